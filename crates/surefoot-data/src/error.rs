@@ -1,0 +1,143 @@
+//! The one error of the crate. Its text says which file and which part of it, what is allowed and what came.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What can be wrong with the files of a data set.
+///
+/// `place` is a file, followed by the array in it where there are several: `digits.npz: x_train`.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system cannot open or read a file or folder.
+    #[error("{place}: cannot be read: {reason}")]
+    Io {
+        /// The file or folder.
+        place: String,
+        /// What the operating system says.
+        reason: io::Error,
+    },
+    /// Neither an `.npz` file nor a folder.
+    #[error(
+        "{}: should be a file ending in .npz with the arrays x_train, y_train, x_test and y_test, or a folder with the \
+         idx files of MNIST (train-images-idx3-ubyte, ...), but is neither",
+        path.display()
+    )]
+    NotUnderstood {
+        /// What was to be loaded.
+        path: PathBuf,
+    },
+    /// A folder lacks some of the four idx files.
+    #[error(
+        "{}: no {missing} (each may also be gzipped, as .gz, or have '.idx' for '-idx' in its name)",
+        folder.display()
+    )]
+    MissingFiles {
+        /// The folder.
+        folder: PathBuf,
+        /// The names of the missing files, separated by commas.
+        missing: String,
+    },
+    /// An `.npz` file is not a readable zip archive, or an array in it cannot be unpacked.
+    #[error("{place}: not a readable zip archive: {reason}")]
+    Zip {
+        /// The file, and the array if it got that far.
+        place: String,
+        /// What the zip reader says.
+        reason: String,
+    },
+    /// A `.gz` file is not a readable gzip stream.
+    #[error("{place}: not a readable gzip stream: {reason}")]
+    Gzip {
+        /// The file.
+        place: String,
+        /// What the decoder says.
+        reason: io::Error,
+    },
+    /// An `.npz` file lacks an array.
+    #[error("{}: no array {array}; it holds {found}", path.display())]
+    MissingArray {
+        /// The file.
+        path: PathBuf,
+        /// The array's name.
+        array: &'static str,
+        /// What the archive holds.
+        found: String,
+    },
+    /// The header of an array or an idx file is malformed.
+    #[error("{place}: {part} should be {allowed}, but is {found}")]
+    Header {
+        /// The file, and the array in it.
+        place: String,
+        /// The part of the header.
+        part: String,
+        /// What it may be.
+        allowed: String,
+        /// What it is.
+        found: String,
+    },
+    /// The elements of an array have a type that has no meaning there.
+    #[error("{place}: the type should be {allowed}, but is {found}")]
+    Type {
+        /// The file, and the array in it.
+        place: String,
+        /// The types that may stand there.
+        allowed: &'static str,
+        /// numpy's name of the type that came.
+        found: String,
+    },
+    /// An array has the wrong number of dimensions or the wrong size.
+    #[error("{place}: the shape should be {allowed}, but is {found}")]
+    Shape {
+        /// The file, and the array in it.
+        place: String,
+        /// What it may be.
+        allowed: String,
+        /// What it is.
+        found: String,
+    },
+    /// Bytes are missing at the end, or more follow.
+    #[error("{place}: should have {expected} bytes, as its header says, but {found}")]
+    Length {
+        /// The file, and the array in it.
+        place: String,
+        /// The bytes that the header asks for, the header included.
+        expected: u64,
+        /// How that fails.
+        found: String,
+    },
+    /// A value is not allowed.
+    #[error("{place}: entry {index} should be {allowed}, but is {value}")]
+    Value {
+        /// The file, and the array in it.
+        place: String,
+        /// The entry, counted from 0.
+        index: usize,
+        /// What may stand there.
+        allowed: &'static str,
+        /// What stands there.
+        value: String,
+    },
+    /// The arrays were read, but do not make a data set.
+    #[error("{place}: {reason}")]
+    Dataset {
+        /// The file or folder, and the array in it.
+        place: String,
+        /// What the core says.
+        reason: surefoot::Error,
+    },
+}
+
+/// `Ok` or the crate's [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    pub(crate) fn io(path: &Path, reason: io::Error) -> Self {
+        Error::Io { place: path.display().to_string(), reason }
+    }
+}
+
+/// Gives an error of the core its place.
+pub(crate) fn at<T>(place: &str, result: surefoot::Result<T>) -> Result<T> {
+    result.map_err(|reason| Error::Dataset { place: place.to_owned(), reason })
+}

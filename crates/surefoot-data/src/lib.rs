@@ -1,0 +1,67 @@
+//! Labelled data sets for Surefoot: readers, and one small set that ships with the crate.
+//!
+//! - [`digits`] is UCI's *Optical Recognition of Handwritten Digits*, 3,823 and 1,797 images of 8 x 8 pixels.
+//! - [`load`] reads an `.npz` file or a folder of idx files, such as MNIST, Fashion-MNIST or EMNIST.
+//!
+//! ```
+//! let digits = surefoot_data::digits();
+//! assert_eq!((digits.train().len(), digits.test().len(), digits.classes()), (3_823, 1_797, 10));
+//! ```
+//!
+//! Values are taken as they are: nothing is centred, normalised or shuffled. Contexts of which at most a quarter is
+//! non-zero come in sparse form. A file that is broken, or lies about its size, gives an [`Error`] that says where; it
+//! never panics and never takes more memory than its bytes can account for.
+//!
+//! What is not here: logs (only labelled data is read), columns of text, categories or dates, and files larger than
+//! memory.
+
+mod error;
+mod idx;
+mod npy;
+mod npz;
+mod source;
+
+use std::fs::{self, File};
+use std::io::{BufReader, Cursor};
+use std::path::Path;
+
+pub use error::{Error, Result};
+use surefoot::Dataset;
+
+/// UCI's *Optical Recognition of Handwritten Digits*: 64 pixels with values from 0 to 16, 10 classes, UCI's own split.
+///
+/// E. Alpaydin and C. Kaynak, 1998, [doi:10.24432/C50P49](https://doi.org/10.24432/C50P49), CC BY 4.0.
+pub fn digits() -> Dataset {
+    let bytes = include_bytes!("../data/digits/digits.npz");
+    npz::read("digits", Path::new("digits.npz"), Cursor::new(&bytes[..]), bytes.len() as u64)
+        .expect("the digits are part of the crate")
+}
+
+/// Reads a data set and names it after its file or folder.
+///
+/// - A file ending in `.npz` holds the arrays `x_train`, `y_train`, `x_test` and `y_test`. Features are `u8`, `i8`,
+///   `i16`, `f32` or `f64` in at least two dimensions, all but the first flattened; labels are of any integer type. An
+///   optional array `scale`, `f32` or `f64`, has one factor for each feature, by which its column is multiplied.
+/// - A folder holds `train-images-idx3-ubyte`, `train-labels-idx1-ubyte`, `t10k-images-idx3-ubyte` and
+///   `t10k-labels-idx1-ubyte`, each also with `.gz` at its end or `.idx` for `-idx`. Pixels are divided by 255.
+///
+/// ```no_run
+/// let mnist = surefoot_data::load("data/mnist".as_ref())?;
+/// assert_eq!(mnist.name(), "mnist");
+/// # Ok::<(), surefoot_data::Error>(())
+/// ```
+pub fn load(path: &Path) -> Result<Dataset> {
+    let about = fs::metadata(path).map_err(|reason| Error::io(path, reason))?;
+    // A path such as `.` has a name only once it is resolved.
+    let resolved = path.canonicalize().map_err(|reason| Error::io(path, reason))?;
+    let named = if path.file_name().is_some() { path } else { &resolved };
+    let name = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
+    if about.is_dir() {
+        return idx::read(&name(named.file_name()), path);
+    }
+    if !path.extension().is_some_and(|end| end.eq_ignore_ascii_case("npz")) {
+        return Err(Error::NotUnderstood { path: path.to_owned() });
+    }
+    let file = File::open(path).map_err(|reason| Error::io(path, reason))?;
+    npz::read(&name(named.file_stem()), path, BufReader::new(file), about.len())
+}

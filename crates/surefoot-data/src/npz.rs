@@ -1,0 +1,226 @@
+//! An `.npz` file, numpy's archive of arrays, with a training and a test split.
+
+use std::io::{Read, Seek};
+use std::path::Path;
+
+use surefoot::{Contexts, Dataset, Labelled};
+use zip::ZipArchive;
+use zip::result::ZipError;
+
+use crate::error::{Error, Result, at};
+use crate::npy::{Header, Kind};
+use crate::source::{Packing, Source, display_shape};
+
+/// The archive and what errors say of it.
+struct Npz<'a, R> {
+    path: &'a Path,
+    size: u64,
+    archive: ZipArchive<R>,
+}
+
+/// Reads a data set from an archive of `size` bytes.
+pub(crate) fn read<R: Read + Seek>(name: &str, path: &Path, reader: R, size: u64) -> Result<Dataset> {
+    let archive = ZipArchive::new(reader)
+        .map_err(|reason| Error::Zip { place: path.display().to_string(), reason: reason.to_string() })?;
+    let mut npz = Npz { path, size, archive };
+    let scale = npz.scale()?;
+    let train = npz.split("x_train", "y_train", scale.as_deref())?;
+    let test = npz.split("x_test", "y_test", scale.as_deref())?;
+    at(&path.display().to_string(), Dataset::new(name, train, test))
+}
+
+impl<R: Read + Seek> Npz<'_, R> {
+    fn split(&mut self, x: &'static str, y: &'static str, scale: Option<&[f64]>) -> Result<Labelled> {
+        let contexts = self.contexts(x, scale)?;
+        let labels = self.labels(y)?;
+        if contexts.len() != labels.len() {
+            return Err(Error::Shape {
+                place: self.place(y),
+                allowed: format!("{}, one label for each row of {x}", display_shape(&[contexts.len()])),
+                found: display_shape(&[labels.len()]),
+            });
+        }
+        at(&self.place(y), Labelled::new(contexts, labels))
+    }
+
+    fn contexts(&mut self, array: &'static str, scale: Option<&[f64]>) -> Result<Contexts> {
+        let (place, place_of_scale) = (self.place(array), self.place("scale"));
+        let (header, mut source) = self.open(array)?;
+        let item = Item::new(&header, &place, "u8, i8, i16, f32 or f64", real)?;
+        if header.shape.len() < 2 {
+            return Err(Error::Shape {
+                place,
+                allowed: "(rows, features), with at least 2 dimensions".into(),
+                found: display_shape(&header.shape),
+            });
+        }
+        let (mut values, count) = source.reserve(&header.shape, item.width)?;
+        let features: usize = header.shape[1..].iter().product();
+        source.items(count, item.width, |_, bytes| {
+            values.extend(bytes.chunks_exact_mut(item.width).map(|bytes| item.number(bytes) as f32));
+            Ok(())
+        })?;
+        if header.fortran {
+            values = row_major(&values, &header.shape);
+        }
+        if let Some(scale) = scale {
+            if scale.len() != features {
+                return Err(Error::Shape {
+                    place: place_of_scale,
+                    allowed: format!("{}, one factor for each feature of {array}", display_shape(&[features])),
+                    found: display_shape(&[scale.len()]),
+                });
+            }
+            for (value, factor) in values.iter_mut().zip(scale.iter().cycle()) {
+                *value = (f64::from(*value) * factor) as f32;
+            }
+        }
+        Ok(at(&place, Contexts::dense(values, features))?.compact())
+    }
+
+    fn labels(&mut self, array: &'static str) -> Result<Vec<u32>> {
+        let allowed = "a label from 0 to 4294967295";
+        self.vector(array, "an integer type", integer, allowed, |label| label.try_into().ok())
+    }
+
+    fn scale(&mut self) -> Result<Option<Vec<f64>>> {
+        if self.archive.index_for_name("scale.npy").is_none() {
+            return Ok(None);
+        }
+        let float = |kind, width| (kind == Kind::Float).then(|| real(kind, width)).flatten();
+        let finite = |factor: f64| factor.is_finite().then_some(factor);
+        self.vector("scale", "f32 or f64", float, "finite", finite).map(Some)
+    }
+
+    /// An array of one dimension, whose items pass through `accept`; those that do not should have been `allowed`.
+    fn vector<N: ToString + Copy, F: Fn(&[u8]) -> N, T>(
+        &mut self,
+        array: &'static str,
+        types: &'static str,
+        number: impl Fn(Kind, usize) -> Option<F>,
+        allowed: &'static str,
+        accept: impl Fn(N) -> Option<T>,
+    ) -> Result<Vec<T>> {
+        let place = self.place(array);
+        let (header, mut source) = self.open(array)?;
+        let item = Item::new(&header, &place, types, number)?;
+        if header.shape.len() != 1 {
+            return Err(Error::Shape { place, allowed: "of 1 dimension".into(), found: display_shape(&header.shape) });
+        }
+        let (mut vector, count) = source.reserve(&header.shape, item.width)?;
+        source.items(count, item.width, |first, bytes| {
+            for (index, bytes) in (first..).zip(bytes.chunks_exact_mut(item.width)) {
+                let number = item.number(bytes);
+                vector.push(accept(number).ok_or_else(|| Error::Value {
+                    place: place.clone(),
+                    index,
+                    allowed,
+                    value: number.to_string(),
+                })?);
+            }
+            Ok(())
+        })?;
+        Ok(vector)
+    }
+
+    /// The header of an array, and its items after that.
+    fn open(&mut self, array: &'static str) -> Result<(Header, Source<impl Read>)> {
+        let place = self.place(array);
+        let mut names: Vec<String> = self.archive.file_names().flatten().map(|name| name.replace(".npy", "")).collect();
+        names.sort_unstable();
+        let entry = match self.archive.by_name(&format!("{array}.npy")) {
+            Ok(entry) => entry,
+            Err(ZipError::FileNotFound) => {
+                return Err(Error::MissingArray {
+                    path: self.path.to_owned(),
+                    array,
+                    found: if names.is_empty() { "nothing".into() } else { names.join(", ") },
+                });
+            }
+            Err(reason) => {
+                let reason = reason.to_string();
+                return Err(Error::Zip { place, reason });
+            }
+        };
+        let mut source = Source::new(entry, place, Packing::Zip, self.size);
+        Ok((Header::read(&mut source)?, source))
+    }
+
+    fn place(&self, array: &str) -> String {
+        format!("{}: {array}", self.path.display())
+    }
+}
+
+/// How the items of an array become numbers.
+struct Item<F> {
+    width: usize,
+    big_endian: bool,
+    /// Makes a number of the bytes of an item in little-endian order.
+    number: F,
+}
+
+impl<N, F: Fn(&[u8]) -> N> Item<F> {
+    fn new(
+        header: &Header,
+        place: &str,
+        allowed: &'static str,
+        number: impl Fn(Kind, usize) -> Option<F>,
+    ) -> Result<Self> {
+        let item = header
+            .item()
+            .and_then(|(kind, width, big_endian)| Some(Item { width, big_endian, number: number(kind, width)? }));
+        item.ok_or_else(|| Error::Type { place: place.to_owned(), allowed, found: header.descr.clone() })
+    }
+
+    fn number(&self, bytes: &mut [u8]) -> N {
+        if self.big_endian {
+            bytes.reverse();
+        }
+        (self.number)(bytes)
+    }
+}
+
+/// The types of features. Integers stay within what f32 holds exactly.
+fn real(kind: Kind, width: usize) -> Option<fn(&[u8]) -> f64> {
+    fn first<const N: usize>(bytes: &[u8]) -> [u8; N] {
+        std::array::from_fn(|i| bytes[i])
+    }
+    Some(match (kind, width) {
+        (Kind::Unsigned, 1) => |b| f64::from(b[0]),
+        (Kind::Signed, 1) => |b| f64::from(i8::from_le_bytes(first(b))),
+        (Kind::Signed, 2) => |b| f64::from(i16::from_le_bytes(first(b))),
+        (Kind::Float, 4) => |b| f64::from(f32::from_le_bytes(first(b))),
+        (Kind::Float, 8) => |b| f64::from_le_bytes(first(b)),
+        _ => return None,
+    })
+}
+
+/// The types of labels: all integers of up to 8 bytes, so 16 hold the sign of each.
+fn integer(kind: Kind, _: usize) -> Option<impl Fn(&[u8]) -> i128> {
+    let signed = match kind {
+        Kind::Unsigned => false,
+        Kind::Signed => true,
+        Kind::Float => return None,
+    };
+    Some(move |bytes: &[u8]| {
+        let negative = signed && bytes.last().is_some_and(|&top| top >= 0x80);
+        let mut wide = [if negative { 0xff } else { 0 }; 16];
+        wide[..bytes.len()].copy_from_slice(bytes);
+        i128::from_le_bytes(wide)
+    })
+}
+
+/// The values of an array in Fortran order, where the first index runs fastest, with the last index running fastest.
+fn row_major(values: &[f32], shape: &[usize]) -> Vec<f32> {
+    let stored_at = |mut place: usize| {
+        // Peels the indices off back to front, as the last runs fastest, and weighs each by its stride.
+        let mut stride = values.len();
+        shape.iter().rev().fold(0, |at, &size| {
+            stride /= size;
+            let index = place % size;
+            place /= size;
+            at + index * stride
+        })
+    };
+    (0..values.len()).map(|place| values[stored_at(place)]).collect()
+}

@@ -1,0 +1,140 @@
+//! A stream of bytes that knows where it is, so that every shortage is reported with its place.
+
+use std::io::{self, Read};
+
+use crate::error::{Error, Result};
+
+/// Deflate, on which zip and gzip stand, makes at most 1,032 bytes out of one: a symbol for a copy of 258 bytes takes
+/// at least 2 bits.
+const MOST_BYTES_FROM_ONE: u64 = 1_032;
+
+/// How many bytes are decoded at once.
+const CHUNK: usize = 1 << 16;
+
+/// One array or file while it is read from front to back.
+pub(crate) struct Source<R> {
+    reader: R,
+    place: String,
+    packing: Packing,
+    /// The size of the file on disk, packed or not.
+    file_size: u64,
+    taken: u64,
+}
+
+/// What stands between the file and the bytes, and hence what a failure to read means.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Packing {
+    None,
+    Gzip,
+    Zip,
+}
+
+impl<R: Read> Source<R> {
+    pub(crate) fn new(reader: R, place: String, packing: Packing, file_size: u64) -> Self {
+        Source { reader, place, packing, file_size, taken: 0 }
+    }
+
+    pub(crate) fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// Fills the buffer with the next bytes. `expected` is the length of the whole stream as far as it is known now.
+    pub(crate) fn take(&mut self, buffer: &mut [u8], expected: u64) -> Result<()> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.read(&mut buffer[filled..])? {
+                0 => return Err(self.length(expected, format!("ends after {}", self.taken))),
+                n => {
+                    filled += n;
+                    self.taken += n as u64;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The next `count` items of `width` bytes, handed out in pieces as `visit(index of the first, bytes)`; after them
+    /// the stream must end. Call [`Source::reserve`] before, which checks the count.
+    pub(crate) fn items(
+        &mut self,
+        count: usize,
+        width: usize,
+        mut visit: impl FnMut(usize, &mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        let expected = self.taken + count as u64 * width as u64;
+        let step = CHUNK / width;
+        let mut buffer = vec![0; step * width];
+        for first in (0..count).step_by(step) {
+            let piece = &mut buffer[..step.min(count - first) * width];
+            self.take(piece, expected)?;
+            visit(first, piece)?;
+        }
+        // This read also makes the decoders compare their check sums.
+        match self.read(&mut [0])? {
+            0 => Ok(()),
+            _ => Err(self.length(expected, "has more".into())),
+        }
+    }
+
+    /// Room for the items of an array of this shape, once it is known that a file of this size can hold them: a header
+    /// that lies must not cost memory. Gives the room and how many items there are.
+    pub(crate) fn reserve<T>(&self, shape: &[usize], width: usize) -> Result<(Vec<T>, usize)> {
+        let too_large = || Error::Shape {
+            place: self.place.clone(),
+            allowed: format!("what memory and a file of {} bytes can hold", self.file_size),
+            found: display_shape(shape),
+        };
+        // A size of 0 must not hide that the product of the others overflows, since parts of it are used alone.
+        let filled = shape.iter().filter(|&&size| size > 0);
+        let product = filled.copied().try_fold(1, usize::checked_mul).ok_or_else(too_large)?;
+        let count = if shape.contains(&0) { 0 } else { product };
+        let bytes = count.checked_mul(width).ok_or_else(too_large)? as u64;
+        match self.packing {
+            Packing::None if bytes > self.file_size.saturating_sub(self.taken) => {
+                let expected = self.taken.saturating_add(bytes);
+                return Err(self.length(expected, format!("ends after {}", self.file_size)));
+            }
+            Packing::Gzip | Packing::Zip if bytes / MOST_BYTES_FROM_ONE > self.file_size => {
+                return Err(too_large());
+            }
+            _ => {}
+        }
+        let mut room = Vec::new();
+        room.try_reserve_exact(count).map_err(|_| too_large())?;
+        Ok((room, count))
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        loop {
+            match self.reader.read(buffer) {
+                Err(reason) if reason.kind() == io::ErrorKind::Interrupted => {}
+                Err(reason) => return Err(self.failed(reason)),
+                Ok(n) => return Ok(n),
+            }
+        }
+    }
+
+    fn failed(&self, reason: io::Error) -> Error {
+        let place = self.place.clone();
+        match self.packing {
+            Packing::None => Error::Io { place, reason },
+            Packing::Gzip => Error::Gzip { place, reason },
+            Packing::Zip => Error::Zip { place, reason: reason.to_string() },
+        }
+    }
+
+    fn length(&self, expected: u64, found: String) -> Error {
+        Error::Length { place: self.place.clone(), expected, found }
+    }
+}
+
+/// A shape as numpy writes it: `(3, 4)`, and `(3,)` with one dimension.
+pub(crate) fn display_shape(shape: &[usize]) -> String {
+    match shape {
+        [one] => format!("({one},)"),
+        _ => {
+            let sizes: Vec<String> = shape.iter().map(ToString::to_string).collect();
+            format!("({})", sizes.join(", "))
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Labelled data, the raw material of a simulated bandit.
+
+use crate::contexts::Contexts;
+use crate::error::{Error, Result};
+
+/// Contexts with one label each.
+#[derive(Debug, Clone)]
+pub struct Labelled {
+    contexts: Contexts,
+    labels: Vec<u32>,
+}
+
+impl Labelled {
+    /// Pairs contexts with their labels, one for each row.
+    pub fn new(contexts: Contexts, labels: Vec<u32>) -> Result<Self> {
+        if contexts.len() != labels.len() {
+            return Err(Error::size(
+                "labels",
+                format!("{} entries, one for each context", contexts.len()),
+                labels.len(),
+            ));
+        }
+        Ok(Labelled { contexts, labels })
+    }
+
+    /// The contexts.
+    pub fn contexts(&self) -> &Contexts {
+        &self.contexts
+    }
+
+    /// The labels, one a row.
+    pub fn labels(&self) -> &[u32] {
+        &self.labels
+    }
+
+    /// The number of rows.
+    pub fn len(&self) -> usize {
+        self.labels.len()
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.labels.is_empty()
+    }
+
+    /// A copy of the given rows, in the given order.
+    pub fn select(&self, rows: &[usize]) -> Self {
+        Labelled { contexts: self.contexts.select(rows), labels: rows.iter().map(|&i| self.labels[i]).collect() }
+    }
+}
+
+/// A data set for classification: a training and a test split.
+#[derive(Debug, Clone)]
+pub struct Dataset {
+    name: String,
+    classes: usize,
+    train: Labelled,
+    test: Labelled,
+}
+
+impl Dataset {
+    /// Checks that both splits have rows and the same number of features; the classes are `0..=` the largest label.
+    pub fn new(name: impl Into<String>, train: Labelled, test: Labelled) -> Result<Self> {
+        let (p, q) = (train.contexts.features(), test.contexts.features());
+        if p != q {
+            return Err(Error::size("the test split", format!("{p} features, as the training split"), q));
+        }
+        for (split, rows) in [("the training split", train.len()), ("the test split", test.len())] {
+            if rows == 0 {
+                return Err(Error::size(split, "at least 1 row", 0));
+            }
+        }
+        let largest = |split: &Labelled| split.labels.iter().copied().max().unwrap_or(0) as usize;
+        let classes = largest(&train).max(largest(&test)) + 1;
+        if classes < 2 {
+            return Err(Error::size("a data set", "at least 2 classes", classes));
+        }
+        Ok(Dataset { name: name.into(), classes, train, test })
+    }
+
+    /// The name under which results speak of it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The number of classes.
+    pub fn classes(&self) -> usize {
+        self.classes
+    }
+
+    /// The training split.
+    pub fn train(&self) -> &Labelled {
+        &self.train
+    }
+
+    /// The test split.
+    pub fn test(&self) -> &Labelled {
+        &self.test
+    }
+}

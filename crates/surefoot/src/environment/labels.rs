@@ -1,0 +1,105 @@
+//! A classification data set turned into a bandit: the action is a guess of the label.
+
+use rand::seq::SliceRandom;
+
+use super::{Dataset, Environment, Labelled, Truth, Turn, interact};
+use crate::error::{Error, Result, check_setting};
+use crate::features::FeatureMap;
+use crate::logs::Logs;
+use crate::math::random::{Purpose, stream};
+use crate::policy::{LinearGaussian, Policy, Posterior, Scale, Softmax, SoftmaxTraining};
+
+/// The right label brings a reward with probability `1 - noise`, any other with probability `noise`.
+///
+/// The training split is shuffled and cut in two: a small share on which the first policy is trained, the rest is met
+/// in that order, each record once. Risks are taken on the test split. Rows are divided by their norms.
+#[derive(Debug, Clone)]
+pub struct LabelBandit {
+    name: String,
+    classes: usize,
+    noise: f64,
+    seed: u64,
+    logging: Labelled,
+    stream: Labelled,
+    test: Labelled,
+}
+
+impl LabelBandit {
+    /// The share of the training split on which the first policy is trained: the paper's.
+    pub const LOGGING_SHARE: f64 = 0.05;
+
+    /// `noise` in `[0, 0.5]`; the seed decides the split, the decisions and the rewards.
+    pub fn new(data: &Dataset, noise: f64, seed: u64) -> Result<Self> {
+        check_setting("the noise", noise, (0.0..=0.5).contains(&noise), "in [0, 0.5]")?;
+        let n = data.train().len();
+        let logging = ((n as f64 * Self::LOGGING_SHARE).round() as usize).max(1);
+        if logging >= n {
+            return Err(Error::size("the training split", "at least 2 rows", n));
+        }
+        let mut order: Vec<usize> = (0..n).collect();
+        order.shuffle(&mut stream(seed, Purpose::Split, 0));
+        let unit = |split: &Labelled| Labelled::new(split.contexts().unit_rows(), split.labels().to_vec());
+        let train = unit(data.train())?;
+        Ok(LabelBandit {
+            name: data.name().to_owned(),
+            classes: data.classes(),
+            noise,
+            seed,
+            logging: train.select(&order[..logging]),
+            stream: train.select(&order[logging..]),
+            test: unit(data.test())?,
+        })
+    }
+
+    /// The data set's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How many interactions there are to collect.
+    pub fn interactions(&self) -> usize {
+        self.stream.len()
+    }
+
+    /// The records on which the first policy is trained; what is fixed "before the data" may look at them.
+    pub fn logging_split(&self) -> &Labelled {
+        &self.logging
+    }
+
+    /// The first policy `N(alpha W, I)`: `W` is a softmax fitted to the logging split, `alpha` its inverse temperature,
+    /// and 0 gives the uniform policy.
+    pub fn first_policy(&self, features: FeatureMap, alpha: f64) -> Result<LinearGaussian> {
+        let training = SoftmaxTraining { seed: self.seed, ..SoftmaxTraining::default() };
+        let softmax = Softmax::train(features.clone(), &self.logging, self.classes, &training)?.with_alpha(alpha)?;
+        let mean = softmax.weights().iter().map(|w| alpha * w).collect();
+        LinearGaussian::new(features, Posterior::new(self.classes, mean, Scale::Shared(1.0))?)
+    }
+
+    /// Expected costs of the right label and of any other.
+    fn costs(&self) -> (f64, f64) {
+        (self.noise - 1.0, -self.noise)
+    }
+}
+
+impl Environment for LabelBandit {
+    fn actions(&self) -> usize {
+        self.classes
+    }
+
+    fn collect(&self, policy: &dyn Policy, turn: Turn) -> Result<Logs> {
+        let end = turn.start.saturating_add(turn.n);
+        if end > self.stream.len() {
+            return Err(Error::setting("the interactions", format!("at most {}", self.stream.len()), end));
+        }
+        let contexts = self.stream.contexts().slice(turn.start..end);
+        let (right, wrong) = self.costs();
+        interact(policy, contexts, turn, self.seed, |i, a| {
+            if self.stream.labels()[turn.start + i] as usize == a { right } else { wrong }
+        })
+    }
+
+    fn truth(&self, _round: usize) -> Result<Truth> {
+        let (right, wrong) = self.costs();
+        Truth::two_values(self.test.contexts().clone(), self.classes, self.test.labels().to_vec(), right, wrong)
+    }
+}

@@ -1,0 +1,154 @@
+//! What is known about a simulated world, and the quantities of the theory that follow from it.
+
+use crate::contexts::Contexts;
+use crate::error::{Error, Result, check_setting};
+use crate::policy::Policy;
+
+/// Contexts with the expected cost of every action. Costs are -1 or 0, so that `E[c^2] = -E[c]`.
+#[derive(Debug, Clone)]
+pub struct Truth {
+    contexts: Contexts,
+    actions: usize,
+    costs: Costs,
+    best: Vec<u32>,
+}
+
+#[derive(Debug, Clone)]
+enum Costs {
+    /// The same two values everywhere: of the best action, and of the others.
+    TwoValues { best: f64, other: f64 },
+    /// One row of `K` a context.
+    Table(Vec<f64>),
+}
+
+/// Rows whose distributions are held at once.
+const BLOCK: usize = 1024;
+
+impl Truth {
+    /// In each context one action of expected cost `best`, and all others of `other`; both in `[-1, 0]`.
+    pub fn two_values(contexts: Contexts, actions: usize, labels: Vec<u32>, best: f64, other: f64) -> Result<Self> {
+        check_setting("the expected cost of the best action", best, (-1.0..=other).contains(&best), "in [-1, other]")?;
+        check_setting("the expected cost of the others", other, other <= 0.0, "in [best, 0]")?;
+        if labels.len() != contexts.len() {
+            let expected = format!("{} entries, one for each context", contexts.len());
+            return Err(Error::size("labels", expected, labels.len()));
+        }
+        if let Some(row) = labels.iter().position(|&y| y as usize >= actions) {
+            return Err(Error::value(row, "label", format!("below {actions}"), labels[row]));
+        }
+        Ok(Truth { contexts, actions, costs: Costs::TwoValues { best, other }, best: labels })
+    }
+
+    /// The expected cost of every action, in `[-1, 0]`, one row of `actions` a context.
+    pub fn table(contexts: Contexts, actions: usize, costs: Vec<f64>) -> Result<Self> {
+        if actions == 0 || costs.len() != contexts.len() * actions {
+            let expected = format!("{} contexts x {actions} actions", contexts.len());
+            return Err(Error::size("the expected costs", expected, costs.len()));
+        }
+        if let Some(i) = costs.iter().position(|c| !(-1.0..=0.0).contains(c)) {
+            return Err(Error::value(i / actions, "expected cost", "in [-1, 0]", costs[i]));
+        }
+        let lowest = |row: &[f64]| (1..actions).fold(0, |best, a| if row[a] < row[best] { a } else { best }) as u32;
+        let best = costs.chunks_exact(actions).map(lowest).collect();
+        Ok(Truth { contexts, actions, costs: Costs::Table(costs), best })
+    }
+
+    /// The contexts on which risks are averaged.
+    pub fn contexts(&self) -> &Contexts {
+        &self.contexts
+    }
+
+    /// The best action of each context, `a*(x)`.
+    pub fn best(&self) -> &[u32] {
+        &self.best
+    }
+
+    /// `E[c|x_i, a]`.
+    pub fn expected_cost(&self, i: usize, a: usize) -> f64 {
+        match &self.costs {
+            Costs::TwoValues { best, .. } if self.best[i] as usize == a => *best,
+            Costs::TwoValues { other, .. } => *other,
+            Costs::Table(costs) => costs[i * self.actions + a],
+        }
+    }
+
+    /// The risk of the optimal policy, `R(pi*)`.
+    pub fn optimal_risk(&self) -> f64 {
+        self.mean(|i| self.expected_cost(i, self.best[i] as usize))
+    }
+
+    /// The risk `R(pi)`.
+    pub fn risk(&self, policy: &dyn Policy) -> Result<f64> {
+        match self.costs {
+            Costs::TwoValues { best, other } => Ok(other + (best - other) * self.accuracy(policy)?),
+            Costs::Table(_) => {
+                let mut sum = 0.0;
+                let k = self.actions;
+                for start in (0..self.contexts.len()).step_by(BLOCK) {
+                    let end = (start + BLOCK).min(self.contexts.len());
+                    let p = policy.distribution(&self.contexts.slice(start..end), None)?;
+                    let costs = (start * k..end * k).map(|j| self.expected_cost(j / k, j % k));
+                    sum += p.iter().zip(costs).map(|(p, c)| p * c).sum::<f64>();
+                }
+                Ok(sum / self.contexts.len() as f64)
+            }
+        }
+    }
+
+    /// `E pi(a*(x)|x)`: how often the best action is taken.
+    pub fn accuracy(&self, policy: &dyn Policy) -> Result<f64> {
+        let p = self.on_best(policy)?;
+        Ok(self.mean(|i| p[i]))
+    }
+
+    /// The coverage of the best actions, `C* = min_x pi(a*(x)|x)`.
+    pub fn coverage(&self, policy: &dyn Policy) -> Result<f64> {
+        Ok(self.on_best(policy)?.into_iter().fold(1.0, f64::min))
+    }
+
+    /// The margin `Delta_u`: the largest gap that a share `1 - u` of the contexts have between their best action and
+    /// all others; `u` in `[0, 1)`.
+    pub fn margin(&self, u: f64) -> Result<f64> {
+        check_setting("u", u, (0.0..1.0).contains(&u), "in [0, 1)")?;
+        let gap = |i: usize| {
+            let best = self.best[i] as usize;
+            let others = (0..self.actions).filter(|&a| a != best).map(|a| self.expected_cost(i, a));
+            others.fold(f64::INFINITY, f64::min) - self.expected_cost(i, best)
+        };
+        let mut gaps: Vec<f64> = (0..self.contexts.len()).map(gap).collect();
+        gaps.sort_by(f64::total_cmp);
+        // At most a share u of the contexts may lie below: the nudge keeps 0.2 * 5 from being less than 1.
+        let below = (u * gaps.len() as f64 + 1e-9).floor() as usize;
+        Ok(gaps[below.min(gaps.len() - 1)])
+    }
+
+    /// `gamma = 3/(Delta_u (1 - u) C*)`, the constant of Theorem 4.4 for policies that cover the best actions with
+    /// `coverage` or more; infinite if margin or coverage vanish.
+    pub fn gamma(&self, u: f64, coverage: f64) -> Result<f64> {
+        Ok(3.0 / (self.margin(u)? * (1.0 - u) * coverage))
+    }
+
+    /// `gamma_k = 1 + (1/4 + 1/C*_k)/(Delta_u (1 - u))`, the constant of Lemma 4.3 for one policy.
+    pub fn gamma_k(&self, u: f64, coverage: f64) -> Result<f64> {
+        Ok(1.0 + (0.25 + 1.0 / coverage) / (self.margin(u)? * (1.0 - u)))
+    }
+
+    /// `L(pi*, pi) = E_x[ E_pi[c^2] + E_{pi*}[c^2 (1/pi(a|x) - 2)] ]`, which vanishes as `pi` approaches `pi*`.
+    pub fn distance(&self, policy: &dyn Policy) -> Result<f64> {
+        let p = self.on_best(policy)?;
+        let optimal = self.mean(|i| -self.expected_cost(i, self.best[i] as usize) * (1.0 / p[i] - 2.0));
+        Ok(optimal - self.risk(policy)?)
+    }
+
+    fn on_best(&self, policy: &dyn Policy) -> Result<Vec<f64>> {
+        if policy.actions() != self.actions {
+            return Err(Error::size("the policy", format!("{} actions, as the world", self.actions), policy.actions()));
+        }
+        policy.propensity(&self.contexts, &self.best, None)
+    }
+
+    fn mean(&self, value: impl Fn(usize) -> f64) -> f64 {
+        let n = self.contexts.len();
+        (0..n).map(value).sum::<f64>() / n as f64
+    }
+}

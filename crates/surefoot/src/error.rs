@@ -1,0 +1,66 @@
+//! The one error of the crate. Its text says what, where, what is allowed and what came.
+
+use std::fmt::Display;
+
+/// What can be wrong with the data or the settings given to Surefoot.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// One value of the data is not allowed.
+    #[error("row {row}: {column} should be {allowed}, but is {value}")]
+    Value {
+        /// The row, counted from 0.
+        row: usize,
+        /// The column's name.
+        column: String,
+        /// What the column may hold.
+        allowed: String,
+        /// What it holds.
+        value: String,
+    },
+    /// Two parts do not fit together in size.
+    #[error("{what} should have {expected}, but has {found}")]
+    Size {
+        /// The part.
+        what: String,
+        /// The size that it should have, with its unit.
+        expected: String,
+        /// The size that it has.
+        found: usize,
+    },
+    /// A setting is outside its range.
+    #[error("{name} should be {allowed}, but is {value}")]
+    Setting {
+        /// The setting's name.
+        name: String,
+        /// Its range.
+        allowed: String,
+        /// What was given.
+        value: String,
+    },
+    /// The optimiser could not go on.
+    #[error("the optimiser stopped: {0}")]
+    Optimiser(String),
+}
+
+impl Error {
+    pub(crate) fn value(row: usize, column: impl Display, allowed: impl Display, value: impl Display) -> Self {
+        Error::Value { row, column: column.to_string(), allowed: allowed.to_string(), value: value.to_string() }
+    }
+
+    pub(crate) fn size(what: impl Display, expected: impl Display, found: usize) -> Self {
+        Error::Size { what: what.to_string(), expected: expected.to_string(), found }
+    }
+
+    pub(crate) fn setting(name: impl Display, allowed: impl Display, value: impl Display) -> Self {
+        Error::Setting { name: name.to_string(), allowed: allowed.to_string(), value: value.to_string() }
+    }
+}
+
+/// `Ok` or the crate's [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Checks a real setting against a condition, and names the range when it fails.
+pub(crate) fn check_setting(name: &str, value: f64, holds: bool, allowed: &str) -> Result<()> {
+    if holds && value.is_finite() { Ok(()) } else { Err(Error::setting(name, allowed, value)) }
+}

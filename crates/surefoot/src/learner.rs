@@ -1,0 +1,381 @@
+//! LOOP: every algorithm is the same pure step `(state, logs) -> (state, round)`.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result, check_setting};
+use crate::logs::Logs;
+use crate::math::random::{Purpose, stream};
+use crate::objective::{Criterion, Objective, ObjectiveParts};
+use crate::optim::{Optimiser, Trace};
+use crate::policy::{Basis, LinearGaussian, Policy, Posterior, Scale};
+use crate::regularizer::Regularizer;
+
+/// Which algorithm turns the logs into the next policy.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Algorithm {
+    /// Logarithmic smoothing on what the first policy collected (Sakhi et al. 2024): it is never replaced.
+    BatchLs,
+    /// Algorithm 1: logarithmic smoothing on all rounds.
+    SeqLs,
+    /// Algorithm 2: adjusted logarithmic smoothing on all rounds.
+    SeqAdjLs,
+    /// Algorithm 3: logarithmic smoothing on the newest round, from the policy that collected it.
+    ShiftLs,
+    /// Algorithm 3 with the adjusted estimator.
+    ShiftAdjLs,
+    /// Counterfactual risk minimisation on what the first policy collected (Swaminathan and Joachims 2015).
+    Crm(Crm),
+    /// Its sequential form (Zenati et al. 2023), meant for rounds of doubling size.
+    Scrm(Crm),
+}
+
+/// What published descriptions of (S)CRM leave open. The default is the reading of the SeqLS paper: implicit
+/// exploration, the newest round only, no divergence.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Crm {
+    /// `gamma` of the implicit-exploration weights `p/(q + gamma)`; `None` for self-normalised weights `p/q`.
+    pub gamma: Option<f64>,
+    /// The weight of the standard error: at least 0.
+    pub penalty: f64,
+    /// Whether `KL/(lambda N)` from the first policy is added.
+    pub divergence: bool,
+    /// Whether the scale is learned; without a divergence nothing keeps it from collapsing.
+    pub learn_scale: bool,
+    /// Which rounds SCRM learns from.
+    pub window: Window,
+}
+
+impl Default for Crm {
+    fn default() -> Self {
+        Crm { gamma: Some(0.01), penalty: 1.0, divergence: false, learn_scale: true, window: Window::Newest }
+    }
+}
+
+/// Which rounds are learned from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Window {
+    /// All of them.
+    All,
+    /// Only the last.
+    Newest,
+}
+
+/// From which policy the divergence is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Anchor {
+    /// The first one deployed.
+    First,
+    /// The one that collected the newest round.
+    Incumbent,
+}
+
+/// An algorithm, taken apart.
+struct Recipe {
+    criterion: Criterion,
+    window: Window,
+    anchor: Anchor,
+    divergence: bool,
+    learn_scale: bool,
+}
+
+impl Algorithm {
+    /// Whether the learned policy is deployed for the next round, or the first one goes on collecting.
+    pub fn redeploys(&self) -> bool {
+        !matches!(self, Algorithm::BatchLs | Algorithm::Crm(_))
+    }
+
+    /// Whether the smoothing is the adjusted one, which needs `lambda < 1`.
+    fn adjusted(&self) -> bool {
+        matches!(self, Algorithm::SeqAdjLs | Algorithm::ShiftAdjLs)
+    }
+
+    fn recipe(&self, lambda: f64) -> Recipe {
+        use Algorithm::*;
+        let (window, anchor) = match self {
+            BatchLs | SeqLs | SeqAdjLs | Crm(_) => (Window::All, Anchor::First),
+            ShiftLs | ShiftAdjLs => (Window::Newest, Anchor::Incumbent),
+            Scrm(crm) => (crm.window, Anchor::First),
+        };
+        let (criterion, divergence, learn_scale) = match *self {
+            Crm(crm) | Scrm(crm) => {
+                let penalty = crm.penalty;
+                let criterion = match crm.gamma {
+                    Some(gamma) => {
+                        Criterion::Penalised { regularizer: Regularizer::ImplicitExploration { gamma }, penalty }
+                    }
+                    None => Criterion::SelfNormalised { penalty },
+                };
+                (criterion, crm.divergence, crm.learn_scale)
+            }
+            _ => {
+                let regularizer =
+                    if self.adjusted() { Regularizer::LsAdjusted { lambda } } else { Regularizer::LsLinear { lambda } };
+                (Criterion::Mean { regularizer }, true, true)
+            }
+        };
+        Recipe { criterion, window, anchor, divergence, learn_scale }
+    }
+}
+
+/// The rule that fixes `lambda` before the data; `m` is the size of the first round (of all rounds together for
+/// [`Algorithm::BatchLs`] and [`Algorithm::Crm`], whose data is one batch).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Lambda {
+    /// This number.
+    Fixed(f64),
+    /// `1/sqrt(m)`, as in the paper's experiments.
+    InverseSqrt,
+    /// Theorem 4.4: `(1 - alpha)/(8 gamma sqrt(m))`.
+    Rate {
+        /// The exponent of the rate `k^-alpha`: in `[0, 1)`.
+        alpha: f64,
+        /// `3/(Delta_u (1 - u) C*)`: above 0.
+        gamma: f64,
+    },
+    /// Corollary 4.5, for rounds of varying size: `1/(1 + 2^(2 + alpha) gamma beta1 beta2/(1 - alpha))`.
+    VaryingRate {
+        /// The exponent of the rate `k^-alpha`: in `[0, 1)`.
+        alpha: f64,
+        /// `3/(Delta_u (1 - u) C*)`: above 0.
+        gamma: f64,
+        /// `sup_k (k + 1)/N_k`: in `(0, 1]`.
+        beta1: f64,
+        /// A bound on the size of every round: at least 1.
+        beta2: f64,
+    },
+}
+
+impl Lambda {
+    /// The value for rounds of `m` records.
+    pub fn value(&self, m: usize) -> Result<f64> {
+        let root = (m as f64).sqrt();
+        let check = |alpha: f64, gamma: f64| {
+            check_setting("alpha", alpha, (0.0..1.0).contains(&alpha), "in [0, 1)")?;
+            check_setting("gamma", gamma, gamma > 0.0, "above 0")
+        };
+        match *self {
+            Lambda::Fixed(lambda) => Ok(lambda),
+            Lambda::InverseSqrt => Ok(1.0 / root),
+            Lambda::Rate { alpha, gamma } => {
+                check(alpha, gamma)?;
+                Ok((1.0 - alpha) / (8.0 * gamma * root))
+            }
+            Lambda::VaryingRate { alpha, gamma, beta1, beta2 } => {
+                check(alpha, gamma)?;
+                check_setting("beta1", beta1, beta1 > 0.0 && beta1 <= 1.0, "in (0, 1]")?;
+                check_setting("beta2", beta2, beta2 >= 1.0, "at least 1")?;
+                Ok(1.0 / (1.0 + (2.0 + alpha).exp2() * gamma * beta1 * beta2 / (1.0 - alpha)))
+            }
+        }
+    }
+}
+
+/// The family of posteriors that is searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shape {
+    /// One scale: the paper's.
+    #[default]
+    Isotropic,
+    /// One scale a feature.
+    PerFeature,
+    /// One scale a principal axis of the first round's contexts. A prior with one scale looks the same in every
+    /// orthonormal basis, so that the choice costs nothing in any bound.
+    Principal,
+}
+
+/// Where the search of a round starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Start {
+    /// At the current policy.
+    #[default]
+    Warm,
+    /// At the anchor of the divergence.
+    Anchor,
+}
+
+/// A learner: all its settings, and no state.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Learner {
+    /// The algorithm.
+    pub algorithm: Algorithm,
+    /// Its `lambda`.
+    pub lambda: Lambda,
+    /// The family of posteriors.
+    pub shape: Shape,
+    /// Where each round's search starts.
+    pub start: Start,
+    /// How it searches.
+    pub optimiser: Optimiser,
+    /// The absolute error of the propensities during the search; those that are logged or reported are exact.
+    pub tolerance: f64,
+    /// The seed of the order of the records.
+    pub seed: u64,
+}
+
+impl Default for Learner {
+    fn default() -> Self {
+        Learner {
+            algorithm: Algorithm::SeqAdjLs,
+            lambda: Lambda::InverseSqrt,
+            shape: Shape::default(),
+            start: Start::default(),
+            optimiser: Optimiser::default(),
+            tolerance: 1e-6,
+            seed: 0,
+        }
+    }
+}
+
+/// Where a loop stands: the policies that matter and the rounds so far. Cloning shares the data.
+#[derive(Debug, Clone)]
+pub struct State {
+    first: LinearGaussian,
+    current: LinearGaussian,
+    /// The rounds so far, over the features of the policies, in the basis of their posteriors.
+    rounds: Vec<Arc<Logs>>,
+}
+
+impl State {
+    /// Before the first round: the policy that will collect it, which is also the prior of every bound.
+    pub fn new(first: LinearGaussian) -> Self {
+        State { current: first.clone(), first, rounds: Vec::new() }
+    }
+
+    /// The first policy.
+    pub fn first(&self) -> &LinearGaussian {
+        &self.first
+    }
+
+    /// The last one learned; the first, before any round.
+    pub fn current(&self) -> &LinearGaussian {
+        &self.current
+    }
+
+    /// The number of rounds so far.
+    pub fn rounds(&self) -> usize {
+        self.rounds.len()
+    }
+
+    /// The number of records so far.
+    pub fn records(&self) -> usize {
+        self.rounds.iter().map(|logs| logs.len()).sum()
+    }
+}
+
+/// What a step reports of itself.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Round {
+    /// Records of this round.
+    pub n: usize,
+    /// Records that were learned from.
+    pub records: usize,
+    /// The `lambda` that was used.
+    pub lambda: f64,
+    /// `KL` of the new policy from the anchor, the exploration floor counted.
+    pub kl: f64,
+    /// The course of the search.
+    pub trace: Trace,
+}
+
+impl Learner {
+    /// One round: learns the next policy from the new logs and what the state remembers. The state that came in is
+    /// not changed.
+    pub fn step(&self, state: &State, logs: &Logs) -> Result<(State, Round)> {
+        if logs.is_empty() {
+            return Err(Error::size("the logs of a round", "at least 1 record", 0));
+        }
+        let k = state.first.actions();
+        if logs.actions() != k {
+            return Err(Error::size("the logs", format!("{k} actions, as the policy"), logs.actions()));
+        }
+        let mut next = self.take_in(state, logs)?;
+        let m = if self.algorithm.redeploys() { next.rounds[0].len() } else { next.records() };
+        let lambda = self.lambda.value(m)?;
+        let recipe = self.algorithm.recipe(lambda);
+        let rounds = match recipe.window {
+            Window::All => &next.rounds[..],
+            Window::Newest => &next.rounds[next.rounds.len() - 1..],
+        };
+        let anchor = match recipe.anchor {
+            Anchor::First => &next.first,
+            Anchor::Incumbent => &next.current,
+        };
+        let start = match self.start {
+            Start::Warm => &next.current,
+            Start::Anchor => anchor,
+        };
+        let shape = self.shaped(start.posterior())?;
+        let objective = Objective::new(ObjectiveParts {
+            rounds,
+            criterion: recipe.criterion,
+            anchor: anchor.posterior(),
+            shape: &shape,
+            learn_scale: recipe.learn_scale,
+            lambda: recipe.divergence.then_some(lambda),
+            exploration: next.first.exploration(),
+            tolerance: self.tolerance,
+        })?;
+        let records = objective.records();
+        let x = objective.parameters(&shape);
+        let (x, trace) = match &self.optimiser {
+            Optimiser::Adam(adam) => {
+                let mut rng = stream(self.seed, Purpose::Shuffle, state.rounds() as u64);
+                adam.minimise(x, records, &mut rng, |x, batch, gradient| objective.evaluate(x, batch, gradient))?
+            }
+            Optimiser::Lbfgs(lbfgs) => {
+                let everything: Vec<u32> = (0..records as u32).collect();
+                lbfgs.minimise(x, |x, gradient| objective.evaluate(x, &everything, gradient))?
+            }
+        };
+        let learned = next.current.with_posterior(objective.posterior(&x)?);
+        let kl = learned.kl(anchor)?;
+        next.current = learned;
+        Ok((next, Round { n: logs.len(), records, lambda, kl, trace }))
+    }
+
+    /// The state with the new round in it. The first one fixes the basis, if one is asked for.
+    fn take_in(&self, state: &State, logs: &Logs) -> Result<State> {
+        let mut x = state.first.features().apply(logs.contexts())?;
+        let mut next = state.clone();
+        let plain = state.first.posterior().basis().is_none();
+        if self.shape == Shape::Principal && state.rounds.is_empty() && plain {
+            let basis = Arc::new(Basis::principal(&x)?);
+            let prior = state.first.posterior().in_basis(Some(&basis)).ok_or_else(|| {
+                Error::setting("the first policy", "a posterior with one shared scale", "one with a scale per feature")
+            })?;
+            next.first = state.first.with_posterior(prior);
+            next.current = next.first.clone();
+        }
+        if let Some(basis) = next.first.posterior().basis() {
+            x = basis.apply(&x)?;
+        }
+        next.rounds.push(Arc::new(logs.clone().with_contexts(x)));
+        Ok(next)
+    }
+
+    /// A posterior with the kind of scale that is sought.
+    fn shaped(&self, posterior: &Posterior) -> Result<Posterior> {
+        let scale = match (self.shape, posterior.scale()) {
+            (Shape::Isotropic, Scale::PerFeature(_)) => {
+                let (allowed, value) = ("per-feature, as the policy to start from", "isotropic");
+                return Err(Error::setting("the posterior's shape", allowed, value));
+            }
+            (Shape::PerFeature | Shape::Principal, Scale::Shared(sigma)) => {
+                Scale::PerFeature(vec![*sigma; posterior.features()])
+            }
+            (_, scale) => scale.clone(),
+        };
+        let made = Posterior::new(posterior.actions(), posterior.mean().to_vec(), scale)?;
+        match posterior.basis() {
+            Some(basis) => made.with_basis(Arc::clone(basis)),
+            None => Ok(made),
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Products of feature rows with matrices, all in `f64`: features are stored in `f32`, nothing is summed in it.
+//!
+//! Matrices are feature-major: entry `(f, a)` of a `p x K` matrix is at `f * K + a`, so that one feature touches `K`
+//! consecutive numbers.
+
+use std::ops::Range;
+
+use faer::linalg::matmul::matmul;
+use faer::{Accum, MatMut, MatRef, Par, Side};
+use rayon::prelude::*;
+
+use crate::contexts::{Contexts, Row};
+
+/// Rows that are converted to `f64` together: their block stays in the cache.
+const BLOCK: usize = 64;
+
+/// `out = X W`, one row of `k` values for each of `rows`; `W` is `p x k`.
+pub(crate) fn scores(rows: &[Row<'_>], w: &[f64], k: usize, out: &mut [f64]) {
+    match rows.first() {
+        None => {}
+        Some(Row::Dense(first)) => {
+            let p = first.len();
+            let mut block = Vec::with_capacity(BLOCK * p);
+            for (rows, out) in rows.chunks(BLOCK).zip(out.chunks_mut(BLOCK * k)) {
+                fill(&mut block, rows);
+                matmul(
+                    MatMut::from_row_major_slice_mut(out, rows.len(), k),
+                    Accum::Replace,
+                    MatRef::from_row_major_slice(&block, rows.len(), p),
+                    MatRef::from_row_major_slice(w, p, k),
+                    1.0,
+                    Par::Seq,
+                );
+            }
+        }
+        Some(Row::Sparse { .. }) => {
+            out.fill(0.0);
+            for (row, out) in rows.iter().zip(out.chunks_exact_mut(k)) {
+                row.for_each(|f, v| {
+                    for (o, w) in out.iter_mut().zip(&w[f * k..(f + 1) * k]) {
+                        *o += v * w;
+                    }
+                });
+            }
+        }
+    }
+}
+
+/// `g += X' D`, with a row of `k` values in `d` for each of `rows`; `g` is `p x k`.
+pub(crate) fn accumulate(rows: &[Row<'_>], d: &[f64], k: usize, g: &mut [f64]) {
+    match rows.first() {
+        None => {}
+        Some(Row::Dense(first)) => {
+            let p = first.len();
+            let mut block = Vec::with_capacity(BLOCK * p);
+            for (rows, d) in rows.chunks(BLOCK).zip(d.chunks(BLOCK * k)) {
+                fill(&mut block, rows);
+                matmul(
+                    MatMut::from_row_major_slice_mut(&mut *g, p, k),
+                    Accum::Add,
+                    MatRef::from_row_major_slice(&block, rows.len(), p).transpose(),
+                    MatRef::from_row_major_slice(d, rows.len(), k),
+                    1.0,
+                    Par::Seq,
+                );
+            }
+        }
+        Some(Row::Sparse { .. }) => {
+            for (row, d) in rows.iter().zip(d.chunks_exact(k)) {
+                row.for_each(|f, v| {
+                    for (g, d) in g[f * k..(f + 1) * k].iter_mut().zip(d) {
+                        *g += v * d;
+                    }
+                });
+            }
+        }
+    }
+}
+
+fn fill(block: &mut Vec<f64>, rows: &[Row<'_>]) {
+    block.clear();
+    for row in rows {
+        block.extend(row.values().iter().map(|&v| f64::from(v)));
+    }
+}
+
+/// `x' diag(v) x`.
+pub(crate) fn quadratic(row: Row<'_>, v: &[f64]) -> f64 {
+    let mut sum = 0.0;
+    row.for_each(|f, x| sum += v[f] * x * x);
+    sum
+}
+
+/// Cuts `0..n` into ranges of at most `size`, works on them in parallel, and puts the results one after the other:
+/// the cut, and so every sum inside it, does not depend on the number of threads.
+pub(crate) fn in_blocks<T: Send>(n: usize, size: usize, work: impl Fn(Range<usize>) -> Vec<T> + Sync) -> Vec<T> {
+    if n <= size {
+        return work(0..n);
+    }
+    let blocks: Vec<Vec<T>> =
+        (0..n.div_ceil(size)).into_par_iter().map(|b| work(b * size..((b + 1) * size).min(n))).collect();
+    blocks.into_iter().flatten().collect()
+}
+
+/// The eigenvectors of the second moments `X'X` of the contexts, as the columns of a row-major `p x p` matrix.
+///
+/// The sign of an eigenvector is arbitrary; here its entry of largest magnitude is positive.
+pub(crate) fn principal_axes(contexts: &Contexts) -> Option<Vec<f64>> {
+    let p = contexts.features();
+    let rows: Vec<Row<'_>> = contexts.iter().collect();
+    let mut moments = vec![0.0; p * p];
+    for rows in rows.chunks(BLOCK) {
+        let mut dense = vec![0.0; rows.len() * p];
+        for (row, out) in rows.iter().zip(dense.chunks_exact_mut(p)) {
+            row.for_each(|f, v| out[f] = v);
+        }
+        accumulate(rows, &dense, p, &mut moments);
+    }
+    let moments = MatRef::from_row_major_slice(&moments, p, p);
+    let eigen = moments.self_adjoint_eigen(Side::Lower).ok()?;
+    let u = eigen.U();
+    let mut axes = vec![0.0; p * p];
+    for j in 0..p {
+        let largest = (0..p).map(|i| u[(i, j)]).fold(0.0, |m: f64, v| if v.abs() > m.abs() { v } else { m });
+        for i in 0..p {
+            axes[i * p + j] = u[(i, j)] * largest.signum();
+        }
+    }
+    Some(axes)
+}
+
+/// `X U` for a row-major `p x k` matrix `U`, as dense contexts in `f32` after `finish(column, value)`.
+pub(crate) fn map_rows(
+    contexts: &Contexts,
+    u: &[f64],
+    k: usize,
+    finish: impl Fn(usize, f64) -> f32 + Sync,
+) -> Vec<f32> {
+    in_blocks(contexts.len(), BLOCK, |range| {
+        let rows: Vec<Row<'_>> = range.map(|i| contexts.row(i)).collect();
+        let mut out = vec![0.0; rows.len() * k];
+        scores(&rows, u, k, &mut out);
+        out.iter().enumerate().map(|(i, &v)| finish(i % k, v)).collect()
+    })
+}
+
+/// `A B` (or `A' B` with `transpose`) of row-major matrices, `A` square of size `p`, `B` `p x k`.
+pub(crate) fn rotate(a: &[f64], transpose: bool, b: &[f64], p: usize, k: usize) -> Vec<f64> {
+    let a = MatRef::from_row_major_slice(a, p, p);
+    let mut out = vec![0.0; p * k];
+    matmul(
+        MatMut::from_row_major_slice_mut(&mut out, p, k),
+        Accum::Replace,
+        if transpose { a.transpose() } else { a },
+        MatRef::from_row_major_slice(b, p, k),
+        1.0,
+        Par::Seq,
+    );
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn both_storages_give_the_sums_of_the_definition(
+            (p, k, x) in (1usize..7, 1usize..5).prop_flat_map(|(p, k)| {
+                let value = prop_oneof![Just(0.0f32), -2.0f32..2.0];
+                (Just(p), Just(k), prop::collection::vec(value, p * 70))
+            })
+        ) {
+            let dense = Contexts::dense(x, p).unwrap();
+            let w: Vec<f64> = (0..p * k).map(|i| (i as f64).sin()).collect();
+            let d: Vec<f64> = (0..70 * k).map(|i| (i as f64).cos()).collect();
+            for contexts in [dense.to_sparse(), dense.clone()] {
+                let rows: Vec<Row<'_>> = contexts.iter().collect();
+                let (mut s, mut g) = (vec![0.0; 70 * k], vec![1.0; p * k]);
+                scores(&rows, &w, k, &mut s);
+                accumulate(&rows, &d, k, &mut g);
+                for a in 0..k {
+                    for (i, row) in dense.iter().enumerate() {
+                        let x = row.values();
+                        let expected: f64 = (0..p).map(|f| f64::from(x[f]) * w[f * k + a]).sum();
+                        prop_assert!((s[i * k + a] - expected).abs() < 1e-12);
+                    }
+                    for f in 0..p {
+                        let expected: f64 = dense.iter().enumerate()
+                            .map(|(i, row)| f64::from(row.values()[f]) * d[i * k + a]).sum();
+                        prop_assert!((g[f * k + a] - 1.0 - expected).abs() < 1e-12);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn principal_axes_are_orthonormal_and_diagonalise_the_moments() {
+        let x: Vec<f32> = (0..60).map(|i| ((i * i) as f32).sin() * (1 + i % 3) as f32).collect();
+        let contexts = Contexts::dense(x, 3).unwrap();
+        let u = principal_axes(&contexts).unwrap();
+        assert_eq!(Some(&u), principal_axes(&contexts.to_sparse()).as_ref());
+        let identity = rotate(&u, true, &u, 3, 3);
+        for i in 0..3 {
+            for j in 0..3 {
+                assert!((identity[i * 3 + j] - f64::from(u8::from(i == j))).abs() < 1e-12);
+            }
+        }
+        let z = Contexts::dense(map_rows(&contexts, &u, 3, |_, v| v as f32), 3).unwrap();
+        let moment =
+            |i: usize, j: usize| -> f64 { z.iter().map(|r| f64::from(r.values()[i]) * f64::from(r.values()[j])).sum() };
+        assert!(moment(0, 1).abs() + moment(0, 2).abs() + moment(1, 2).abs() < 1e-4);
+    }
+
+    #[test]
+    fn blocks_come_back_in_order() {
+        assert_eq!(in_blocks(10, 3, |r| r.collect()), (0..10).collect::<Vec<_>>());
+        assert!(in_blocks(0, 3, |r| r.collect::<Vec<_>>()).is_empty());
+    }
+}

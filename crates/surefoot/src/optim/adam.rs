@@ -1,0 +1,208 @@
+//! Adam (Kingma and Ba 2014) on minibatches.
+
+use rand::Rng;
+use rand::seq::SliceRandom;
+use serde::{Deserialize, Serialize};
+
+use super::Trace;
+use crate::error::{Error, Result, check_setting};
+
+/// How the learning rate moves over the steps of one run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Decay {
+    /// It stays.
+    #[default]
+    None,
+    /// It falls linearly to 0.
+    Linear,
+    /// It falls to 0 along half a cosine.
+    Cosine,
+}
+
+impl Decay {
+    /// The factor at a share `t` in `[0, 1)` of the run.
+    fn factor(self, t: f64) -> f64 {
+        match self {
+            Decay::None => 1.0,
+            Decay::Linear => 1.0 - t,
+            Decay::Cosine => 0.5 * (1.0 + (std::f64::consts::PI * t).cos()),
+        }
+    }
+}
+
+/// Settings of Adam; the default is the paper's.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Adam {
+    /// The size of a step: above 0.
+    pub learning_rate: f64,
+    /// Its course.
+    pub decay: Decay,
+    /// Passes over the records: at least 1.
+    pub epochs: usize,
+    /// Records a step: at least 1.
+    pub batch_size: usize,
+    /// The memory of the gradient: in `[0, 1)`.
+    pub beta1: f64,
+    /// The memory of its square: in `[0, 1)`.
+    pub beta2: f64,
+    /// Keeps the division finite: above 0.
+    pub epsilon: f64,
+    /// Stops after an epoch whose mean objective improves the last one's by less than this; 0 never stops early.
+    pub tolerance: f64,
+}
+
+impl Default for Adam {
+    fn default() -> Self {
+        Adam {
+            learning_rate: 1e-3,
+            decay: Decay::None,
+            epochs: 10,
+            batch_size: 128,
+            beta1: 0.9,
+            beta2: 0.999,
+            epsilon: 1e-8,
+            tolerance: 0.0,
+        }
+    }
+}
+
+impl Adam {
+    /// Fails, and names the range, if a setting is outside it.
+    pub fn check(&self) -> Result<()> {
+        let rate = self.learning_rate;
+        check_setting("the learning rate", rate, rate > 0.0, "above 0")?;
+        for (name, count) in [("epochs", self.epochs), ("the batch size", self.batch_size)] {
+            if count == 0 {
+                return Err(Error::setting(name, "at least 1", count));
+            }
+        }
+        for (name, beta) in [("beta1", self.beta1), ("beta2", self.beta2)] {
+            check_setting(name, beta, (0.0..1.0).contains(&beta), "in [0, 1)")?;
+        }
+        check_setting("epsilon", self.epsilon, self.epsilon > 0.0, "above 0")?;
+        check_setting("the tolerance", self.tolerance, self.tolerance >= 0.0, "at least 0")
+    }
+
+    /// Minimises `f(x, batch, gradient) -> value` over minibatches of the records `0..records`, in a new random order
+    /// each epoch; `f` overwrites the gradient. One batch that holds everything is not shuffled, so that such runs
+    /// use no randomness.
+    pub fn minimise(
+        &self,
+        start: Vec<f64>,
+        records: usize,
+        rng: &mut impl Rng,
+        mut f: impl FnMut(&[f64], &[u32], &mut [f64]) -> f64,
+    ) -> Result<(Vec<f64>, Trace)> {
+        self.check()?;
+        let mut x = start;
+        let mut gradient = vec![0.0; x.len()];
+        let (mut m, mut v) = (gradient.clone(), gradient.clone());
+        let mut order: Vec<u32> = (0..records as u32).collect();
+        let total = self.epochs * records.div_ceil(self.batch_size);
+        let mut trace = Trace::default();
+        for _ in 0..self.epochs {
+            if self.batch_size < records {
+                order.shuffle(rng);
+            }
+            let mut sum = 0.0;
+            for batch in order.chunks(self.batch_size) {
+                let value = f(&x, batch, &mut gradient);
+                if !value.is_finite() {
+                    let at = trace.evaluations;
+                    return Err(Error::Optimiser(format!("the objective is {value} at step {at}")));
+                }
+                sum += value * batch.len() as f64;
+                let progress = trace.evaluations as f64 / total as f64;
+                trace.evaluations += 1;
+                // Both averages start at 0; dividing by 1 - beta^t makes them unbiased.
+                let t = i32::try_from(trace.evaluations).unwrap_or(i32::MAX);
+                let rate = self.learning_rate * self.decay.factor(progress) / (1.0 - self.beta1.powi(t));
+                let unbias = 1.0 / (1.0 - self.beta2.powi(t));
+                for (((x, g), m), v) in x.iter_mut().zip(&gradient).zip(&mut m).zip(&mut v) {
+                    *m = self.beta1 * *m + (1.0 - self.beta1) * g;
+                    *v = self.beta2 * *v + (1.0 - self.beta2) * g * g;
+                    *x -= rate * *m / ((*v * unbias).sqrt() + self.epsilon);
+                }
+            }
+            let mean = sum / records as f64;
+            let before = trace.objective.last().copied();
+            trace.objective.push(mean);
+            if before.is_some_and(|before| self.tolerance > 0.0 && before - mean < self.tolerance) {
+                trace.converged = true;
+                break;
+            }
+        }
+        Ok((x, trace))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::math::random::{Purpose, stream};
+
+    /// `mean_i |x - i|^2`, least at the mean of the records.
+    fn spread(x: &[f64], batch: &[u32], g: &mut [f64]) -> f64 {
+        g.fill(0.0);
+        let n = batch.len() as f64;
+        let mut value = 0.0;
+        for &i in batch {
+            let d = x[0] - f64::from(i);
+            value += d * d / n;
+            g[0] += 2.0 * d / n;
+        }
+        value
+    }
+
+    fn run(adam: &Adam, seed: u64) -> (Vec<f64>, Trace) {
+        adam.minimise(vec![40.0], 100, &mut stream(seed, Purpose::Shuffle, 0), spread).unwrap()
+    }
+
+    #[test]
+    fn it_finds_the_minimum_of_a_quadratic_under_every_decay() {
+        for decay in [Decay::None, Decay::Linear, Decay::Cosine] {
+            let adam = Adam { learning_rate: 0.1, decay, epochs: 1000, batch_size: 100, ..Adam::default() };
+            let (x, trace) = run(&adam, 1);
+            assert!((x[0] - 49.5).abs() < 0.1, "{decay:?}: {x:?}");
+            assert_eq!((trace.objective.len(), trace.evaluations), (1000, 1000));
+        }
+    }
+
+    #[test]
+    fn the_seed_decides_the_order_and_nothing_else_does() {
+        let adam = Adam { learning_rate: 0.1, epochs: 3, batch_size: 7, ..Adam::default() };
+        assert_eq!(run(&adam, 1), run(&adam, 1));
+        assert_ne!(run(&adam, 1).0, run(&adam, 2).0);
+        let whole = Adam { batch_size: 100, ..adam };
+        assert_eq!(run(&whole, 1), run(&whole, 2));
+    }
+
+    #[test]
+    fn the_tolerance_ends_it_early() {
+        let adam = Adam { learning_rate: 0.5, epochs: 5000, batch_size: 100, tolerance: 1e-6, ..Adam::default() };
+        let (_, trace) = run(&adam, 1);
+        assert!(trace.converged && trace.objective.len() < 5000);
+    }
+
+    #[test]
+    fn settings_outside_their_range_are_refused() {
+        let text = |adam: Adam| adam.check().unwrap_err().to_string();
+        assert_eq!(
+            text(Adam { learning_rate: 0.0, ..Adam::default() }),
+            "the learning rate should be above 0, but is 0"
+        );
+        assert_eq!(text(Adam { batch_size: 0, ..Adam::default() }), "the batch size should be at least 1, but is 0");
+        assert_eq!(text(Adam { beta2: 1.0, ..Adam::default() }), "beta2 should be in [0, 1), but is 1");
+        assert!(Adam { epochs: 0, ..Adam::default() }.check().is_err());
+        assert!(Adam { epsilon: 0.0, ..Adam::default() }.check().is_err());
+        assert!(Adam { tolerance: f64::NAN, ..Adam::default() }.check().is_err());
+    }
+
+    #[test]
+    fn an_objective_that_is_not_finite_is_an_error() {
+        let mut rng = stream(1, Purpose::Shuffle, 0);
+        let result = Adam::default().minimise(vec![0.0], 1, &mut rng, |_, _, _| f64::NAN);
+        assert_eq!(result.unwrap_err().to_string(), "the optimiser stopped: the objective is NaN at step 0");
+    }
+}

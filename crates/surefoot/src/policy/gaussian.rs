@@ -1,0 +1,175 @@
+//! The linear Gaussian policy (LIG), with exact propensities.
+
+use super::{Decision, Policy, Posterior, Scale, check_action, check_contexts, decision_stream, each_row, place};
+use crate::contexts::{Contexts, Row};
+use crate::error::{Error, Result, check_setting};
+use crate::features::FeatureMap;
+use crate::logs::Eligible;
+use crate::math::linear::{quadratic, scores};
+use crate::math::perturbed::{Quadrature, propensity, sample};
+use crate::math::random::record_stream;
+use rand::RngExt;
+
+/// The absolute error of the probabilities of [`Policy::distribution`].
+const TOLERANCE: f64 = 1e-10;
+
+/// `pi_Q(a|x) = P_{theta ~ Q}(argmax_b <phi(x), theta_b> = a)` for a Gaussian `Q`, mixed with a share `e` of the uniform
+/// policy: `pi = (1 - e) pi_Q + e/K`.
+///
+/// The exploration floor `e` keeps every action's probability at `e/K` or above, so that no action is lost for good.
+/// It is the policy of a posterior too (with weight `e` on all predictors drawn uniformly, in prior and posterior
+/// alike), with divergence `(1 - e) KL(Q, P)`; every bound holds for it. Over a set of eligible actions, argmax and
+/// floor run over that set.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinearGaussian {
+    features: FeatureMap,
+    posterior: Posterior,
+    exploration: f64,
+}
+
+impl LinearGaussian {
+    /// Without a floor.
+    pub fn new(features: FeatureMap, posterior: Posterior) -> Result<Self> {
+        if features.output() != posterior.features() {
+            let expected = format!("{} features, as the feature map", features.output());
+            return Err(Error::size("the posterior", expected, posterior.features()));
+        }
+        Ok(LinearGaussian { features, posterior, exploration: 0.0 })
+    }
+
+    /// With the floor `e`, in `[0, 1)`.
+    pub fn with_exploration(mut self, exploration: f64) -> Result<Self> {
+        check_setting("exploration", exploration, (0.0..1.0).contains(&exploration), "in [0, 1)")?;
+        self.exploration = exploration;
+        Ok(self)
+    }
+
+    /// With another posterior over the same features.
+    pub(crate) fn with_posterior(&self, posterior: Posterior) -> Self {
+        assert_eq!(posterior.features(), self.posterior.features());
+        LinearGaussian { posterior, ..self.clone() }
+    }
+
+    /// The map from contexts to features.
+    pub fn features(&self) -> &FeatureMap {
+        &self.features
+    }
+
+    /// The distribution over predictors, `Q`.
+    pub fn posterior(&self) -> &Posterior {
+        &self.posterior
+    }
+
+    /// The exploration floor, `e`.
+    pub fn exploration(&self) -> f64 {
+        self.exploration
+    }
+
+    /// `KL(Q', P') = (1 - e) KL(Q, P)` of the floored policies' posteriors; both must have the same floor.
+    pub fn kl(&self, prior: &LinearGaussian) -> Result<f64> {
+        if self.exploration != prior.exploration {
+            let allowed = format!("{}, as this policy's", self.exploration);
+            return Err(Error::setting("the prior's exploration", allowed, prior.exploration));
+        }
+        Ok((1.0 - self.exploration) * self.posterior.kl(&prior.posterior)?)
+    }
+
+    /// The standardised scores `s_a` of each context.
+    fn scores(&self, contexts: &Contexts) -> Vec<f64> {
+        let checked = "the number of features was checked";
+        let mut x = self.features.apply(contexts).expect(checked);
+        if let Some(basis) = self.posterior.basis() {
+            x = basis.apply(&x).expect(checked);
+        }
+        let k = self.posterior.actions();
+        let rows: Vec<Row<'_>> = x.iter().collect();
+        let mut out = vec![0.0; rows.len() * k];
+        scores(&rows, self.posterior.mean(), k, &mut out);
+        let variances = match self.posterior.scale() {
+            Scale::Shared(_) => Vec::new(),
+            Scale::PerFeature(sigmas) => sigmas.iter().map(|s| s * s).collect(),
+        };
+        for (i, s) in out.chunks_exact_mut(k).enumerate() {
+            let deviation = match self.posterior.scale() {
+                Scale::Shared(sigma) => sigma * x.norm(i),
+                Scale::PerFeature(_) => quadratic(rows[i], &variances).sqrt(),
+            };
+            standardise(s, deviation);
+        }
+        out
+    }
+
+    fn check(&self, contexts: &Contexts, eligible: Option<&Eligible>) -> Result<()> {
+        check_contexts(Some(self.features.input()), self.actions(), contexts, eligible)
+    }
+
+    /// `(1 - e) p + e/k`.
+    fn floored(&self, p: f64, k: usize) -> f64 {
+        floored(p, self.exploration, k)
+    }
+}
+
+/// `(1 - e) p + e/k`: the probability of one of `k` actions under the exploration floor `e`.
+pub(crate) fn floored(p: f64, e: f64, k: usize) -> f64 {
+    (1.0 - e) * p + e / k as f64
+}
+
+/// Divides scores by their deviation. A context of zeros has neither: all its scores are equal, whatever `Q`.
+pub(crate) fn standardise(scores: &mut [f64], deviation: f64) {
+    let factor = if deviation > 0.0 { 1.0 / deviation } else { 0.0 };
+    scores.iter_mut().for_each(|s| *s *= factor);
+}
+
+impl Policy for LinearGaussian {
+    fn actions(&self) -> usize {
+        self.posterior.actions()
+    }
+
+    /// All `K` by one quadrature a context, each to an absolute error of 1e-10.
+    fn distribution(&self, contexts: &Contexts, eligible: Option<&Eligible>) -> Result<Vec<f64>> {
+        self.check(contexts, eligible)?;
+        let k = self.actions();
+        Ok(each_row(
+            contexts,
+            eligible,
+            k,
+            (k, 0.0),
+            |block| self.scores(block),
+            |_, set, scores, out| {
+                let mut p = vec![0.0; scores.len()];
+                Quadrature::new(TOLERANCE).distribution(scores, &mut p);
+                let p = p.iter().map(|&p| self.floored(p, scores.len()));
+                match set {
+                    None => out.iter_mut().zip(p).for_each(|(out, p)| *out = p),
+                    Some(set) => set.iter().zip(p).for_each(|(&a, p)| out[a as usize] = p),
+                }
+            },
+        ))
+    }
+
+    /// Each to a relative error of 1e-9, however small.
+    fn propensity(&self, contexts: &Contexts, action: &[u32], eligible: Option<&Eligible>) -> Result<Vec<f64>> {
+        self.check(contexts, eligible)?;
+        check_action(self.actions(), contexts.len(), action)?;
+        let all = |block: &Contexts| self.scores(block);
+        Ok(each_row(contexts, eligible, self.actions(), (1, 0.0), all, |row, set, scores, out| {
+            out[0] = place(set, action[row]).map_or(0.0, |a| self.floored(propensity(scores, a), scores.len()));
+        }))
+    }
+
+    /// By perturbed argmax, without an integral; only the propensity of the chosen action needs one.
+    fn decide(&self, contexts: &Contexts, eligible: Option<&Eligible>, seed: u64) -> Result<Vec<Decision>> {
+        self.check(contexts, eligible)?;
+        let base = decision_stream(seed);
+        let empty = Decision { action: 0, propensity: 0.0 };
+        let all = |block: &Contexts| self.scores(block);
+        Ok(each_row(contexts, eligible, self.actions(), (1, empty), all, |row, set, scores, out| {
+            let mut rng = record_stream(&base, row);
+            let k = scores.len();
+            let explore = self.exploration > 0.0 && rng.random::<f64>() < self.exploration;
+            let a = if explore { rng.random_range(0..k) } else { sample(scores, &mut rng) };
+            let action = set.map_or(a as u32, |set| set[a]);
+            out[0] = Decision { action, propensity: self.floored(propensity(scores, a), k) };
+        }))
+    }
+}

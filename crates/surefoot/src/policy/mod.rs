@@ -1,0 +1,168 @@
+//! POLICY: what can be deployed, and the distributions over predictors behind it.
+
+mod gaussian;
+mod mixture;
+mod posterior;
+mod softmax;
+mod uniform;
+
+pub use gaussian::LinearGaussian;
+pub(crate) use gaussian::{floored, standardise};
+pub use mixture::Mixture;
+pub use posterior::{Basis, Posterior, Scale};
+pub use softmax::{Softmax, SoftmaxTraining};
+pub use uniform::Uniform;
+
+use std::fmt::Debug;
+use std::ops::Range;
+
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
+use crate::contexts::Contexts;
+use crate::error::{Error, Result};
+use crate::logs::Eligible;
+use crate::math::linear::in_blocks;
+use crate::math::random::{Purpose, record_stream, stream};
+
+/// A decision and the probability with which it was taken: the two numbers that must be logged together.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Decision {
+    /// The chosen action.
+    pub action: u32,
+    /// Its probability at the time of the decision.
+    pub propensity: f64,
+}
+
+/// What can be deployed: a distribution over actions for each context.
+///
+/// Two methods are required. Contexts come in batches; where `eligible` is given, actions outside a record's set have
+/// probability 0. Every policy of this crate goes through one contract test.
+pub trait Policy: Debug + Send + Sync {
+    /// The number of actions, `K`.
+    fn actions(&self) -> usize;
+
+    /// The probabilities of all actions, one row of `K` a context.
+    fn distribution(&self, contexts: &Contexts, eligible: Option<&Eligible>) -> Result<Vec<f64>>;
+
+    /// The probability of one action a context.
+    fn propensity(&self, contexts: &Contexts, action: &[u32], eligible: Option<&Eligible>) -> Result<Vec<f64>> {
+        check_action(self.actions(), contexts.len(), action)?;
+        let k = self.actions();
+        let mut out = Vec::with_capacity(action.len());
+        for range in blocks(contexts.len()) {
+            let block = self.distribution(&contexts.slice(range.clone()), slice(eligible, &range).as_ref())?;
+            out.extend(action[range].iter().enumerate().map(|(i, &a)| block[i * k + a as usize]));
+        }
+        Ok(out)
+    }
+
+    /// Draws one action a context. The draw for record `i` depends on the seed and `i` alone.
+    fn decide(&self, contexts: &Contexts, eligible: Option<&Eligible>, seed: u64) -> Result<Vec<Decision>> {
+        let k = self.actions();
+        let base = decision_stream(seed);
+        let mut out = Vec::with_capacity(contexts.len());
+        for range in blocks(contexts.len()) {
+            let block = self.distribution(&contexts.slice(range.clone()), slice(eligible, &range).as_ref())?;
+            out.extend(range.zip(block.chunks_exact(k)).map(|(i, p)| {
+                let action = draw(p, record_stream(&base, i).random());
+                Decision { action: action as u32, propensity: p[action] }
+            }));
+        }
+        Ok(out)
+    }
+}
+
+/// The index at which the cumulative sum of `p` passes `u` times its total; never one of probability 0.
+fn draw(p: &[f64], u: f64) -> usize {
+    let mut left = u * p.iter().sum::<f64>();
+    let mut last = 0;
+    for (i, &p) in p.iter().enumerate() {
+        if p > 0.0 {
+            if left < p {
+                return i;
+            }
+            left -= p;
+            last = i;
+        }
+    }
+    last
+}
+
+/// The stream from which decisions with a seed are drawn.
+fn decision_stream(seed: u64) -> ChaCha8Rng {
+    stream(seed, Purpose::Decide, 0)
+}
+
+/// Rows that are worked on together.
+const BLOCK: usize = 128;
+
+fn blocks(n: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..n.div_ceil(BLOCK)).map(move |b| b * BLOCK..((b + 1) * BLOCK).min(n))
+}
+
+fn slice(eligible: Option<&Eligible>, range: &Range<usize>) -> Option<Eligible> {
+    eligible.map(|e| e.slice(range.clone()))
+}
+
+/// Fails unless the contexts, and the sets of eligible actions, fit the policy.
+fn check_contexts(
+    features: Option<usize>,
+    actions: usize,
+    contexts: &Contexts,
+    eligible: Option<&Eligible>,
+) -> Result<()> {
+    if let Some(p) = features.filter(|&p| p != contexts.features()) {
+        let expected = format!("{p} features, as the policy");
+        return Err(Error::size("contexts", expected, contexts.features()));
+    }
+    eligible.map_or(Ok(()), |e| e.check(actions, contexts.len()))
+}
+
+/// Fails unless there is one action a context, each below `actions`.
+fn check_action(actions: usize, rows: usize, action: &[u32]) -> Result<()> {
+    if action.len() != rows {
+        let expected = format!("{rows} entries, one for each context");
+        return Err(Error::size("action", expected, action.len()));
+    }
+    match action.iter().position(|&a| a as usize >= actions) {
+        Some(row) => Err(Error::value(row, "action", format!("below {actions}"), action[row])),
+        None => Ok(()),
+    }
+}
+
+/// Works on each row's scores over its eligible actions: `work(row, eligible, scores, out)` fills the row's `width`
+/// outputs. `scores` gives the rows of all `k` scores of a block; in parallel over fixed blocks of rows.
+fn each_row<T: Send + Sync + Clone>(
+    contexts: &Contexts,
+    eligible: Option<&Eligible>,
+    k: usize,
+    (width, empty): (usize, T),
+    scores: impl Fn(&Contexts) -> Vec<f64> + Sync,
+    work: impl Fn(usize, Option<&[u32]>, &[f64], &mut [T]) + Sync,
+) -> Vec<T> {
+    in_blocks(contexts.len(), BLOCK, |range| {
+        let scores = scores(&contexts.slice(range.clone()));
+        let mut out = vec![empty.clone(); range.len() * width];
+        let mut subset = Vec::new();
+        for ((row, all), out) in range.zip(scores.chunks_exact(k)).zip(out.chunks_exact_mut(width)) {
+            match eligible.map(|e| e.get(row)) {
+                None => work(row, None, all, out),
+                Some(set) => {
+                    subset.clear();
+                    subset.extend(set.iter().map(|&a| all[a as usize]));
+                    work(row, Some(set), &subset, out);
+                }
+            }
+        }
+        out
+    })
+}
+
+/// The place of `action` among the eligible ones.
+fn place(set: Option<&[u32]>, action: u32) -> Option<usize> {
+    set.map_or(Some(action as usize), |set| set.binary_search(&action).ok())
+}
+
+#[cfg(test)]
+mod tests;

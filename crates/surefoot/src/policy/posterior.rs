@@ -1,0 +1,228 @@
+//! Gaussian distributions over linear predictors, and the divergence between them.
+
+use std::sync::Arc;
+
+use crate::contexts::Contexts;
+use crate::error::{Error, Result};
+use crate::math::linear::{map_rows, principal_axes, rotate};
+
+/// The standard deviations of a [`Posterior`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum Scale {
+    /// One for all features and actions: `N(mu, sigma^2 I)`, the paper's.
+    Shared(f64),
+    /// One a feature of the basis, shared by the actions: `N(mu, S x I_K)`, `S = U diag(sigma_f^2) U'`.
+    PerFeature(Vec<f64>),
+}
+
+impl Scale {
+    /// `sigma_f`.
+    pub(crate) fn get(&self, f: usize) -> f64 {
+        match self {
+            Scale::Shared(sigma) => *sigma,
+            Scale::PerFeature(sigmas) => sigmas[f],
+        }
+    }
+}
+
+/// An orthonormal basis of the feature space.
+///
+/// A Gaussian with one shared scale looks the same in every such basis, so that a basis may be taken from the data
+/// without spoiling a bound whose prior has one.
+#[derive(Debug, PartialEq)]
+pub struct Basis {
+    features: usize,
+    /// The basis vectors are the columns of this row-major matrix.
+    axes: Vec<f64>,
+}
+
+impl Basis {
+    /// From a row-major `p x p` matrix whose columns are orthonormal (to 1e-6).
+    pub fn new(axes: Vec<f64>, features: usize) -> Result<Self> {
+        let p = features;
+        if axes.len() != p * p {
+            return Err(Error::size("a basis", format!("{p} x {p} entries"), axes.len()));
+        }
+        let gram = rotate(&axes, true, &axes, p, p);
+        for i in 0..p {
+            for j in 0..p {
+                let expected = f64::from(u8::from(i == j));
+                let found = gram[i * p + j];
+                if (found - expected).abs() > 1e-6 || found.is_nan() {
+                    let column = format!("the product of basis vectors {i} and {j}");
+                    return Err(Error::value(i, column, expected, found));
+                }
+            }
+        }
+        Ok(Basis { features, axes })
+    }
+
+    /// The principal axes of the contexts: the eigenvectors of their second moments.
+    pub fn principal(contexts: &Contexts) -> Result<Self> {
+        let features = contexts.features();
+        let axes = principal_axes(contexts)
+            .ok_or_else(|| Error::Optimiser("the second moments have no eigenvectors".into()))?;
+        Ok(Basis { features, axes })
+    }
+
+    /// The number of features.
+    pub fn features(&self) -> usize {
+        self.features
+    }
+
+    /// The basis vectors, as the columns of a row-major matrix.
+    pub fn axes(&self) -> &[f64] {
+        &self.axes
+    }
+
+    /// The contexts in the coordinates of this basis.
+    pub(crate) fn apply(&self, contexts: &Contexts) -> Result<Contexts> {
+        let p = self.features;
+        Contexts::dense(map_rows(contexts, &self.axes, p, |_, v| v as f32), p)
+    }
+}
+
+/// A Gaussian over the parameters of `f_theta(x) = argmax_a <x, theta_a>`: the `Q` of `pi_Q`.
+///
+/// All actions share one covariance over the features, so that the scores of a context are independent with the same
+/// variance `x'Sx`, and only `s_a = <x, mu_a> / sqrt(x'Sx)` matters.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Posterior {
+    actions: usize,
+    mean: Vec<f64>,
+    scale: Scale,
+    basis: Option<Arc<Basis>>,
+}
+
+impl Posterior {
+    /// A mean (feature-major: feature `f` and action `a` at `f * actions + a`) and scales, in the given features.
+    pub fn new(actions: usize, mean: Vec<f64>, scale: Scale) -> Result<Self> {
+        if actions < 2 {
+            return Err(Error::setting("the number of actions", "at least 2", actions));
+        }
+        if mean.is_empty() || !mean.len().is_multiple_of(actions) {
+            let expected = format!("{actions} entries for each feature");
+            return Err(Error::size("the mean", expected, mean.len()));
+        }
+        if let Some(i) = mean.iter().position(|m| !m.is_finite()) {
+            let column = format!("the mean of action {}", i % actions);
+            return Err(Error::value(i / actions, column, "finite", mean[i]));
+        }
+        let p = mean.len() / actions;
+        let sigmas = match &scale {
+            Scale::Shared(sigma) => std::slice::from_ref(sigma),
+            Scale::PerFeature(sigmas) if sigmas.len() == p => sigmas,
+            Scale::PerFeature(sigmas) => {
+                let expected = format!("{p} entries, one for each feature");
+                return Err(Error::size("the scales", expected, sigmas.len()));
+            }
+        };
+        if let Some(row) = sigmas.iter().position(|s| !(*s > 0.0 && s.is_finite())) {
+            return Err(Error::value(row, "scale", "above 0 and finite", sigmas[row]));
+        }
+        Ok(Posterior { actions, mean, scale, basis: None })
+    }
+
+    /// `N(0, I)`, whose policy is the uniform one.
+    pub fn standard(features: usize, actions: usize) -> Result<Self> {
+        Self::new(actions, vec![0.0; features * actions], Scale::Shared(1.0))
+    }
+
+    /// Takes mean and scales as given in the coordinates of a basis.
+    pub fn with_basis(mut self, basis: Arc<Basis>) -> Result<Self> {
+        if basis.features() != self.features() {
+            let expected = format!("{} features, as the mean", self.features());
+            return Err(Error::size("the basis", expected, basis.features()));
+        }
+        self.basis = Some(basis);
+        Ok(self)
+    }
+
+    /// The number of features, `p`.
+    pub fn features(&self) -> usize {
+        self.mean.len() / self.actions
+    }
+
+    /// The number of actions, `K`.
+    pub fn actions(&self) -> usize {
+        self.actions
+    }
+
+    /// The mean, feature-major, in the coordinates of the basis.
+    pub fn mean(&self) -> &[f64] {
+        &self.mean
+    }
+
+    /// The scales, in the coordinates of the basis.
+    pub fn scale(&self) -> &Scale {
+        &self.scale
+    }
+
+    /// The basis; `None` is that of the features themselves.
+    pub fn basis(&self) -> Option<&Arc<Basis>> {
+        self.basis.as_ref()
+    }
+
+    /// The same distribution, written in another basis: possible if it has one scale, or that basis already.
+    pub(crate) fn in_basis(&self, basis: Option<&Arc<Basis>>) -> Option<Posterior> {
+        if self.basis.as_ref() == basis {
+            return Some(self.clone());
+        }
+        if matches!(self.scale, Scale::PerFeature(_)) {
+            return None;
+        }
+        Some(Posterior { mean: self.mean_in(basis.map(Arc::as_ref)), basis: basis.cloned(), ..self.clone() })
+    }
+
+    fn mean_in(&self, basis: Option<&Basis>) -> Vec<f64> {
+        let (p, k) = (self.features(), self.actions);
+        let mean = match &self.basis {
+            Some(own) => rotate(&own.axes, false, &self.mean, p, k),
+            None => self.mean.clone(),
+        };
+        match basis {
+            Some(basis) => rotate(&basis.axes, true, &mean, p, k),
+            None => mean,
+        }
+    }
+
+    /// `KL(self || prior)`, for any two scales and bases:
+    ///
+    /// `1/2 sum_f [ K (v_f/t_f - 1 + ln t_f - ln s_f) + sum_a d_fa^2/t_f ]`
+    ///
+    /// in the prior's basis, with `t_f` its variances, `s_f` this one's, `v_f` this one's variance *along* the prior's
+    /// axis `f` (which is `s_f` if the bases agree), and `d` the difference of the means.
+    pub fn kl(&self, prior: &Posterior) -> Result<f64> {
+        if (self.features(), self.actions) != (prior.features(), prior.actions) {
+            let expected = format!("{} features x {} actions", self.features(), self.actions);
+            return Err(Error::size("the mean of the prior", expected, prior.mean.len()));
+        }
+        let (p, k) = (self.features(), self.actions);
+        let same = self.basis == prior.basis;
+        let mean = if same { self.mean.clone() } else { self.mean_in(prior.basis.as_deref()) };
+        let square = |x: f64| x * x;
+        let spread: Vec<f64> = match &self.scale {
+            Scale::Shared(sigma) => vec![square(*sigma); p],
+            Scale::PerFeature(sigmas) if same => sigmas.iter().map(|&s| square(s)).collect(),
+            Scale::PerFeature(sigmas) => {
+                // The columns of W are this posterior's axes in the prior's basis: v_f = sum_j W_fj^2 s_j.
+                let mut w = match &self.basis {
+                    Some(basis) => basis.axes.clone(),
+                    None => (0..p * p).map(|i| f64::from(u8::from(i / p == i % p))).collect(),
+                };
+                if let Some(basis) = &prior.basis {
+                    w = rotate(&basis.axes, true, &w, p, p);
+                }
+                w.chunks_exact(p).map(|row| row.iter().zip(sigmas).map(|(w, s)| square(w * s)).sum()).collect()
+            }
+        };
+        let mut total = 0.0;
+        for f in 0..p {
+            let (t, s) = (square(prior.scale.get(f)), square(self.scale.get(f)));
+            let means = mean[f * k..(f + 1) * k].iter().zip(&prior.mean[f * k..(f + 1) * k]);
+            let distance: f64 = means.map(|(a, b)| square(a - b)).sum();
+            total += k as f64 * (spread[f] / t - 1.0 - (s / t).ln()) + distance / t;
+        }
+        Ok(0.5 * total)
+    }
+}

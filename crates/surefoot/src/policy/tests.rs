@@ -1,0 +1,192 @@
+//! The contract of every policy, and the divergence of posteriors.
+
+use super::*;
+use crate::environment::Labelled;
+use crate::features::FeatureMap;
+use std::sync::Arc;
+
+fn contexts() -> Contexts {
+    let values = (0..60).map(|i| ((i * 7 % 11) as f32 - 5.0) / 4.0).collect();
+    Contexts::dense(values, 3).unwrap()
+}
+
+fn wave(n: usize, phase: f64) -> Vec<f64> {
+    (0..n).map(|i| (i as f64 + phase).sin()).collect()
+}
+
+/// One of each kind, over 4 actions and 3 features.
+fn all() -> Vec<Arc<dyn Policy>> {
+    let identity = FeatureMap::identity(3);
+    let shared = Posterior::new(4, wave(12, 0.3), Scale::Shared(0.5)).unwrap();
+    let scales = Scale::PerFeature(vec![0.3, 1.0, 2.0]);
+    let basis = Arc::new(Basis::principal(&contexts()).unwrap());
+    let shaped = Posterior::new(4, wave(12, 1.0), scales).unwrap().with_basis(basis).unwrap();
+    let map = FeatureMap::fourier(3, 10, 1.0, 1).unwrap().with_intercept();
+    let fourier = Posterior::new(4, wave(44, 0.0), Scale::Shared(1.0)).unwrap();
+    let gaussian: Arc<dyn Policy> = Arc::new(LinearGaussian::new(identity.clone(), shared).unwrap());
+    let softmax: Arc<dyn Policy> = Arc::new(Softmax::new(identity.clone(), 4, wave(12, 2.0), 1.5).unwrap());
+    let mixture = Mixture::new(vec![gaussian.clone(), softmax.clone()], vec![0.25, 0.75]).unwrap();
+    vec![
+        Arc::new(Uniform::new(4).unwrap()),
+        Arc::new(LinearGaussian::new(identity, shaped).unwrap().with_exploration(0.1).unwrap()),
+        Arc::new(LinearGaussian::new(map, fourier).unwrap()),
+        Arc::new(mixture),
+        gaussian,
+        softmax,
+    ]
+}
+
+#[test]
+fn every_policy_keeps_the_contract() {
+    let dense = contexts();
+    let sets = Eligible::new((0..20).map(|i| if i % 2 == 0 { vec![0, 2, 3] } else { vec![1] })).unwrap();
+    for policy in all() {
+        for (contexts, eligible) in [
+            (dense.clone(), None),
+            (dense.to_sparse(), None),
+            (dense.clone(), Some(&sets)),
+            (dense.to_sparse(), Some(&sets)),
+        ] {
+            let p = policy.distribution(&contexts, eligible).unwrap();
+            assert_eq!(p.len(), 80, "{policy:?}");
+            for (i, row) in p.chunks_exact(4).enumerate() {
+                assert!((row.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{policy:?}: {row:?}");
+                for (a, &p) in row.iter().enumerate() {
+                    let allowed = eligible.is_none_or(|e| e.get(i).contains(&(a as u32)));
+                    assert!(if allowed { (0.0..=1.0 + 1e-12).contains(&p) } else { p == 0.0 }, "{policy:?}");
+                }
+            }
+            for a in 0..4 {
+                let single = policy.propensity(&contexts, &[a; 20], eligible).unwrap();
+                for (i, q) in single.iter().enumerate() {
+                    assert!((q - p[i * 4 + a as usize]).abs() < 1e-9, "{policy:?}");
+                }
+            }
+            let decisions = policy.decide(&contexts, eligible, 5).unwrap();
+            assert_eq!(decisions, policy.decide(&contexts, eligible, 5).unwrap());
+            assert_ne!(decisions, policy.decide(&contexts, eligible, 6).unwrap());
+            for (i, d) in decisions.iter().enumerate() {
+                assert!((d.propensity - p[i * 4 + d.action as usize]).abs() < 1e-9 && d.propensity > 0.0);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_policy_draws_with_the_propensities_it_logs() {
+    // 20,000 copies of one context; chi-squared with 3 degrees of freedom.
+    let one = Contexts::dense([0.4, -1.0, 0.7].repeat(20_000), 3).unwrap();
+    for policy in all() {
+        let p = policy.distribution(&one.slice(0..1), None).unwrap();
+        let mut counts = [0.0; 4];
+        for d in policy.decide(&one, None, 1).unwrap() {
+            counts[d.action as usize] += 1.0;
+        }
+        let chi2: f64 = (0..4).map(|a| (counts[a] - 20_000.0 * p[a]).powi(2) / (20_000.0 * p[a])).sum();
+        assert!(chi2 < 16.27, "{policy:?}: {chi2} at the 99.9 % point 16.27");
+    }
+}
+
+#[test]
+fn a_context_of_zeros_gives_the_uniform_distribution() {
+    let zeros = Contexts::dense(vec![0.0; 3], 3).unwrap();
+    let q = Posterior::new(4, wave(12, 0.3), Scale::Shared(0.5)).unwrap();
+    let policy = LinearGaussian::new(FeatureMap::identity(3), q).unwrap();
+    let p = policy.distribution(&zeros, None).unwrap();
+    assert!(p.iter().all(|p| (p - 0.25).abs() < 1e-10));
+}
+
+#[test]
+fn the_basis_changes_the_coordinates_and_not_the_policy() {
+    let q = Posterior::new(4, wave(12, 0.3), Scale::Shared(0.5)).unwrap();
+    let basis = Arc::new(Basis::principal(&contexts()).unwrap());
+    let rotated = q.in_basis(Some(&basis)).unwrap();
+    assert!(rotated.mean() != q.mean() && rotated.kl(&q).unwrap().abs() < 1e-12);
+    let p = |q: &Posterior| {
+        let policy = LinearGaussian::new(FeatureMap::identity(3), q.clone()).unwrap();
+        policy.distribution(&contexts(), None).unwrap()
+    };
+    for (a, b) in p(&q).iter().zip(p(&rotated)) {
+        // Rotated contexts are rounded to f32.
+        assert!((a - b).abs() < 1e-6);
+    }
+    let shaped = Posterior::new(4, wave(12, 0.3), Scale::PerFeature(vec![1.0, 2.0, 3.0])).unwrap();
+    assert!(shaped.in_basis(Some(&basis)).is_none() && shaped.in_basis(None).is_some());
+}
+
+#[test]
+fn the_floor_keeps_every_action_and_scales_the_divergence() {
+    let q = Posterior::new(4, wave(12, 0.3), Scale::Shared(0.01)).unwrap();
+    let p = Posterior::standard(3, 4).unwrap();
+    let with = |q: &Posterior, e: f64| {
+        LinearGaussian::new(FeatureMap::identity(3), q.clone()).unwrap().with_exploration(e).unwrap()
+    };
+    let floored = with(&q, 0.2).distribution(&contexts(), None).unwrap();
+    assert!(floored.iter().all(|p| *p >= 0.05));
+    let kl = with(&q, 0.2).kl(&with(&p, 0.2)).unwrap();
+    assert!((kl - 0.8 * q.kl(&p).unwrap()).abs() < 1e-12);
+    assert_eq!(
+        with(&q, 0.2).kl(&with(&p, 0.1)).unwrap_err().to_string(),
+        "the prior's exploration should be 0.2, as this policy's, but is 0.1"
+    );
+}
+
+#[test]
+fn a_softmax_learns_labels() {
+    let x = contexts();
+    let labels = x.iter().map(|r| u32::from(r.values()[0] > r.values()[1])).collect();
+    let data = Labelled::new(x, labels).unwrap();
+    let policy = Softmax::train(FeatureMap::identity(3), &data, 2, &SoftmaxTraining::default()).unwrap();
+    let p = policy.propensity(data.contexts(), data.labels(), None).unwrap();
+    assert!(p.iter().sum::<f64>() / 20.0 > 0.7);
+    let uniform = policy.with_alpha(0.0).unwrap();
+    assert_eq!(uniform.propensity(data.contexts(), data.labels(), None).unwrap(), vec![0.5; 20]);
+}
+
+#[test]
+fn parts_that_do_not_fit_are_refused() {
+    let text = |e: Error| e.to_string();
+    let posterior = |scale| Posterior::new(2, vec![0.0; 4], scale);
+    assert_eq!(text(posterior(Scale::Shared(0.0)).unwrap_err()), "row 0: scale should be above 0 and finite, but is 0");
+    assert_eq!(
+        text(posterior(Scale::PerFeature(vec![1.0])).unwrap_err()),
+        "the scales should have 2 entries, one for each feature, but has 1"
+    );
+    assert_eq!(
+        text(Posterior::new(2, vec![0.0, f64::NAN], Scale::Shared(1.0)).unwrap_err()),
+        "row 0: the mean of action 1 should be finite, but is NaN"
+    );
+    assert_eq!(
+        text(Posterior::new(2, vec![0.0; 3], Scale::Shared(1.0)).unwrap_err()),
+        "the mean should have 2 entries for each feature, but has 3"
+    );
+    assert_eq!(
+        text(Basis::new(vec![1.0, 0.0, 0.5, 1.0], 2).unwrap_err()),
+        "row 0: the product of basis vectors 0 and 0 should be 1, but is 1.25"
+    );
+    let q = posterior(Scale::Shared(1.0)).unwrap();
+    assert_eq!(
+        text(LinearGaussian::new(FeatureMap::identity(3), q.clone()).unwrap_err()),
+        "the posterior should have 3 features, as the feature map, but has 2"
+    );
+    let policy = LinearGaussian::new(FeatureMap::identity(2), q).unwrap();
+    assert_eq!(text(policy.clone().with_exploration(1.0).unwrap_err()), "exploration should be in [0, 1), but is 1");
+    assert_eq!(
+        text(policy.distribution(&contexts(), None).unwrap_err()),
+        "contexts should have 2 features, as the policy, but has 3"
+    );
+    let one = Contexts::dense(vec![1.0, 1.0], 2).unwrap();
+    assert_eq!(text(policy.propensity(&one, &[2], None).unwrap_err()), "row 0: action should be below 2, but is 2");
+    let sets = Eligible::new([[0u32, 5]]).unwrap();
+    assert_eq!(text(policy.decide(&one, Some(&sets), 1).unwrap_err()), "row 0: eligible should be below 2, but is 5");
+    let other: Arc<dyn Policy> = Arc::new(Uniform::new(3).unwrap());
+    assert_eq!(
+        text(Mixture::new(vec![Arc::new(policy), other], vec![0.5, 0.5]).unwrap_err()),
+        "every policy of a mixture should have 2 actions, as the first one, but has 3"
+    );
+    let uniform: Arc<dyn Policy> = Arc::new(Uniform::new(3).unwrap());
+    assert_eq!(
+        text(Mixture::new(vec![uniform], vec![0.9]).unwrap_err()),
+        "the sum of the weights should be 1, but is 0.9"
+    );
+}

@@ -1,0 +1,264 @@
+//! ESTIMATOR: the regularised importance weight `h(p, q, c)` and its derivative in `p`.
+//!
+//! `Rhat(pi) = (1/N) sum_i h(pi(a_i|x_i), q_i, c_i)`, with `p` the probability under the policy that is judged, `q`
+//! the logged propensity and `c` the cost in `[-1, 0]`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Result, check_setting};
+
+/// The estimators of the form `mean of h(p, q, c)`; `w = p/q`, `l` is `lambda`.
+///
+/// A *pessimistic* one satisfies `p c / q <= h(p, q, c) <= 0` for all `p` in `[0, 1]`, `q` in `(0, 1]` and `c` in
+/// `[-1, 0]`: it never says that a policy is better than plain importance weighting says. All do, except
+/// - [`PowerMean`](Regularizer::PowerMean): below `p c / q` whenever `w < 1`, as a mean of `w` and 1 must be;
+/// - [`LsAdjusted`](Regularizer::LsAdjusted): below `p c / q` where `q` is near 1. It estimates a difference of
+///   risks, and only `p c / (q (1 + l c)) <= h <= 0` holds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "name")]
+pub enum Regularizer {
+    /// Inverse propensity scoring: `p c / q`.
+    Ips,
+    /// `p c / max(q, tau)`, `0 < tau <= 1`.
+    ClippedPropensity {
+        /// The smallest propensity that is believed.
+        tau: f64,
+    },
+    /// `min(p/q, max) c`, `max > 0`.
+    ClippedWeight {
+        /// The largest weight that is believed.
+        max: f64,
+    },
+    /// `p c / q^beta`, `0 <= beta <= 1`.
+    ExponentialSmoothing {
+        /// The exponent.
+        beta: f64,
+    },
+    /// `p c / (q + gamma)`, `gamma >= 0`.
+    ImplicitExploration {
+        /// What is added to each propensity.
+        gamma: f64,
+    },
+    /// `c ((1 - l) w^s + l)^(1/s)`, the power mean of `w` and 1 (Metelli et al. 2021); `s = -1` gives
+    /// `w c / (1 - l + l w)`. `0 <= l <= 1`, `s <= 1`, and `s = 0` is the limit `w^(1 - l) c`.
+    PowerMean {
+        /// The weight of 1.
+        lambda: f64,
+        /// The power.
+        s: f64,
+    },
+    /// `c l w / (w^2 + l)` (Su et al. 2020), `l > 0`.
+    Shrinkage {
+        /// The strength; infinity would be importance weighting.
+        lambda: f64,
+    },
+    /// Logarithmic smoothing: `-(1/l) ln(1 - l p c / q)`, `l > 0`.
+    Ls {
+        /// The smoothing.
+        lambda: f64,
+    },
+    /// Logarithmic smoothing, linear in `p`: `-(p/l) ln(1 - l c / q)`, `l > 0`.
+    LsLinear {
+        /// The smoothing.
+        lambda: f64,
+    },
+    /// Adjusted logarithmic smoothing: `-(p/l) ln(1 - l c / (q (1 + l c)))`, `0 < l < 1`.
+    LsAdjusted {
+        /// The smoothing.
+        lambda: f64,
+    },
+}
+
+impl Regularizer {
+    /// Fails, and names the range, if a parameter is outside it.
+    pub fn check(&self) -> Result<()> {
+        use Regularizer::*;
+        match *self {
+            Ips => Ok(()),
+            ClippedPropensity { tau } => check_setting("tau", tau, tau > 0.0 && tau <= 1.0, "in (0, 1]"),
+            ClippedWeight { max } => check_setting("the largest weight", max, max > 0.0, "above 0"),
+            ExponentialSmoothing { beta } => check_setting("beta", beta, (0.0..=1.0).contains(&beta), "in [0, 1]"),
+            ImplicitExploration { gamma } => check_setting("gamma", gamma, gamma >= 0.0, "at least 0"),
+            PowerMean { lambda, s } => {
+                check_setting("lambda", lambda, (0.0..=1.0).contains(&lambda), "in [0, 1]")?;
+                check_setting("the power s", s, s <= 1.0, "at most 1")
+            }
+            Shrinkage { lambda } | Ls { lambda } | LsLinear { lambda } => {
+                check_setting("lambda", lambda, lambda > 0.0, "in (0, inf)")
+            }
+            LsAdjusted { lambda } => check_setting("lambda", lambda, lambda > 0.0 && lambda < 1.0, "in (0, 1)"),
+        }
+    }
+
+    /// `h(p, q, c)`.
+    pub fn h(&self, p: f64, q: f64, c: f64) -> f64 {
+        use Regularizer::*;
+        let w = p / q;
+        match *self {
+            Ips => w * c,
+            ClippedPropensity { tau } => p * c / q.max(tau),
+            ClippedWeight { max } => w.min(max) * c,
+            ExponentialSmoothing { beta } => p * c / q.powf(beta),
+            ImplicitExploration { gamma } => p * c / (q + gamma),
+            PowerMean { lambda, s } => power_mean(w, lambda, s) * c,
+            Shrinkage { lambda } => lambda * w / (w * w + lambda) * c,
+            // `ln_1p`: most arguments are small.
+            Ls { lambda } => -(-lambda * w * c).ln_1p() / lambda,
+            LsLinear { .. } | LsAdjusted { .. } => p * self.slope(q, c),
+        }
+    }
+
+    /// The derivative of `h` in `p`.
+    pub fn dh_dp(&self, p: f64, q: f64, c: f64) -> f64 {
+        use Regularizer::*;
+        // Then h is 0 whatever p is, even where the slope of a weight is infinite.
+        if c == 0.0 {
+            return 0.0;
+        }
+        let w = p / q;
+        match *self {
+            Ips => c / q,
+            ClippedPropensity { tau } => c / q.max(tau),
+            ClippedWeight { max } => {
+                if w < max {
+                    c / q
+                } else {
+                    0.0
+                }
+            }
+            ExponentialSmoothing { beta } => c / q.powf(beta),
+            ImplicitExploration { gamma } => c / (q + gamma),
+            PowerMean { lambda, s } => power_mean_slope(w, lambda, s) * c / q,
+            Shrinkage { lambda } => {
+                let d = w * w + lambda;
+                lambda * (lambda - w * w) / (d * d) * c / q
+            }
+            Ls { lambda } => c / (q * (1.0 - lambda * w * c)),
+            LsLinear { .. } | LsAdjusted { .. } => self.slope(q, c),
+        }
+    }
+
+    /// `h / p` of the two estimators whose slope is a logarithm.
+    fn slope(&self, q: f64, c: f64) -> f64 {
+        match *self {
+            Regularizer::LsLinear { lambda } => -(-lambda * c / q).ln_1p() / lambda,
+            Regularizer::LsAdjusted { lambda } => -(-lambda * c / (q * (1.0 + lambda * c))).ln_1p() / lambda,
+            _ => unreachable!("only the linear logarithmic estimators have this slope"),
+        }
+    }
+}
+
+/// `((1 - l) w^s + l)^(1/s)`; for `s < 0` in the form `w ((1 - l) + l w^-s)^(1/s)`, which is finite at `w = 0`.
+fn power_mean(w: f64, l: f64, s: f64) -> f64 {
+    if s == 0.0 {
+        w.powf(1.0 - l)
+    } else if s < 0.0 {
+        w * ((1.0 - l) + l * w.powf(-s)).powf(1.0 / s)
+    } else {
+        ((1.0 - l) * w.powf(s) + l).powf(1.0 / s)
+    }
+}
+
+/// With `m` the power mean: `dm/dw = (1 - l) (m/w)^(1 - s)`, again without a division by `w` for `s <= 0`; infinite at
+/// `w = 0` for `0 <= s < 1`.
+fn power_mean_slope(w: f64, l: f64, s: f64) -> f64 {
+    let ratio = if s == 0.0 {
+        w.powf(-l)
+    } else if s < 0.0 {
+        ((1.0 - l) + l * w.powf(-s)).powf(1.0 / s)
+    } else {
+        power_mean(w, l, s) / w
+    };
+    (1.0 - l) * ratio.powf(1.0 - s)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn pessimistic() -> impl Strategy<Value = Regularizer> {
+        prop_oneof![
+            Just(Regularizer::Ips),
+            (1e-6..=1.0).prop_map(|tau| Regularizer::ClippedPropensity { tau }),
+            (1e-3..1e4).prop_map(|max| Regularizer::ClippedWeight { max }),
+            (0.0..=1.0).prop_map(|beta| Regularizer::ExponentialSmoothing { beta }),
+            (0.0..10.0).prop_map(|gamma| Regularizer::ImplicitExploration { gamma }),
+            (1e-6..1e3).prop_map(|lambda| Regularizer::Shrinkage { lambda }),
+            (1e-6..1e3).prop_map(|lambda| Regularizer::Ls { lambda }),
+            (1e-6..1e3).prop_map(|lambda| Regularizer::LsLinear { lambda }),
+        ]
+    }
+
+    fn any() -> impl Strategy<Value = Regularizer> {
+        prop_oneof![
+            pessimistic(),
+            (0.0..=1.0, -3.0..1.0).prop_map(|(lambda, s)| Regularizer::PowerMean { lambda, s }),
+            (1e-6..0.999).prop_map(|lambda| Regularizer::LsAdjusted { lambda }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn h_lies_between_the_weighted_cost_and_zero(
+            r in pessimistic(), p in 0.0..=1.0, q in 1e-6..=1.0, c in -1.0..=0.0,
+        ) {
+            let h = r.h(p, q, c);
+            prop_assert!(h <= 0.0 && h >= p * c / q * (1.0 + 1e-12), "{r:?}: {h}");
+        }
+
+        #[test]
+        fn the_adjusted_one_keeps_its_own_inequality(
+            lambda in 1e-6..0.999, p in 0.0..=1.0, q in 1e-6..=1.0, c in -1.0..=0.0,
+        ) {
+            let h = Regularizer::LsAdjusted { lambda }.h(p, q, c);
+            prop_assert!(h <= 0.0 && h >= p * c / (q * (1.0 + lambda * c)) * (1.0 + 1e-12));
+        }
+
+        #[test]
+        fn the_slope_is_the_finite_difference(
+            r in any(), p in 0.01f64..0.99, q in 0.01f64..=1.0, c in -1.0f64..=0.0,
+        ) {
+            // A kink has no derivative: stay away from it.
+            if let Regularizer::ClippedWeight { max } = r {
+                prop_assume!((p / q - max).abs() > 1e-3);
+            }
+            let e = 1e-6;
+            let fd = (r.h(p + e, q, c) - r.h(p - e, q, c)) / (2.0 * e);
+            let d = r.dh_dp(p, q, c);
+            prop_assert!((d - fd).abs() <= 1e-4 * (1.0 + d.abs()), "{r:?}: {d} {fd}");
+        }
+
+        #[test]
+        fn a_cost_of_zero_weighs_nothing(r in any(), p in 0.001..=1.0, q in 1e-6..=1.0) {
+            prop_assert_eq!(r.h(p, q, 0.0), 0.0);
+            prop_assert_eq!(r.dh_dp(p, q, 0.0), 0.0);
+        }
+    }
+
+    #[test]
+    fn the_two_exceptions_do_break_the_inequality() {
+        let broken = |r: Regularizer, p, q, c| r.h(p, q, c) < p * c / q - 1e-6;
+        assert!(broken(Regularizer::PowerMean { lambda: 0.5, s: -1.0 }, 0.1, 0.5, -1.0));
+        assert!(broken(Regularizer::LsAdjusted { lambda: 0.5 }, 1.0, 1.0, -1.0));
+    }
+
+    #[test]
+    fn a_parameter_outside_its_range_is_refused_with_the_range() {
+        let text = |r: Regularizer| r.check().unwrap_err().to_string();
+        assert_eq!(text(Regularizer::LsAdjusted { lambda: 1.0 }), "lambda should be in (0, 1), but is 1");
+        assert_eq!(text(Regularizer::LsLinear { lambda: 0.0 }), "lambda should be in (0, inf), but is 0");
+        assert_eq!(text(Regularizer::ClippedPropensity { tau: 2.0 }), "tau should be in (0, 1], but is 2");
+        assert_eq!(text(Regularizer::PowerMean { lambda: 0.5, s: 2.0 }), "the power s should be at most 1, but is 2");
+        for r in [
+            Regularizer::ClippedWeight { max: f64::INFINITY },
+            Regularizer::ExponentialSmoothing { beta: -0.1 },
+            Regularizer::ImplicitExploration { gamma: f64::NAN },
+            Regularizer::Shrinkage { lambda: -1.0 },
+            Regularizer::Ls { lambda: 0.0 },
+            Regularizer::PowerMean { lambda: 1.5, s: -1.0 },
+        ] {
+            assert!(r.check().is_err(), "{r:?}");
+        }
+    }
+}
