@@ -1,2 +1,49 @@
-//! cli
-fn main() {}
+//! The binary `surefoot`: one file a subcommand.
+
+mod commands;
+mod experiment;
+mod failure;
+mod figure;
+mod options;
+mod progress;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Sequential off-policy learning: from the logs of a deployed policy to the next one.
+#[derive(Debug, Parser)]
+#[command(
+    name = "surefoot",
+    version,
+    max_term_width = 100,
+    after_help = "Data goes to standard output, progress and errors to standard error.\n\n\
+                  Exit codes: 0 done, 1 the work failed (bad data, bad settings, files), 2 the command line is wrong.",
+    arg_required_else_help = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Learn from handwritten digits with five methods, and compare them in a table and a figure
+    Demo(commands::demo::Demo),
+    /// Run the loop of deploying, logging and learning in a simulated world
+    Simulate(commands::simulate::Simulate),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Demo(demo) => demo.run(),
+        Command::Simulate(simulate) => simulate.run(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprint!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}

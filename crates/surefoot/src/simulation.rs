@@ -46,13 +46,13 @@ pub fn simulate(
         let seconds = clock.elapsed().as_secs_f64();
         state = next;
         start += n;
-        let truth = environment.truth(round + 1)?;
+        let (true_risk, accuracy) = environment.truth(round + 1)?.evaluate(state.current())?;
         let report = SimulatedRound {
             round: round + 1,
             learned,
             mean_cost: logs.cost().iter().sum::<f64>() / n as f64,
-            true_risk: truth.risk(state.current())?,
-            accuracy: truth.accuracy(state.current())?,
+            true_risk,
+            accuracy,
             seconds,
         };
         on_round(&report);

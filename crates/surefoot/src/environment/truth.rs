@@ -79,8 +79,20 @@ impl Truth {
 
     /// The risk `R(pi)`.
     pub fn risk(&self, policy: &dyn Policy) -> Result<f64> {
-        match self.costs {
-            Costs::TwoValues { best, other } => Ok(other + (best - other) * self.accuracy(policy)?),
+        self.evaluate(policy).map(|(risk, _)| risk)
+    }
+
+    /// `E pi(a*(x)|x)`: how often the best action is taken.
+    pub fn accuracy(&self, policy: &dyn Policy) -> Result<f64> {
+        let p = self.on_best(policy)?;
+        Ok(self.mean(|i| p[i]))
+    }
+
+    /// Risk and accuracy at once.
+    pub fn evaluate(&self, policy: &dyn Policy) -> Result<(f64, f64)> {
+        let accuracy = self.accuracy(policy)?;
+        let risk = match self.costs {
+            Costs::TwoValues { best, other } => other + (best - other) * accuracy,
             Costs::Table(_) => {
                 let mut sum = 0.0;
                 let k = self.actions;
@@ -90,15 +102,10 @@ impl Truth {
                     let costs = (start * k..end * k).map(|j| self.expected_cost(j / k, j % k));
                     sum += p.iter().zip(costs).map(|(p, c)| p * c).sum::<f64>();
                 }
-                Ok(sum / self.contexts.len() as f64)
+                sum / self.contexts.len() as f64
             }
-        }
-    }
-
-    /// `E pi(a*(x)|x)`: how often the best action is taken.
-    pub fn accuracy(&self, policy: &dyn Policy) -> Result<f64> {
-        let p = self.on_best(policy)?;
-        Ok(self.mean(|i| p[i]))
+        };
+        Ok((risk, accuracy))
     }
 
     /// The coverage of the best actions, `C* = min_x pi(a*(x)|x)`.

@@ -36,13 +36,14 @@ fn tail_point(q: f64) -> f64 {
 pub(crate) struct Quadrature {
     tolerance: f64,
     hazards: Vec<f64>,
+    cdfs: Vec<f64>,
 }
 
 impl Quadrature {
     /// The absolute error of each probability and each entry of a gradient: half of it for the step, a quarter for
     /// each end of the window.
     pub(crate) fn new(tolerance: f64) -> Self {
-        Quadrature { tolerance, hazards: Vec::new() }
+        Quadrature { tolerance, hazards: Vec::new(), cdfs: Vec::new() }
     }
 
     /// The probabilities of all actions.
@@ -98,15 +99,17 @@ impl Quadrature {
         let tau = self.tolerance / 8.0;
         let h = step(k, self.tolerance / 2.0);
         self.hazards.resize(k, 0.0);
+        self.cdfs.resize(k, 0.0);
         let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let mut z = (top + tail_point(tau / k as f64)).min(from);
         while z >= to {
-            let mut f = 1.0;
-            for (hazard, &s) in self.hazards.iter_mut().zip(scores) {
-                let (cdf, pdf) = cdf_pdf(z - s);
-                f *= cdf;
-                *hazard = pdf / cdf;
+            // Two loops: a product in order cannot be vectorised, everything else can.
+            for ((hazard, cdf), &s) in self.hazards.iter_mut().zip(&mut self.cdfs).zip(scores) {
+                let (phi, density) = cdf_pdf(z - s);
+                *cdf = phi;
+                *hazard = density / phi;
             }
+            let f = self.cdfs.iter().product();
             if f < tau {
                 break;
             }
@@ -129,11 +132,11 @@ pub(crate) fn propensity(scores: &[f64], action: usize) -> f64 {
         return 1.0;
     }
     let s_a = scores[action];
-    let others = || scores.iter().enumerate().filter(|&(b, _)| b != action).map(|(_, &s)| s);
+    let others: Vec<f64> = [&scores[..action], &scores[action + 1..]].concat();
     let mut mode = s_a;
     let width = loop {
         let (mut slope, mut curvature) = (s_a - mode, -1.0);
-        for s in others() {
+        for s in &others {
             let t = mode - s;
             let (_, hazard) = ln_cdf_hazard(t);
             slope += hazard;
@@ -146,9 +149,10 @@ pub(crate) fn propensity(scores: &[f64], action: usize) -> f64 {
             break width;
         }
     };
-    let g = |z: f64| -0.5 * (z - s_a) * (z - s_a) + ln_product_of_cdfs(z, others());
+    let mut cdfs = vec![0.0; others.len()];
+    let mut g = |z: f64| -0.5 * (z - s_a) * (z - s_a) + ln_product_of_cdfs(z, &others, &mut cdfs);
     let peak = g(mode);
-    let f = |z: f64| (g(z) - peak).exp();
+    let mut f = |z: f64| (g(z) - peak).exp();
     // exp(-37) is below the rounding of the sum.
     const NEGLIGIBLE: f64 = 1e-16;
     let mut h = width;
@@ -183,18 +187,21 @@ pub(crate) fn propensity(scores: &[f64], action: usize) -> f64 {
 }
 
 /// `sum ln Phi(z - s)` with few logarithms: factors are multiplied as long as their product is far from underflow.
-fn ln_product_of_cdfs(z: f64, scores: impl Iterator<Item = f64>) -> f64 {
+fn ln_product_of_cdfs(z: f64, scores: &[f64], cdfs: &mut [f64]) -> f64 {
+    let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    // Phi(-20) is 3e-89: from there on a factor may underflow, or its product with 1e-200.
+    if z - top < -20.0 {
+        return scores.iter().map(|s| ln_cdf_hazard(z - s).0).sum();
+    }
+    for (cdf, s) in cdfs.iter_mut().zip(scores) {
+        *cdf = cdf_pdf(z - s).0;
+    }
     let (mut sum, mut product) = (0.0, 1.0);
-    for s in scores {
-        let t = z - s;
-        if t < -10.0 {
-            sum += ln_cdf_hazard(t).0;
-        } else {
-            product *= cdf_pdf(t).0;
-            if product < 1e-200 {
-                sum += product.ln();
-                product = 1.0;
-            }
+    for cdf in cdfs {
+        product *= *cdf;
+        if product < 1e-200 {
+            sum += product.ln();
+            product = 1.0;
         }
     }
     sum + product.ln()

@@ -1,0 +1,21 @@
+//! The subcommands.
+
+pub(crate) mod demo;
+pub(crate) mod simulate;
+
+use std::io::{ErrorKind, Write};
+
+use crate::failure::{Failure, Result};
+
+/// Works with so many threads; 0 for one a core.
+fn use_threads(threads: usize) -> Result<()> {
+    rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().map_err(Failure::new)
+}
+
+/// Writes a line to standard output. A reader that has seen enough is not an error.
+fn print(text: &str) -> Result<()> {
+    match writeln!(std::io::stdout(), "{text}") {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(Failure::new(format!("standard output: {e}"))),
+        _ => Ok(()),
+    }
+}

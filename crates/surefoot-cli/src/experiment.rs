@@ -1,0 +1,241 @@
+//! From settings to a world, a first policy, a learner and the sizes of the rounds.
+
+use std::path::Path;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use surefoot::{
+    Adam, Algorithm, Crm, Dataset, Environment, FeatureMap, LabelBandit, Lambda, Lbfgs, Learner, LinearGaussian,
+    Optimiser, Schedule, Shape, SimulatedRound, Synthetic, SyntheticSettings, Truth, Window,
+};
+
+use crate::failure::{Failure, Result};
+use crate::options::Config;
+
+/// Everything that a run needs.
+#[derive(Debug)]
+pub(crate) struct Experiment {
+    world: World,
+    first: LinearGaussian,
+    learner: Learner,
+    sizes: Vec<usize>,
+}
+
+/// A world that can be simulated.
+#[derive(Debug)]
+enum World {
+    Labels(LabelBandit),
+    Synthetic(Synthetic),
+}
+
+/// Interactions in a synthetic world, unless told otherwise.
+const SYNTHETIC_INTERACTIONS: usize = 10_000;
+
+impl World {
+    fn environment(&self) -> &dyn Environment {
+        match self {
+            World::Labels(labels) => labels,
+            World::Synthetic(synthetic) => synthetic,
+        }
+    }
+}
+
+/// The data set of a configuration; synthetic worlds have none.
+pub(crate) fn dataset(config: &Config) -> Result<Option<Dataset>> {
+    match config.dataset.as_str() {
+        "digits" => Ok(Some(surefoot_data::digits())),
+        "synthetic" | "drift" => Ok(None),
+        path => Ok(Some(surefoot_data::load(Path::new(path))?)),
+    }
+}
+
+impl Experiment {
+    pub(crate) fn new(config: &Config, dataset: Option<&Dataset>) -> Result<Self> {
+        let world = match dataset {
+            Some(data) => World::Labels(LabelBandit::new(data, config.noise, config.seed)?),
+            None => {
+                let base = match config.dataset.as_str() {
+                    "drift" => SyntheticSettings::drifting(),
+                    _ => SyntheticSettings::default(),
+                };
+                World::Synthetic(Synthetic::new(SyntheticSettings {
+                    actions: config.actions,
+                    features: config.dimensions,
+                    margin: config.margin,
+                    ambiguous: config.ambiguous,
+                    seed: config.seed,
+                    ..base
+                })?)
+            }
+        };
+        let first = match &world {
+            World::Labels(labels) => {
+                let map = feature_map(config, labels.logging_split().contexts())?;
+                labels.first_policy(map, config.alpha)?
+            }
+            World::Synthetic(synthetic) => {
+                let map = feature_map(config, synthetic.truth(0)?.contexts())?;
+                synthetic.first_policy(map, config.alpha)?
+            }
+        };
+        let available = match &world {
+            World::Labels(labels) => labels.interactions(),
+            World::Synthetic(_) if config.interactions == 0 => SYNTHETIC_INTERACTIONS,
+            World::Synthetic(_) => config.interactions,
+        };
+        if config.interactions > available {
+            let message = format!("interactions should be at most {available}, but is {}", config.interactions);
+            return Err(Failure::new(message).hint("each record of a data set is met once; 0 takes them all"));
+        }
+        let total = if config.interactions == 0 { available } else { config.interactions };
+        Ok(Experiment {
+            first: first.with_exploration(config.exploration)?,
+            learner: learner(config)?,
+            sizes: schedule(config)?.sizes(total)?,
+            world,
+        })
+    }
+
+    /// The number of rounds.
+    pub(crate) fn rounds(&self) -> usize {
+        self.sizes.len()
+    }
+
+    /// What is known about the world before the first round, and the first policy there.
+    pub(crate) fn beginning(&self) -> Result<Beginning> {
+        let truth: Truth = self.world.environment().truth(0)?;
+        let (true_risk, accuracy) = truth.evaluate(&self.first)?;
+        Ok(Beginning { true_risk, accuracy, optimal_risk: truth.optimal_risk() })
+    }
+
+    /// Runs the loop.
+    pub(crate) fn run(&self, on_round: impl FnMut(&SimulatedRound)) -> Result<Vec<SimulatedRound>> {
+        let environment = self.world.environment();
+        let (_, rounds) = surefoot::simulate(environment, self.first.clone(), &self.learner, &self.sizes, on_round)?;
+        Ok(rounds)
+    }
+}
+
+/// The first policy, before anything is learned.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Beginning {
+    pub(crate) true_risk: f64,
+    pub(crate) accuracy: f64,
+    pub(crate) optimal_risk: f64,
+}
+
+/// A setting that does not say one of the things it can say.
+fn unknown(flag: &str, value: &str, allowed: &str) -> Failure {
+    Failure::new(format!("{flag} should be {allowed}, but is {value}"))
+}
+
+/// A value of an enum of the core, by its name.
+fn named<T: DeserializeOwned>(flag: &str, value: &str) -> Result<T> {
+    serde_json::from_value(serde_json::Value::String(value.to_owned()))
+        .map_err(|e| Failure::new(format!("{flag}: {e}")))
+}
+
+fn feature_map(config: &Config, known: &surefoot::Contexts) -> Result<FeatureMap> {
+    let input = known.features();
+    let parts: Vec<&str> = config.features.split(':').collect();
+    let bad = || unknown("features", &config.features, "raw, rff:NUMBER or rff:NUMBER:BANDWIDTH");
+    let map = match parts[..] {
+        ["raw"] => FeatureMap::identity(input),
+        ["rff", count] => {
+            let count = count.parse().map_err(|_| bad())?;
+            FeatureMap::fourier(input, count, FeatureMap::rule_of_thumb(known), config.seed)?
+        }
+        ["rff", count, bandwidth] => {
+            let (count, bandwidth) = (count.parse().map_err(|_| bad())?, bandwidth.parse().map_err(|_| bad())?);
+            FeatureMap::fourier(input, count, bandwidth, config.seed)?
+        }
+        _ => return Err(bad().hint("for example --features rff:1500")),
+    };
+    Ok(if config.intercept { map.with_intercept() } else { map })
+}
+
+fn lambda(text: &str) -> Result<Lambda> {
+    let allowed = "a number, 1/sqrt(m), theorem-4.4:ALPHA:GAMMA or corollary-4.5:ALPHA:GAMMA:BETA1:BETA2";
+    let bad = || unknown("lambda", text, allowed);
+    let number = |text: &str| text.parse::<f64>().map_err(|_| bad());
+    let parts: Vec<&str> = text.split(':').collect();
+    Ok(match parts[..] {
+        ["1/sqrt(m)"] => Lambda::InverseSqrt,
+        ["theorem-4.4", alpha, gamma] => Lambda::Rate { alpha: number(alpha)?, gamma: number(gamma)? },
+        ["corollary-4.5", alpha, gamma, beta1, beta2] => Lambda::VaryingRate {
+            alpha: number(alpha)?,
+            gamma: number(gamma)?,
+            beta1: number(beta1)?,
+            beta2: number(beta2)?,
+        },
+        [value] => Lambda::Fixed(number(value)?),
+        _ => return Err(bad()),
+    })
+}
+
+fn learner(config: &Config) -> Result<Learner> {
+    let crm = Crm {
+        gamma: match config.crm_weights.0.as_str() {
+            "self-normalised" => None,
+            gamma => {
+                let bad = || unknown("crm-weights", gamma, "a number or self-normalised");
+                Some(gamma.parse().map_err(|_| bad())?)
+            }
+        },
+        penalty: config.crm_penalty,
+        divergence: config.crm_divergence,
+        learn_scale: !config.crm_fixed_scale,
+        window: named::<Window>("crm-window", &config.crm_window)?,
+    };
+    let algorithm = match config.algorithm.as_str() {
+        "crm" => Algorithm::Crm(crm),
+        "scrm" => Algorithm::Scrm(crm),
+        name => named("algorithm", name)?,
+    };
+    let shape = match config.posterior.as_str() {
+        "shaped" => Shape::Principal,
+        name => named("posterior", name)?,
+    };
+    let budget = |default| if config.epochs == 0 { default } else { config.epochs };
+    let (optimiser, tolerance) = match config.optimiser.as_str() {
+        "adam" => {
+            let adam = Adam {
+                learning_rate: config.learning_rate,
+                decay: named("decay", &config.decay)?,
+                epochs: budget(Adam::default().epochs),
+                batch_size: config.batch_size,
+                ..Adam::default()
+            };
+            (Optimiser::Adam(adam), 1e-6)
+        }
+        // A line search compares values: they and their gradients must agree.
+        "lbfgs" => {
+            let lbfgs = Lbfgs { iterations: budget(Lbfgs::default().iterations), ..Lbfgs::default() };
+            (Optimiser::Lbfgs(lbfgs), 1e-10)
+        }
+        name => return Err(unknown("optimiser", name, "adam or lbfgs")),
+    };
+    Ok(Learner {
+        algorithm,
+        lambda: lambda(&config.lambda.0)?,
+        shape,
+        start: named("start", &config.start)?,
+        optimiser,
+        tolerance,
+        seed: config.seed,
+    })
+}
+
+fn schedule(config: &Config) -> Result<Schedule> {
+    let doubling = config.algorithm == "scrm";
+    Ok(match config.schedule.as_str() {
+        "auto" if doubling => Schedule::Doubling(config.rounds),
+        "auto" | "equal" => Schedule::Equal(config.rounds),
+        "doubling" => Schedule::Doubling(config.rounds),
+        list => {
+            let bad = || unknown("schedule", list, "auto, equal, doubling, or a list of sizes such as 100,200,400");
+            let sizes = list.split(',').map(|n| n.trim().parse().map_err(|_| bad()));
+            Schedule::Sizes(sizes.collect::<Result<_>>()?)
+        }
+    })
+}

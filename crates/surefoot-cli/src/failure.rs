@@ -1,0 +1,65 @@
+//! What a command says when it cannot do its work.
+
+use std::fmt::{self, Display, Formatter};
+use std::path::Path;
+
+/// A message, and a hint where there is something to try.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    message: String,
+    hint: Option<String>,
+}
+
+pub(crate) type Result<T> = std::result::Result<T, Failure>;
+
+impl Failure {
+    pub(crate) fn new(message: impl Display) -> Self {
+        Failure { message: message.to_string(), hint: None }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Display) -> Self {
+        self.hint = Some(hint.to_string());
+        self
+    }
+
+    pub(crate) fn file(path: &Path, what: &str, error: impl Display) -> Self {
+        Failure::new(format!("{}: cannot be {what}: {error}", path.display()))
+    }
+}
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "error: {}", self.message)?;
+        match &self.hint {
+            Some(hint) => writeln!(f, "hint: {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl From<surefoot::Error> for Failure {
+    fn from(error: surefoot::Error) -> Self {
+        let message = error.to_string();
+        let hint = if message.starts_with("lambda should be in (0, 1)") {
+            Some("the adjusted estimator needs lambda below 1; --algorithm seq-ls or shift-ls take any above 0")
+        } else if message.starts_with("the number of doubling rounds") {
+            Some("rounds of doubling size use up the interactions quickly; try fewer --rounds or --schedule equal")
+        } else if message.starts_with("the number of rounds") {
+            Some("each round needs at least one interaction; try fewer --rounds")
+        } else {
+            None
+        };
+        let failure = Failure::new(message);
+        match hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    }
+}
+
+impl From<surefoot_data::Error> for Failure {
+    fn from(error: surefoot_data::Error) -> Self {
+        Failure::new(error)
+            .hint("--dataset takes digits, synthetic, drift, a file ending in .npz, or a folder with MNIST's idx files")
+    }
+}

@@ -1,0 +1,187 @@
+//! The settings of a simulation: flags, a TOML file and defaults, in that order.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{Failure, Result};
+
+/// Declares the options once: as flags, as keys of a TOML file, and as the `config` of a result, which holds them all.
+macro_rules! options {
+    ($($(#[$meta:meta])* $name:ident: $type:ty = $default:expr),* $(,)?) => {
+        /// Settings of a simulation; what is `None` has its default.
+        #[derive(Debug, Clone, Default, PartialEq, Args, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+        pub(crate) struct Options {
+            $($(#[$meta])* #[serde(default, skip_serializing_if = "Option::is_none")] pub(crate) $name: Option<$type>,)*
+        }
+
+        /// The same settings, complete.
+        #[derive(Debug, Clone, PartialEq, Serialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub(crate) struct Config {
+            $(pub(crate) $name: $type,)*
+        }
+
+        impl Options {
+            /// These settings, and those of `other` where these have none.
+            pub(crate) fn or(self, other: Options) -> Options {
+                Options { $($name: self.$name.or(other.$name),)* }
+            }
+
+            /// These settings, and the defaults where they have none.
+            pub(crate) fn complete(self) -> Config {
+                Config { $($name: self.$name.unwrap_or_else(|| $default),)* }
+            }
+        }
+    };
+}
+
+options! {
+    /// The world: digits, synthetic, drift, or the path of an .npz file or of a folder with idx files [default: digits]
+    #[arg(long, value_name = "NAME|PATH", help_heading = "World")]
+    dataset: String = "digits".into(),
+    /// Probability that the right action brings no reward, and that a wrong one does [default: 0.2]
+    #[arg(long, value_name = "EPS", help_heading = "World")]
+    noise: f64 = 0.2,
+    /// Quality of the first policy: 0 is uniform, 1 is as trained on 5 % of the data [default: 0.2]
+    #[arg(long, help_heading = "World")]
+    alpha: f64 = 0.2,
+    /// Interactions in all; 0 for every record of a data set, or 10,000 in a synthetic world [default: 0]
+    #[arg(long, value_name = "N", help_heading = "World")]
+    interactions: usize = 0,
+    /// Actions of a synthetic world [default: 5]
+    #[arg(long, value_name = "K", help_heading = "World")]
+    actions: usize = 5,
+    /// Features of a synthetic world [default: 10]
+    #[arg(long, value_name = "P", help_heading = "World")]
+    dimensions: usize = 10,
+    /// Gap between the best action and the others in a synthetic world [default: 0.6]
+    #[arg(long, value_name = "DELTA", help_heading = "World")]
+    margin: f64 = 0.6,
+    /// Share of a synthetic world's contexts where the gap is only half of it [default: 0.1]
+    #[arg(long, value_name = "U", help_heading = "World")]
+    ambiguous: f64 = 0.1,
+
+    /// How the next policy is learned [default: seq-adj-ls]
+    #[arg(long, value_name = "NAME", help_heading = "Learning",
+          value_parser = ["batch-ls", "seq-ls", "seq-adj-ls", "shift-ls", "shift-adj-ls", "crm", "scrm"])]
+    algorithm: String = "seq-adj-ls".into(),
+    /// Scales of the posterior: one, one a feature, or one a principal axis of the contexts [default: isotropic]
+    #[arg(long, value_name = "SHAPE", help_heading = "Learning", value_parser = ["isotropic", "per-feature", "shaped"])]
+    posterior: String = "isotropic".into(),
+    /// Features of a context: raw, rff:NUMBER or rff:NUMBER:BANDWIDTH (random Fourier) [default: raw]
+    #[arg(long, value_name = "MAP", help_heading = "Learning")]
+    features: String = "raw".into(),
+    /// Whether a constant feature is added [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", help_heading = "Learning")]
+    intercept: bool = false,
+    /// Share of decisions that are drawn uniformly, in every policy [default: 0]
+    #[arg(long, value_name = "E", help_heading = "Learning")]
+    exploration: f64 = 0.0,
+    /// Smoothing and strength of the divergence: a number, 1/sqrt(m), theorem-4.4:ALPHA:GAMMA or
+    /// corollary-4.5:ALPHA:GAMMA:BETA1:BETA2 [default: 0.4]
+    #[arg(long, help_heading = "Learning")]
+    lambda: Text = Text("0.4".into()),
+    /// Where the search of a round starts: at the current policy (warm) or at the prior (anchor) [default: warm]
+    #[arg(long, value_name = "WHERE", help_heading = "Learning", value_parser = ["warm", "anchor"])]
+    start: String = "warm".into(),
+
+    /// Rounds [default: 10]
+    #[arg(long, value_name = "K", help_heading = "Rounds")]
+    rounds: usize = 10,
+    /// Sizes of the rounds: auto (doubling for scrm, else equal), equal, doubling, or a list such as 100,200,400
+    /// [default: auto]
+    #[arg(long, value_name = "SIZES", help_heading = "Rounds")]
+    schedule: String = "auto".into(),
+
+    /// Minibatches or the whole batch [default: adam]
+    #[arg(long, value_name = "NAME", help_heading = "Search", value_parser = ["adam", "lbfgs"])]
+    optimiser: String = "adam".into(),
+    /// Passes over the records in a round; iterations at the most for lbfgs [default: 10, or 200 for lbfgs]
+    #[arg(long, value_name = "N", help_heading = "Search")]
+    epochs: usize = 0,
+    /// Records a step of Adam [default: 128]
+    #[arg(long, value_name = "N", help_heading = "Search")]
+    batch_size: usize = 128,
+    /// Step size of Adam [default: 0.01]
+    #[arg(long, value_name = "RATE", help_heading = "Search")]
+    learning_rate: f64 = 0.01,
+    /// How the step size falls to 0 within a round [default: linear]
+    #[arg(long, value_name = "COURSE", help_heading = "Search", value_parser = ["none", "linear", "cosine"])]
+    decay: String = "linear".into(),
+
+    /// crm, scrm: gamma of the weights p/(q + gamma), or self-normalised [default: 0.01]
+    #[arg(long, value_name = "GAMMA", help_heading = "Readings of crm and scrm")]
+    crm_weights: Text = Text("0.01".into()),
+    /// crm, scrm: weight of the standard error [default: 1]
+    #[arg(long, value_name = "WEIGHT", help_heading = "Readings of crm and scrm")]
+    crm_penalty: f64 = 1.0,
+    /// crm, scrm: whether KL/(lambda N) is added [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", help_heading = "Readings of crm and scrm")]
+    crm_divergence: bool = false,
+    /// crm, scrm: whether the scale of the posterior stays as it is [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", help_heading = "Readings of crm and scrm")]
+    crm_fixed_scale: bool = false,
+    /// scrm: which rounds it learns from [default: newest]
+    #[arg(long, value_name = "ROUNDS", help_heading = "Readings of crm and scrm", value_parser = ["newest", "all"])]
+    crm_window: String = "newest".into(),
+
+    /// Seed of everything that is random [default: 1]
+    #[arg(long, help_heading = "Run")]
+    seed: u64 = 1,
+}
+
+/// A text that may be written as a number in TOML.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Text(pub(crate) String);
+
+impl std::str::FromStr for Text {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
+        Ok(Text(text.to_owned()))
+    }
+}
+
+impl Serialize for Text {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        match self.0.parse::<f64>() {
+            Ok(number) if number.is_finite() => serializer.serialize_f64(number),
+            _ => serializer.serialize_str(&self.0),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "expected a number or a text")]
+        enum Either {
+            Number(f64),
+            Text(String),
+        }
+        Ok(match Either::deserialize(deserializer)? {
+            Either::Number(number) => Text(number.to_string()),
+            Either::Text(text) => Text(text),
+        })
+    }
+}
+
+impl Options {
+    /// The settings of a TOML file.
+    pub(crate) fn read(path: &Path) -> Result<Options> {
+        let text = std::fs::read_to_string(path).map_err(|e| Failure::file(path, "read", e))?;
+        let example = "the keys are the names of the flags, such as: algorithm = \"seq-ls\"";
+        toml::from_str(&text).map_err(|e| Failure::file(path, "understood", e.to_string().trim_end()).hint(example))
+    }
+
+    /// The flags, completed by the file if there is one.
+    pub(crate) fn with_file(self, path: Option<&PathBuf>) -> Result<Options> {
+        match path {
+            Some(path) => Ok(self.or(Options::read(path)?)),
+            None => Ok(self),
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Progress on standard error: a bar in a terminal, nothing in a pipe.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// A bar of `rounds` steps, with the time left.
+pub(crate) fn bar(rounds: usize, quiet: bool) -> ProgressBar {
+    let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} rounds, {eta} left  {msg}")
+        .expect("the template is well-formed");
+    ProgressBar::with_draw_target(Some(rounds as u64), target).with_style(style)
+}
