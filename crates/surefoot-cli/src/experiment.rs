@@ -196,13 +196,12 @@ fn learner(config: &Config) -> Result<Learner> {
         "shaped" => Shape::Principal,
         name => named("posterior", name)?,
     };
-    let budget = |default| if config.epochs == 0 { default } else { config.epochs };
     let (optimiser, tolerance) = match config.optimiser.as_str() {
         "adam" => {
             let adam = Adam {
                 learning_rate: config.learning_rate,
                 decay: named("decay", &config.decay)?,
-                epochs: budget(Adam::default().epochs),
+                epochs: config.epochs,
                 batch_size: config.batch_size,
                 ..Adam::default()
             };
@@ -210,7 +209,7 @@ fn learner(config: &Config) -> Result<Learner> {
         }
         // A line search compares values: they and their gradients must agree.
         "lbfgs" => {
-            let lbfgs = Lbfgs { iterations: budget(Lbfgs::default().iterations), ..Lbfgs::default() };
+            let lbfgs = Lbfgs { iterations: config.iterations, ..Lbfgs::default() };
             (Optimiser::Lbfgs(lbfgs), 1e-10)
         }
         name => return Err(unknown("optimiser", name, "adam or lbfgs")),

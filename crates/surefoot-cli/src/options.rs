@@ -99,9 +99,9 @@ options! {
     /// Minibatches or the whole batch [default: adam]
     #[arg(long, value_name = "NAME", help_heading = "Search", value_parser = ["adam", "lbfgs"])]
     optimiser: String = "adam".into(),
-    /// Passes over the records in a round; iterations at the most for lbfgs [default: 10, or 200 for lbfgs]
+    /// Passes of Adam over the records in a round [default: 10]
     #[arg(long, value_name = "N", help_heading = "Search")]
-    epochs: usize = 0,
+    epochs: usize = 10,
     /// Records a step of Adam [default: 128]
     #[arg(long, value_name = "N", help_heading = "Search")]
     batch_size: usize = 128,
@@ -111,6 +111,10 @@ options! {
     /// How the step size falls to 0 within a round [default: linear]
     #[arg(long, value_name = "COURSE", help_heading = "Search", value_parser = ["none", "linear", "cosine"])]
     decay: String = "linear".into(),
+
+    /// Iterations of L-BFGS in a round, at the most [default: 200]
+    #[arg(long, value_name = "N", help_heading = "Search")]
+    iterations: usize = 200,
 
     /// crm, scrm: gamma of the weights p/(q + gamma), or self-normalised [default: 0.01]
     #[arg(long, value_name = "GAMMA", help_heading = "Readings of crm and scrm")]
