@@ -31,7 +31,7 @@ enum Command {
     /// Learn from handwritten digits with five methods, and compare them in a table and a figure
     Demo(commands::demo::Demo),
     /// Run the loop of deploying, logging and learning in a simulated world
-    Simulate(commands::simulate::Simulate),
+    Simulate(Box<commands::simulate::Simulate>),
 }
 
 fn main() -> ExitCode {

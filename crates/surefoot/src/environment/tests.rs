@@ -1,1 +1,176 @@
-//! Worlds.
+//! The simulated worlds do what they say.
+
+use super::*;
+use crate::error::Error;
+use crate::features::FeatureMap;
+use crate::policy::{LinearGaussian, Posterior, Scale, Uniform};
+
+/// 400 points around four corners, labelled by the corner.
+fn corners() -> Dataset {
+    let point = |i: usize| {
+        let (x, y) = [(1.0, 0.2), (0.2, 1.0), (-1.0, 0.1), (0.1, -1.0)][i % 4];
+        let wobble = |k: usize| ((i * k) as f32).sin() * 0.2;
+        [x + wobble(3), y + wobble(7)]
+    };
+    let split = |range: std::ops::Range<usize>| {
+        let labels = range.clone().map(|i| (i % 4) as u32).collect();
+        Labelled::new(Contexts::dense(range.flat_map(point).collect(), 2).unwrap(), labels).unwrap()
+    };
+    Dataset::new("corners", split(0..400), split(400..500)).unwrap()
+}
+
+#[test]
+fn a_label_bandit_rewards_right_guesses_and_noise_alike() {
+    let world = LabelBandit::new(&corners(), 0.2, 1).unwrap();
+    assert_eq!((world.interactions(), world.logging_split().len(), world.actions()), (380, 20, 4));
+    let uniform = Uniform::new(4).unwrap();
+    let logs = world.collect(&uniform, Turn { round: 0, start: 0, n: 380 }).unwrap();
+    let (mut right, mut wrong) = ((0.0, 0.0), (0.0, 0.0));
+    for i in 0..logs.len() {
+        let x = logs.contexts().row(i).values();
+        let label = match (x[0].abs() > x[1].abs(), x[0] > 0.0, x[1] > 0.0) {
+            (true, true, _) => 0,
+            (true, false, _) => 2,
+            (false, _, true) => 1,
+            (false, _, false) => 3,
+        };
+        let side = if logs.action()[i] == label { &mut right } else { &mut wrong };
+        side.0 -= logs.cost()[i];
+        side.1 += 1.0;
+    }
+    // Four standard deviations of about 95 and 285 Bernoulli draws.
+    assert!((right.0 / right.1 - 0.8f64).abs() < 0.17, "{right:?}");
+    assert!((wrong.0 / wrong.1 - 0.2f64).abs() < 0.1, "{wrong:?}");
+    assert_eq!(logs.propensity(), [0.25; 380]);
+    let risk = world.truth(0).unwrap().risk(&uniform).unwrap();
+    assert!((risk - -(0.2 + 0.6 * 0.25)).abs() < 1e-12);
+    assert!((world.truth(0).unwrap().optimal_risk() + 0.8).abs() < 1e-12);
+}
+
+#[test]
+fn the_first_policy_goes_from_uniform_to_trained_with_alpha() {
+    let world = LabelBandit::new(&corners(), 0.2, 1).unwrap();
+    let truth = world.truth(0).unwrap();
+    let accuracy = |alpha| {
+        let policy = world.first_policy(FeatureMap::identity(2), alpha).unwrap();
+        truth.accuracy(&policy).unwrap()
+    };
+    assert!((accuracy(0.0) - 0.25).abs() < 1e-9);
+    assert!(accuracy(0.2) > 0.26 && accuracy(1.0) > accuracy(0.2) + 0.1);
+}
+
+#[test]
+fn worlds_have_no_state_and_each_record_is_met_once() {
+    let world = LabelBandit::new(&corners(), 0.2, 1).unwrap();
+    let uniform = Uniform::new(4).unwrap();
+    let collect = |round, start, n| world.collect(&uniform, Turn { round, start, n });
+    let (a, b) = (collect(0, 0, 50).unwrap(), collect(0, 0, 50).unwrap());
+    assert_eq!((a.action(), a.cost()), (b.action(), b.cost()));
+    // Another round draws other actions for the same records.
+    assert_ne!(a.action(), collect(1, 0, 50).unwrap().action());
+    assert_eq!(collect(2, 379, 1).unwrap().len(), 1);
+    assert_eq!(collect(2, 379, 1).unwrap().policy_version(), "2");
+    assert_eq!(collect(2, 379, 2).unwrap_err().to_string(), "the interactions should be at most 380, but is 381");
+}
+
+#[test]
+fn the_synthetic_world_has_the_margin_and_the_coverage_it_was_given() {
+    let settings = SyntheticSettings { margin: 0.4, ambiguous: 0.25, seed: 3, ..SyntheticSettings::default() };
+    let world = Synthetic::new(settings).unwrap();
+    let truth = world.truth(0).unwrap();
+    assert!((truth.margin(0.0).unwrap() - 0.2).abs() < 1e-12);
+    assert!((truth.margin(0.25).unwrap() - 0.4).abs() < 1e-12);
+    assert!((truth.margin(0.24).unwrap() - 0.2).abs() < 1e-12);
+    let uniform = world.first_policy(FeatureMap::identity(10), 0.0).unwrap();
+    assert!((truth.coverage(&uniform).unwrap() - 0.2).abs() < 1e-9);
+    assert!((truth.gamma(0.25, 0.2).unwrap() - 3.0 / (0.4 * 0.75 * 0.2)).abs() < 1e-9);
+    assert!((truth.optimal_risk() - -(0.75 * 0.7 + 0.25 * 0.5)).abs() < 1e-12);
+}
+
+#[test]
+fn the_best_policy_of_the_synthetic_world_is_linear() {
+    let world = Synthetic::new(SyntheticSettings::default()).unwrap();
+    let truth = world.truth(0).unwrap();
+    let sharp = world.first_policy(FeatureMap::identity(10), 1e4).unwrap();
+    let (risk, accuracy) = truth.evaluate(&sharp).unwrap();
+    assert!(accuracy > 0.999 && risk - truth.optimal_risk() < 1e-3, "{accuracy} {risk}");
+    // L(pi*, pi) vanishes towards pi*, and Lemma 4.3 bounds it.
+    let nearly = world.first_policy(FeatureMap::identity(10), 3.0).unwrap();
+    let (near, far) = (truth.distance(&sharp).unwrap(), truth.distance(&nearly).unwrap());
+    assert!(near < 0.05 && far > near, "{near} {far}");
+    for u in [0.0, 0.1] {
+        let gamma = truth.gamma_k(u, truth.coverage(&nearly).unwrap()).unwrap();
+        assert!(far <= gamma * (truth.risk(&nearly).unwrap() - truth.optimal_risk()));
+    }
+}
+
+#[test]
+fn costs_of_the_synthetic_world_have_the_expected_mean() {
+    let world = Synthetic::new(SyntheticSettings::default()).unwrap();
+    let policy = world.first_policy(FeatureMap::identity(10), 2.0).unwrap();
+    let logs = world.collect(&policy, Turn { round: 0, start: 0, n: 20_000 }).unwrap();
+    let mean = logs.cost().iter().sum::<f64>() / 20_000.0;
+    let risk = world.truth(0).unwrap().risk(&policy).unwrap();
+    // Four standard deviations of the mean, and of the truth's own sample of 4,000 contexts.
+    assert!((mean - risk).abs() < 4.0 * 0.5 / 20_000f64.sqrt() + 0.012, "{mean} {risk}");
+}
+
+#[test]
+fn contexts_drift_and_costs_given_contexts_do_not() {
+    let world = Synthetic::new(SyntheticSettings::drifting()).unwrap();
+    let mean = |round| {
+        let contexts = world.truth(round).unwrap().contexts().clone();
+        let n = contexts.len() as f64;
+        [0, 1].map(|f| contexts.iter().map(|row| f64::from(row.values()[f])).sum::<f64>() / n)
+    };
+    let ([x0, y0], [x5, y5]) = (mean(0), mean(5));
+    assert!(x0 > 0.4 && y0.abs() < 0.03, "{x0} {y0}");
+    assert!(y5 > 0.4 && x5.abs() < 0.03, "{x5} {y5}");
+    let still = Synthetic::new(SyntheticSettings::default()).unwrap();
+    let rows = |round| still.truth(round).unwrap().contexts().row(0).values().to_vec();
+    assert_eq!(rows(0), rows(7));
+}
+
+#[test]
+fn impossible_worlds_are_refused() {
+    let text = |e: Error| e.to_string();
+    let synthetic = |change: fn(&mut SyntheticSettings)| {
+        let mut settings = SyntheticSettings::default();
+        change(&mut settings);
+        text(Synthetic::new(settings).unwrap_err())
+    };
+    assert_eq!(synthetic(|s| s.actions = 1), "the number of actions should be at least 2, but is 1");
+    assert_eq!(synthetic(|s| s.features = 1), "the number of features should be at least 2, but is 1");
+    assert_eq!(synthetic(|s| s.margin = 0.0), "the margin should be in (0, 1], but is 0");
+    assert_eq!(synthetic(|s| s.ambiguous = 1.0), "the ambiguous share should be in [0, 1), but is 1");
+    assert_eq!(synthetic(|s| s.drift = f64::NAN), "the drift should be finite, but is NaN");
+    assert_eq!(synthetic(|s| s.concentration = -1.0), "the concentration should be at least 0, but is -1");
+    assert_eq!(text(LabelBandit::new(&corners(), 0.6, 1).unwrap_err()), "the noise should be in [0, 0.5], but is 0.6");
+    let world = Synthetic::new(SyntheticSettings::default()).unwrap();
+    let fourier = FeatureMap::fourier(10, 5, 1.0, 1).unwrap();
+    assert_eq!(
+        text(world.first_policy(fourier, 0.5).unwrap_err()),
+        "alpha should be 0 with Fourier features, for the world is linear in the raw ones, but is 0.5"
+    );
+    let other = Posterior::new(3, vec![0.0; 6], Scale::Shared(1.0)).unwrap();
+    let other = LinearGaussian::new(FeatureMap::identity(2), other).unwrap();
+    assert_eq!(
+        text(world.truth(0).unwrap().risk(&other).unwrap_err()),
+        "the policy should have 5 actions, as the world, but has 3"
+    );
+    let x = Contexts::dense(vec![1.0, 2.0], 1).unwrap();
+    assert_eq!(
+        text(Truth::table(x.clone(), 2, vec![0.0, -0.5, -1.5, 0.0]).unwrap_err()),
+        "row 1: expected cost should be in [-1, 0], but is -1.5"
+    );
+    assert_eq!(
+        text(Truth::two_values(x.clone(), 2, vec![0, 2], -0.8, -0.2).unwrap_err()),
+        "row 1: label should be below 2, but is 2"
+    );
+    let empty = Labelled::new(x.slice(0..0), vec![]).unwrap();
+    let full = Labelled::new(x, vec![0, 1]).unwrap();
+    assert_eq!(
+        text(Dataset::new("d", full, empty).unwrap_err()),
+        "the test split should have at least 1 row, but has 0"
+    );
+}

@@ -1,0 +1,235 @@
+//! The loop as a whole: what a step promises beyond the numbers of the reference.
+
+use surefoot::{
+    Adam, Algorithm, Contexts, Crm, Decay, Environment, Error, FeatureMap, Lambda, Lbfgs, Learner, Logs, Objective,
+    ObjectiveParts, Optimiser, Posterior, Regularizer, Scale, Shape, Start, State, Synthetic, SyntheticSettings, Turn,
+    simulate,
+};
+
+fn world() -> Synthetic {
+    Synthetic::new(SyntheticSettings { seed: 5, ..SyntheticSettings::default() }).unwrap()
+}
+
+fn first(world: &Synthetic, alpha: f64) -> surefoot::LinearGaussian {
+    world.first_policy(FeatureMap::identity(10), alpha).unwrap()
+}
+
+fn quick(algorithm: Algorithm) -> Learner {
+    Learner {
+        algorithm,
+        lambda: Lambda::Fixed(0.4),
+        optimiser: Optimiser::Adam(Adam { learning_rate: 0.02, decay: Decay::Linear, ..Adam::default() }),
+        ..Learner::default()
+    }
+}
+
+const ALL: fn() -> Vec<Algorithm> = || {
+    use Algorithm::*;
+    let (crm, normalised) = (surefoot::Crm::default(), surefoot::Crm { gamma: None, ..surefoot::Crm::default() });
+    vec![BatchLs, SeqLs, SeqAdjLs, ShiftLs, ShiftAdjLs, Crm(crm), Scrm(crm), Scrm(normalised)]
+};
+
+/// The contract of every learner: a better policy at the end, the same bits again, the same bits on any number of
+/// threads, and the state that goes in stays as it is.
+#[test]
+fn every_learner_keeps_the_contract() {
+    let world = world();
+    for algorithm in ALL() {
+        for shape in [Shape::Isotropic, Shape::PerFeature, Shape::Principal] {
+            let learner = Learner { shape, ..quick(algorithm) };
+            let run = |threads| {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+                pool.install(|| simulate(&world, first(&world, 0.3), &learner, &[300, 300, 300], |_| {}).unwrap())
+            };
+            let (state, rounds) = run(1);
+            let (again, _) = run(3);
+            assert_eq!(state.current(), again.current(), "{algorithm:?} {shape:?}");
+            let start = world.truth(0).unwrap().risk(state.first()).unwrap();
+            let end = rounds[2].true_risk;
+            assert!(end < start - 0.01, "{algorithm:?} {shape:?}: from {start} to {end}");
+            assert!(rounds.iter().all(|r| r.learned.kl >= 0.0 && r.true_risk >= -0.8));
+            let before = state.clone();
+            let logs = world.collect(state.current(), Turn { round: 3, start: 900, n: 50 }).unwrap();
+            let (next, round) = learner.step(&state, &logs).unwrap();
+            assert_eq!((state.rounds(), state.records(), state.current()), (3, 900, before.current()));
+            assert_eq!((next.rounds(), next.records(), round.n), (4, 950, 50));
+        }
+    }
+}
+
+#[test]
+fn large_batches_give_the_same_bits_on_every_number_of_threads() {
+    let world = world();
+    for optimiser in [
+        Optimiser::Adam(Adam { batch_size: 2500, learning_rate: 0.05, epochs: 3, ..Adam::default() }),
+        Optimiser::Lbfgs(Lbfgs { iterations: 5, ..Lbfgs::default() }),
+    ] {
+        let learner = Learner { optimiser, ..quick(Algorithm::SeqAdjLs) };
+        let run = |threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| simulate(&world, first(&world, 0.3), &learner, &[6000], |_| {}).unwrap())
+        };
+        assert_eq!(run(1).0.current(), run(2).0.current());
+    }
+}
+
+#[test]
+fn adam_and_l_bfgs_find_the_same_policy() {
+    let world = world();
+    let logs = world.collect(&first(&world, 0.3), Turn { round: 0, start: 0, n: 1500 }).unwrap();
+    let risk = |optimiser| {
+        let learner = Learner { optimiser, tolerance: 1e-10, ..quick(Algorithm::SeqLs) };
+        let (state, round) = learner.step(&State::new(first(&world, 0.3)), &logs).unwrap();
+        (state.current().posterior().mean().to_vec(), round)
+    };
+    let adam = Adam { learning_rate: 0.05, decay: Decay::Cosine, epochs: 600, batch_size: 1500, ..Adam::default() };
+    let (a, _) = risk(Optimiser::Adam(adam));
+    let (b, round) = risk(Optimiser::Lbfgs(Lbfgs { tolerance: 1e-7, ..Lbfgs::default() }));
+    let distance = a.iter().zip(&b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    assert!(distance < 2e-3, "{distance}");
+    assert!(round.trace.objective.is_sorted_by(|a, b| a >= b), "each iteration descends");
+}
+
+#[test]
+fn a_record_of_cost_zero_is_never_touched() {
+    // The same logs, with other contexts and propensities where the cost is 0: the same bits.
+    let logs = |filler: f32| {
+        let row = |i: usize| if i % 3 == 0 { [filler, -filler] } else { [i as f32, 1.0] };
+        let contexts = Contexts::dense((0..30).flat_map(row).collect(), 2).unwrap();
+        let cost = (0..30).map(|i| if i % 3 == 0 { 0.0 } else { -0.5 }).collect();
+        let q = (0..30).map(|i| if i % 3 == 0 { f64::from(filler) / 1e9 } else { 0.5 }).collect();
+        std::sync::Arc::new(Logs::new(2, contexts, vec![0; 30], q, cost).unwrap())
+    };
+    let q = Posterior::new(2, vec![0.1, 0.2, 0.3, -0.4], Scale::PerFeature(vec![1.0, 0.5])).unwrap();
+    for criterion in [
+        surefoot::Criterion::Mean { regularizer: Regularizer::LsAdjusted { lambda: 0.3 } },
+        surefoot::Criterion::Mean { regularizer: Regularizer::Ls { lambda: 0.3 } },
+        surefoot::Criterion::Penalised { regularizer: Regularizer::Ips, penalty: 1.0 },
+    ] {
+        let value = |filler| {
+            let rounds = [logs(filler)];
+            let objective = Objective::new(ObjectiveParts {
+                rounds: &rounds,
+                criterion,
+                anchor: &q,
+                shape: &q,
+                learn_scale: true,
+                lambda: Some(0.3),
+                exploration: 0.0,
+                tolerance: 1e-8,
+            })
+            .unwrap();
+            let mut gradient = vec![0.0; 6];
+            let batch: Vec<u32> = (0..30).collect();
+            (objective.evaluate(&objective.parameters(&q), &batch, &mut gradient), gradient)
+        };
+        assert_eq!(value(1.0), value(1e8), "{criterion:?}");
+    }
+}
+
+#[test]
+fn the_rules_for_lambda_are_the_paper_s() {
+    let at = |lambda: Lambda, m| lambda.value(m).unwrap();
+    assert_eq!(at(Lambda::Fixed(0.3), 7), 0.3);
+    assert_eq!(at(Lambda::InverseSqrt, 400), 0.05);
+    assert_eq!(at(Lambda::Rate { alpha: 0.5, gamma: 2.0 }, 400), 0.5 / (8.0 * 2.0 * 20.0));
+    let varying = Lambda::VaryingRate { alpha: 0.0, gamma: 2.0, beta1: 0.5, beta2: 3.0 };
+    assert_eq!(at(varying, 400), 1.0 / 13.0);
+    let text = |lambda: Lambda| lambda.value(9).unwrap_err().to_string();
+    assert_eq!(text(Lambda::Rate { alpha: 1.0, gamma: 2.0 }), "alpha should be in [0, 1), but is 1");
+    assert_eq!(text(Lambda::Rate { alpha: 0.0, gamma: 0.0 }), "gamma should be above 0, but is 0");
+    let varying = |beta1, beta2| Lambda::VaryingRate { alpha: 0.0, gamma: 2.0, beta1, beta2 };
+    assert_eq!(text(varying(2.0, 3.0)), "beta1 should be in (0, 1], but is 2");
+    assert_eq!(text(varying(0.5, 0.5)), "beta2 should be at least 1, but is 0.5");
+}
+
+#[test]
+fn lambda_comes_from_the_first_round_or_from_the_one_batch() {
+    let world = world();
+    let lambdas = |algorithm| {
+        let learner = Learner { lambda: Lambda::InverseSqrt, ..quick(algorithm) };
+        let (_, rounds) = simulate(&world, first(&world, 0.3), &learner, &[100, 300], |_| {}).unwrap();
+        [rounds[0].learned.lambda, rounds[1].learned.lambda]
+    };
+    assert_eq!(lambdas(Algorithm::SeqLs), [0.1, 0.1]);
+    assert_eq!(lambdas(Algorithm::BatchLs), [0.1, 0.05]);
+}
+
+#[test]
+fn a_step_refuses_what_does_not_fit() {
+    let world = world();
+    let state = State::new(first(&world, 0.0));
+    let logs = world.collect(state.current(), Turn { round: 0, start: 0, n: 20 }).unwrap();
+    let text = |learner: &Learner, state: &State, logs: &Logs| learner.step(state, logs).unwrap_err().to_string();
+    for (algorithm, lambda, range) in [
+        (Algorithm::SeqAdjLs, 1.0, "(0, 1)"),
+        (Algorithm::ShiftAdjLs, 0.0, "(0, 1)"),
+        (Algorithm::SeqLs, -0.5, "(0, inf)"),
+        (Algorithm::ShiftLs, f64::NAN, "(0, inf)"),
+    ] {
+        let learner = Learner { lambda: Lambda::Fixed(lambda), ..quick(algorithm) };
+        assert_eq!(text(&learner, &state, &logs), format!("lambda should be in {range}, but is {lambda}"));
+    }
+    let crm = |crm: Crm| quick(Algorithm::Scrm(crm));
+    assert_eq!(
+        text(&crm(Crm { penalty: -1.0, ..Crm::default() }), &state, &logs),
+        "the penalty should be at least 0, but is -1"
+    );
+    assert_eq!(
+        text(&crm(Crm { gamma: Some(-1.0), ..Crm::default() }), &state, &logs),
+        "gamma should be at least 0, but is -1"
+    );
+    let learner = quick(Algorithm::SeqLs);
+    let columns = |n: usize, k, p| {
+        let contexts = Contexts::dense(vec![1.0; n * p], p).unwrap();
+        Logs::new(k, contexts, vec![0; n], vec![0.5; n], vec![0.0; n]).unwrap()
+    };
+    assert_eq!(
+        text(&learner, &state, &columns(0, 5, 10)),
+        "the logs of a round should have at least 1 record, but has 0"
+    );
+    assert_eq!(text(&learner, &state, &columns(3, 4, 10)), "the logs should have 5 actions, as the policy, but has 4");
+    assert_eq!(text(&learner, &state, &columns(3, 5, 9)), "contexts should have 10 features, as the policy, but has 9");
+    assert_eq!(
+        text(&Learner { tolerance: 0.0, ..learner.clone() }, &state, &logs),
+        "the tolerance should be above 0, but is 0"
+    );
+    let shaped = Learner { shape: Shape::PerFeature, ..learner.clone() };
+    let (state, _) = shaped.step(&state, &logs).unwrap();
+    assert_eq!(
+        text(&learner, &state, &logs),
+        "the posterior's shape should be per-feature, as the policy to start from, but is isotropic"
+    );
+}
+
+#[test]
+fn a_search_can_start_at_the_anchor() {
+    let world = world();
+    let run = |start| {
+        let learner = Learner { start, ..quick(Algorithm::SeqLs) };
+        simulate(&world, first(&world, 0.3), &learner, &[200, 200], |_| {}).unwrap().1
+    };
+    let (warm, cold) = (run(Start::Warm), run(Start::Anchor));
+    assert_eq!(warm[0].true_risk, cold[0].true_risk);
+    assert_ne!(warm[1].true_risk, cold[1].true_risk);
+}
+
+#[test]
+fn without_a_cost_nothing_is_learned_but_the_prior() {
+    let world = world();
+    let first = first(&world, 0.3);
+    let logs = world.collect(&first, Turn { round: 0, start: 0, n: 50 }).unwrap();
+    let free = Logs::new(5, logs.contexts().clone(), logs.action().to_vec(), logs.propensity().to_vec(), vec![0.0; 50]);
+    let (state, round) = quick(Algorithm::SeqLs).step(&State::new(first.clone()), &free.unwrap()).unwrap();
+    assert_eq!(round.kl, 0.0);
+    assert_eq!(state.current(), &first);
+}
+
+#[test]
+fn errors_of_the_optimiser_reach_the_caller() {
+    let world = world();
+    let adam = Adam { learning_rate: -1.0, ..Adam::default() };
+    let learner = Learner { optimiser: Optimiser::Adam(adam), ..quick(Algorithm::SeqLs) };
+    let result = simulate(&world, first(&world, 0.0), &learner, &[10], |_| {});
+    assert!(matches!(result, Err(Error::Setting { .. })));
+}
