@@ -1,0 +1,39 @@
+# Every check that CI runs is `make <name>`, so anybody can run it.
+
+CARGO ?= cargo
+PYTHON ?= python3
+GOLDEN_ENV := .venv-golden
+
+.PHONY: help test lint fmt doc bench golden demo clean
+
+help: ## what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+test: ## all tests, of every crate, with the examples in the documentation
+	$(CARGO) test --workspace --locked
+
+lint: ## formatting and lints, warnings denied, documentation included
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- --deny warnings
+	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --workspace --no-deps --locked
+
+fmt: ## format the code
+	$(CARGO) fmt --all
+
+bench: ## micro-benchmarks, as ratios measured side by side
+	$(CARGO) bench --locked --package surefoot
+
+demo: ## the main job, on the digits that ship with the repo
+	$(CARGO) run --release --locked -- demo
+
+golden: $(GOLDEN_ENV)/installed ## write the golden values again, from the slow reference in reference/
+	$(GOLDEN_ENV)/bin/python reference/golden.py
+
+$(GOLDEN_ENV)/installed: reference/requirements.txt
+	$(PYTHON) -m venv $(GOLDEN_ENV)
+	$(GOLDEN_ENV)/bin/pip install --quiet --requirement reference/requirements.txt
+	touch $@
+
+clean: ## remove what was built
+	$(CARGO) clean
+	rm -rf $(GOLDEN_ENV)
