@@ -1,4 +1,63 @@
-//! Surefoot.
+//! Sequential off-policy learning: from the logs of a deployed policy to the next one, again and again.
+//!
+//! A stochastic policy picks an action for a context, and what comes back is a cost for that action only. Surefoot
+//! learns the next policy from such logs by minimising an upper bound of its risk (PAC-Bayes with logarithmic smoothing),
+//! keeps exact propensities of everything it deploys, and simulates the whole loop where the truth is known.
+//!
+//! ```
+//! use surefoot::{Algorithm, Environment, FeatureMap, Lambda, Learner, Shape, State, Synthetic, SyntheticSettings, Turn};
+//!
+//! // A world to act in; in production this is yours, and what it logs comes in through `Logs::new`.
+//! let world = Synthetic::new(SyntheticSettings::default())?;
+//! let first = world.first_policy(FeatureMap::identity(10), 0.0)?;
+//!
+//! let learner = Learner {
+//!     algorithm: Algorithm::SeqAdjLs,
+//!     lambda: Lambda::Fixed(0.4),
+//!     shape: Shape::Principal,
+//!     ..Learner::default()
+//! };
+//! let mut state = State::new(first);
+//! for round in 0..3 {
+//!     let logs = world.collect(state.current(), Turn { round, start: 500 * round, n: 500 })?;
+//!     let (next, report) = learner.step(&state, &logs)?;
+//!     println!("round {round}: KL {:.1} after {} records", report.kl, report.records);
+//!     state = next;
+//! }
+//! let truth = world.truth(3)?;
+//! assert!(truth.risk(state.current())? < truth.risk(state.first())?);
+//! # Ok::<(), surefoot::Error>(())
+//! ```
+//!
+//! # The tour
+//!
+//! The data walks through the house once, front to back, and comes out where it went in.
+//!
+//! | room | what is in it |
+//! | --- | --- |
+//! | [`Contexts`], [`FeatureMap`] | feature rows, dense or sparse; maps that are fixed before the data |
+//! | [`Logs`], [`Eligible`], [`RewardRange`] | what a policy left behind, checked once |
+//! | [`Regularizer`], [`estimate()`] | the estimator `h(p, q, c)`, and the risk of a policy that did not collect the logs |
+//! | [`Criterion`], [`Objective`] | `mean h + KL/(lambda N)`, value and gradient |
+//! | [`Optimiser`], [`Adam`], [`Lbfgs`] | a closure in, a minimiser and its trace out |
+//! | [`Policy`], [`LinearGaussian`], [`Posterior`] | what can be deployed, and the distribution over predictors behind it |
+//! | [`Learner`], [`State`] | the loop's pure step `(state, logs) -> (state, round)`; [`Algorithm`] and [`Lambda`] choose it |
+//! | [`Gibbs`], [`Mixture`] | the exact posterior over a finite set of policies |
+//! | [`Environment`], [`LabelBandit`], [`Synthetic`], [`Truth`] | worlds in which everything is known |
+//! | [`simulate()`], [`Schedule`] | the loop closed |
+//!
+//! # Conventions
+//!
+//! Costs are in `[-1, 0]`, lower is better; a risk is an expected cost. Symbols are the paper's: `p` the probability under
+//! the policy that is judged, `q` the logged propensity, `c` the cost, `K` actions. Features are `f32`; propensities,
+//! sums and parameters are `f64`. Matrices are feature-major. Randomness is an argument: the same seed gives the same
+//! bits, whatever the number of threads. Data is checked in constructors, and the [`Error`] names the row, the column,
+//! what is allowed and what came.
+//!
+//! # What is not here
+//!
+//! Files, the network and the command line (other crates of this workspace); continuous actions; policies that are not
+//! linear in (mapped) features; certificates, which are to come.
 
 mod contexts;
 mod environment;
@@ -32,3 +91,8 @@ pub use policy::{
 pub use regularizer::Regularizer;
 pub use schedule::Schedule;
 pub use simulation::{SimulatedRound, simulate};
+
+/// The README's example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
