@@ -1,5 +1,6 @@
 //! The normal distribution, the quadrature of the perturbed argmax, linear algebra and random numbers.
 
+mod kernels;
 pub(crate) mod linear;
 pub(crate) mod normal;
 pub(crate) mod perturbed;

@@ -6,10 +6,12 @@
 //! actions share one grid in `z`. `F(z) = prod_b Phi(z - s_b)` is the distribution function of the maximum: above the
 //! window nothing is left to win, below it `F` is negligible.
 
+use pulp::Arch;
 use rand::Rng;
 use rand_distr::{Distribution, StandardNormal};
 
-use super::normal::{cdf_pdf, ln_cdf_hazard};
+use super::kernels::{self, cdfs_and_hazards};
+use super::normal::ln_cdf_hazard;
 use super::tables::{STEP_ACTIONS, STEP_TOLERANCES, STEPS};
 
 /// The trapezoid step that keeps the error of `actions` actions, and of their gradients, below `tolerance`.
@@ -34,6 +36,8 @@ fn tail_point(q: f64) -> f64 {
 /// Quadrature to a given absolute error, for all actions at once or for one with its gradient, in `O(K G)`.
 #[derive(Debug)]
 pub(crate) struct Quadrature {
+    /// The widest instructions of this machine.
+    arch: Arch,
     tolerance: f64,
     hazards: Vec<f64>,
     cdfs: Vec<f64>,
@@ -43,7 +47,7 @@ impl Quadrature {
     /// The absolute error of each probability and each entry of a gradient: half of it for the step, a quarter for
     /// each end of the window.
     pub(crate) fn new(tolerance: f64) -> Self {
-        Quadrature { tolerance, hazards: Vec::new(), cdfs: Vec::new() }
+        Quadrature { arch: Arch::new(), tolerance, hazards: Vec::new(), cdfs: Vec::new() }
     }
 
     /// The probabilities of all actions.
@@ -104,11 +108,7 @@ impl Quadrature {
         let mut z = (top + tail_point(tau / k as f64)).min(from);
         while z >= to {
             // Two loops: a product in order cannot be vectorised, everything else can.
-            for ((hazard, cdf), &s) in self.hazards.iter_mut().zip(&mut self.cdfs).zip(scores) {
-                let (phi, density) = cdf_pdf(z - s);
-                *cdf = phi;
-                *hazard = density / phi;
-            }
+            cdfs_and_hazards(self.arch, z, scores, &mut self.cdfs, &mut self.hazards);
             let f = self.cdfs.iter().product();
             if f < tau {
                 break;
@@ -149,8 +149,8 @@ pub(crate) fn propensity(scores: &[f64], action: usize) -> f64 {
             break width;
         }
     };
-    let mut cdfs = vec![0.0; others.len()];
-    let mut g = |z: f64| -0.5 * (z - s_a) * (z - s_a) + ln_product_of_cdfs(z, &others, &mut cdfs);
+    let (arch, mut cdfs) = (Arch::new(), vec![0.0; others.len()]);
+    let mut g = |z: f64| -0.5 * (z - s_a) * (z - s_a) + ln_product_of_cdfs(arch, z, &others, &mut cdfs);
     let peak = g(mode);
     let mut f = |z: f64| (g(z) - peak).exp();
     // exp(-37) is below the rounding of the sum.
@@ -187,15 +187,13 @@ pub(crate) fn propensity(scores: &[f64], action: usize) -> f64 {
 }
 
 /// `sum ln Phi(z - s)` with few logarithms: factors are multiplied as long as their product is far from underflow.
-fn ln_product_of_cdfs(z: f64, scores: &[f64], cdfs: &mut [f64]) -> f64 {
+fn ln_product_of_cdfs(arch: Arch, z: f64, scores: &[f64], cdfs: &mut [f64]) -> f64 {
     let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     // Phi(-20) is 3e-89: from there on a factor may underflow, or its product with 1e-200.
     if z - top < -20.0 {
         return scores.iter().map(|s| ln_cdf_hazard(z - s).0).sum();
     }
-    for (cdf, s) in cdfs.iter_mut().zip(scores) {
-        *cdf = cdf_pdf(z - s).0;
-    }
+    kernels::cdfs(arch, z, scores, cdfs);
     let (mut sum, mut product) = (0.0, 1.0);
     for cdf in cdfs {
         product *= *cdf;
