@@ -74,7 +74,7 @@ impl Experiment {
                 labels.first_policy(map, config.alpha)?
             }
             World::Synthetic(synthetic) => {
-                let map = feature_map(config, synthetic.truth(0)?.contexts())?;
+                let map = feature_map(config, &synthetic.known_contexts()?)?;
                 synthetic.first_policy(map, config.alpha)?
             }
         };
@@ -196,7 +196,7 @@ fn learner(config: &Config) -> Result<Learner> {
         "shaped" => Shape::Principal,
         name => named("posterior", name)?,
     };
-    let (optimiser, tolerance) = match config.optimiser.as_str() {
+    let optimiser = match config.optimiser.as_str() {
         "adam" => {
             let adam = Adam {
                 learning_rate: config.learning_rate,
@@ -205,13 +205,9 @@ fn learner(config: &Config) -> Result<Learner> {
                 batch_size: config.batch_size,
                 ..Adam::default()
             };
-            (Optimiser::Adam(adam), 1e-6)
+            Optimiser::Adam(adam)
         }
-        // A line search compares values: they and their gradients must agree.
-        "lbfgs" => {
-            let lbfgs = Lbfgs { iterations: config.iterations, ..Lbfgs::default() };
-            (Optimiser::Lbfgs(lbfgs), 1e-10)
-        }
+        "lbfgs" => Optimiser::Lbfgs(Lbfgs { iterations: config.iterations, ..Lbfgs::default() }),
         name => return Err(unknown("optimiser", name, "adam or lbfgs")),
     };
     Ok(Learner {
@@ -220,8 +216,8 @@ fn learner(config: &Config) -> Result<Learner> {
         shape,
         start: named("start", &config.start)?,
         optimiser,
-        tolerance,
         seed: config.seed,
+        ..Learner::default()
     })
 }
 

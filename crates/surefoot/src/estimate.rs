@@ -32,5 +32,9 @@ pub fn estimate(policy: &dyn Policy, rounds: &[Logs], regularizer: Regularizer) 
         let records = p.iter().zip(logs.propensity()).zip(logs.cost());
         sum += records.map(|((&p, &q), &c)| regularizer.h(p, q, c)).sum::<f64>();
     }
-    Ok(sum / records as f64)
+    let risk = sum / records as f64;
+    if !risk.is_finite() {
+        return Err(Error::setting("the estimate", "finite", risk));
+    }
+    Ok(risk)
 }

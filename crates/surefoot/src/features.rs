@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rand::seq::SliceRandom;
 use rand_distr::{Distribution, StandardNormal, Uniform};
 
 use crate::contexts::Contexts;
@@ -49,6 +50,11 @@ impl FeatureMap {
             return Err(Error::setting("the number of Fourier features", "from 1 to 4294967295", count));
         }
         check_setting("the bandwidth", bandwidth, bandwidth > 0.0, "above 0")?;
+        // 8 GB of weights.
+        if input.saturating_mul(count) > 1 << 30 {
+            let value = format!("{input} x {count}");
+            return Err(Error::setting("features that go in x Fourier features", "at most 1073741824", value));
+        }
         let mut rng = stream(seed, Purpose::Features, 0);
         let normals = StandardNormal.sample_iter(&mut rng);
         let w: Vec<f64> = normals.take(input * count).map(|v: f64| v / bandwidth).collect();
@@ -72,15 +78,17 @@ impl FeatureMap {
     ///
     /// The map has to be fixed before the data that it learns from: ask for it on contexts seen earlier.
     pub fn rule_of_thumb(contexts: &Contexts) -> f64 {
-        let n = contexts.len();
-        let half = n / 2;
+        // In a random order, lest data that is sorted by class pairs like with like.
+        let mut order: Vec<usize> = (0..contexts.len()).collect();
+        order.shuffle(&mut stream(0, Purpose::Features, 1));
         let mut x = vec![0.0; contexts.features()];
-        let mut distances: Vec<f64> = (0..half.min(1000))
-            .map(|i| {
-                let (i, j) = (i * half / half.min(1000), half + i * half / half.min(1000));
+        let mut distances: Vec<f64> = order
+            .chunks_exact(2)
+            .take(1000)
+            .map(|pair| {
                 x.fill(0.0);
-                contexts.row(i).for_each(|f, v| x[f] += v);
-                contexts.row(j).for_each(|f, v| x[f] -= v);
+                contexts.row(pair[0]).for_each(|f, v| x[f] += v);
+                contexts.row(pair[1]).for_each(|f, v| x[f] -= v);
                 x.iter().map(|v| v * v).sum::<f64>().sqrt()
             })
             .filter(|d| *d > 0.0)
@@ -120,7 +128,7 @@ impl FeatureMap {
             Some(Fourier { count, weights, .. }) => {
                 let (w, b) = weights.as_ref();
                 let norm = (2.0 / *count as f64).sqrt();
-                let values = map_rows(contexts, w, *count, |j, v| (norm * (v + b[j]).cos()) as f32);
+                let values = map_rows(contexts, w, *count, |j, v| (norm * (v + b[j]).cos()) as f32)?;
                 Contexts::dense(values, *count)?
             }
         };
@@ -168,9 +176,10 @@ mod tests {
 
     #[test]
     fn the_rule_of_thumb_is_the_median_distance() {
-        let x = Contexts::dense(vec![0.0, 0.0, 0.0, 1.0, 2.0, 9.0], 1).unwrap();
-        assert_eq!(FeatureMap::rule_of_thumb(&x), 2.0);
-        assert_eq!(FeatureMap::rule_of_thumb(&x.slice(0..2)), 1.0);
+        // Sorted: the median distance of two points of [0, 1] is 1 - sqrt(1/2).
+        let x = Contexts::dense((0..1000).map(|i| i as f32 / 1000.0).collect(), 1).unwrap();
+        assert!((FeatureMap::rule_of_thumb(&x) - 0.293).abs() < 0.05);
+        assert_eq!(FeatureMap::rule_of_thumb(&x.slice(0..1)), 1.0);
     }
 
     #[test]

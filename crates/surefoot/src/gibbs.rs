@@ -37,6 +37,9 @@ impl Gibbs {
         if let Some(row) = prior.iter().position(|w| !(*w > 0.0 && w.is_finite())) {
             return Err(Error::value(row, "prior weight", "above 0", prior[row]));
         }
+        // In units of the largest, whose sum cannot overflow.
+        let unit = prior.iter().copied().fold(0.0, f64::max);
+        let prior: Vec<f64> = prior.iter().map(|w| w / unit).collect();
         let total: f64 = prior.iter().sum();
         let estimates = candidates
             .iter()
@@ -49,7 +52,7 @@ impl Gibbs {
         let mass: f64 = log.iter().map(|l| (l - top).exp()).sum();
         let weights: Vec<f64> = log.iter().map(|l| (l - top).exp() / mass).collect();
         let divergence = |(w, w0): (&f64, &f64)| if *w > 0.0 { w * (w * total / w0).ln() } else { 0.0 };
-        let kl = weights.iter().zip(prior).map(divergence).sum::<f64>().max(0.0);
+        let kl = weights.iter().zip(&prior).map(divergence).sum::<f64>().max(0.0);
         Ok(Gibbs { weights, estimates, kl })
     }
 
@@ -102,6 +105,13 @@ mod tests {
         }
         let kl = objective(&gibbs.weights, &prior, &[0.0; 3], 1.0, 1.0);
         assert!((gibbs.kl - kl).abs() < 1e-12);
+    }
+
+    #[test]
+    fn only_the_ratios_of_the_prior_weights_matter() {
+        let (candidates, logs) = setting();
+        let at = |prior: &[f64]| Gibbs::new(&candidates, &logs, 0.7, Some(prior)).unwrap();
+        assert_eq!(at(&[1e308, 1e308, 1e308]), Gibbs::new(&candidates, &logs, 0.7, None).unwrap());
     }
 
     #[test]

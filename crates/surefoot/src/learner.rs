@@ -201,6 +201,9 @@ pub enum Start {
 }
 
 /// A learner: all its settings, and no state.
+///
+/// The exploration floor is a setting of the first policy ([`LinearGaussian::with_exploration`]): prior and posterior
+/// have the same, and every learner carries it along.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Learner {
     /// The algorithm.
@@ -213,7 +216,8 @@ pub struct Learner {
     pub start: Start,
     /// How it searches.
     pub optimiser: Optimiser,
-    /// The absolute error of the propensities during the search; those that are logged or reported are exact.
+    /// The absolute error of the propensities during the search, in `(0, 0.01]`; L-BFGS takes 1e-10 or less. What is
+    /// logged or reported does not depend on it.
     pub tolerance: f64,
     /// The seed of the order of the records.
     pub seed: u64,
@@ -299,6 +303,8 @@ impl Learner {
         let m = if self.algorithm.redeploys() { next.rounds[0].len() } else { next.records() };
         let lambda = self.lambda.value(m)?;
         let recipe = self.algorithm.recipe(lambda);
+        recipe.criterion.check()?;
+        check_setting("lambda", lambda, lambda > 0.0, "in (0, inf)")?;
         let rounds = match recipe.window {
             Window::All => &next.rounds[..],
             Window::Newest => &next.rounds[next.rounds.len() - 1..],
@@ -320,7 +326,11 @@ impl Learner {
             learn_scale: recipe.learn_scale,
             lambda: recipe.divergence.then_some(lambda),
             exploration: next.first.exploration(),
-            tolerance: self.tolerance,
+            tolerance: match self.optimiser {
+                Optimiser::Adam(_) => self.tolerance,
+                // A line search compares values: they and their gradients must agree.
+                Optimiser::Lbfgs(_) => self.tolerance.min(1e-10),
+            },
         })?;
         let records = objective.records();
         let x = objective.parameters(&shape);
@@ -345,7 +355,11 @@ impl Learner {
         let mut x = state.first.features().apply(logs.contexts())?;
         let mut next = state.clone();
         let plain = state.first.posterior().basis().is_none();
-        if self.shape == Shape::Principal && state.rounds.is_empty() && plain {
+        if self.shape == Shape::Principal && plain {
+            if !state.rounds.is_empty() {
+                let (allowed, value) = ("isotropic or per-feature, as in the rounds before", "principal");
+                return Err(Error::setting("the posterior's shape", allowed, value));
+            }
             let basis = Arc::new(Basis::principal(&x)?);
             let prior = state.first.posterior().in_basis(Some(&basis)).ok_or_else(|| {
                 Error::setting("the first policy", "a posterior with one shared scale", "one with a scale per feature")
@@ -356,6 +370,12 @@ impl Learner {
         if let Some(basis) = next.first.posterior().basis() {
             x = basis.apply(&x)?;
         }
+        // Rounds are learned from together, so they are stored alike.
+        x = match next.rounds.first().map(|first| first.contexts().is_sparse()) {
+            Some(true) if !x.is_sparse() => x.to_sparse(),
+            Some(false) if x.is_sparse() => x.to_dense(),
+            _ => x,
+        };
         next.rounds.push(Arc::new(logs.clone().with_contexts(x)));
         Ok(next)
     }
@@ -372,10 +392,6 @@ impl Learner {
             }
             (_, scale) => scale.clone(),
         };
-        let made = Posterior::new(posterior.actions(), posterior.mean().to_vec(), scale)?;
-        match posterior.basis() {
-            Some(basis) => made.with_basis(Arc::clone(basis)),
-            None => Ok(made),
-        }
+        posterior.with(posterior.mean().to_vec(), scale)
     }
 }

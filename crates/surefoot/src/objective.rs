@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::contexts::Row;
 use crate::error::{Error, Result, check_setting};
 use crate::logs::Logs;
-use crate::math::linear::{accumulate, quadratic, scores};
+use crate::math::linear::{accumulate, scores};
 use crate::math::perturbed::Quadrature;
-use crate::policy::{Posterior, Scale, floored, standardise};
+use crate::policy::{Posterior, Scale, floored, same, standardise};
 use crate::regularizer::Regularizer;
 
 /// What is minimised over the records, before the divergence is added.
@@ -60,6 +60,9 @@ impl Criterion {
 
     /// The value over `n` records and its derivative in each `p`; records that are not listed are zeros.
     fn evaluate(&self, n: usize, p: &[f64], q: &[f64], c: &[f64]) -> (f64, Vec<f64>) {
+        if p.is_empty() {
+            return (0.0, Vec::new());
+        }
         let n_f = n as f64;
         let each = |f: &dyn Fn(usize) -> f64| (0..p.len()).map(f).collect::<Vec<f64>>();
         match *self {
@@ -166,9 +169,9 @@ impl<'a> Objective<'a> {
             check_setting("lambda", lambda, lambda > 0.0, "in (0, inf)")?;
         }
         check_setting("exploration", exploration, (0.0..1.0).contains(&exploration), "in [0, 1)")?;
-        check_setting("the tolerance", tolerance, tolerance > 0.0, "above 0")?;
+        check_setting("the tolerance", tolerance, tolerance > 0.0 && tolerance <= 0.01, "in (0, 0.01]")?;
         let (p, k) = (shape.features(), shape.actions());
-        if (anchor.features(), anchor.actions()) != (p, k) || anchor.basis() != shape.basis() {
+        if (anchor.features(), anchor.actions()) != (p, k) || !same(anchor.basis(), shape.basis()) {
             let expected = format!("{p} features x {k} actions, in the posterior's basis");
             return Err(Error::size("the anchor", expected, anchor.mean().len()));
         }
@@ -210,23 +213,21 @@ impl<'a> Objective<'a> {
 
     /// The posterior of parameters.
     pub fn posterior(&self, x: &[f64]) -> Result<Posterior> {
-        let made = Posterior::new(self.shape.actions(), x[..self.means()].to_vec(), self.scale(x))?;
-        match self.shape.basis() {
-            Some(basis) => made.with_basis(Arc::clone(basis)),
-            None => Ok(made),
-        }
+        self.shape.with(x[..self.means()].to_vec(), self.scale(x))
     }
 
     fn means(&self) -> usize {
         self.shape.mean().len()
     }
 
+    /// The scales of parameters, kept in the range of a posterior: a search without a divergence may run away.
     fn scale(&self, x: &[f64]) -> Scale {
+        let sigma = |log: &f64| log.exp().clamp(*Posterior::SCALES.start(), *Posterior::SCALES.end());
         let logs = &x[self.means()..];
         match self.shape.scale() {
             fixed if !self.learn_scale => fixed.clone(),
-            Scale::Shared(_) => Scale::Shared(logs[0].exp()),
-            Scale::PerFeature(_) => Scale::PerFeature(logs.iter().map(|l| l.exp()).collect()),
+            Scale::Shared(_) => Scale::Shared(sigma(&logs[0])),
+            Scale::PerFeature(_) => Scale::PerFeature(logs.iter().map(sigma).collect()),
         }
     }
 
@@ -279,10 +280,7 @@ impl<'a> Objective<'a> {
         let rows: Vec<Row<'l>> = records.iter().map(|&(logs, i)| logs.contexts().row(i)).collect();
         let mut s = vec![0.0; n * k];
         scores(&rows, mean, k, &mut s);
-        let variances: Vec<f64> = match scale {
-            Scale::Shared(_) => Vec::new(),
-            Scale::PerFeature(sigmas) => sigmas.iter().map(|s| s * s).collect(),
-        };
+
         let mut out = Forward {
             rows,
             p: Vec::with_capacity(n),
@@ -296,10 +294,7 @@ impl<'a> Objective<'a> {
         let (mut subset, mut slope) = (Vec::new(), Vec::new());
         for (i, &(logs, row)) in records.iter().enumerate() {
             let s = &mut s[i * k..(i + 1) * k];
-            let deviation = match scale {
-                Scale::Shared(sigma) => sigma * logs.contexts().norm(row),
-                Scale::PerFeature(_) => quadratic(out.rows[i], &variances).sqrt(),
-            };
+            let deviation = scale.deviation(out.rows[i], logs.contexts().norm(row));
             standardise(s, deviation);
             let action = logs.action()[row];
             let d = &mut out.d[i * k..(i + 1) * k];

@@ -130,8 +130,8 @@ impl Regularizer {
             ImplicitExploration { gamma } => c / (q + gamma),
             PowerMean { lambda, s } => power_mean_slope(w, lambda, s) * c / q,
             Shrinkage { lambda } => {
-                let d = w * w + lambda;
-                lambda * (lambda - w * w) / (d * d) * c / q
+                let r = lambda / (w * w + lambda);
+                r * (2.0 * r - 1.0) * c / q
             }
             Ls { lambda } => c / (q * (1.0 - lambda * w * c)),
             LsLinear { .. } | LsAdjusted { .. } => self.slope(q, c),
@@ -148,28 +148,45 @@ impl Regularizer {
     }
 }
 
-/// `((1 - l) w^s + l)^(1/s)`; for `s < 0` in the form `w ((1 - l) + l w^-s)^(1/s)`, which is finite at `w = 0`.
+/// The power mean `m = ((1 - l) w^s + l)^(1/s)` of `w` and 1.
 fn power_mean(w: f64, l: f64, s: f64) -> f64 {
-    if s == 0.0 {
-        w.powf(1.0 - l)
-    } else if s < 0.0 {
-        w * ((1.0 - l) + l * w.powf(-s)).powf(1.0 / s)
+    if w > 0.0 {
+        w * power_mean_log_ratio(w, l, s).exp()
+    } else if s > 0.0 {
+        l.powf(1.0 / s)
     } else {
-        ((1.0 - l) * w.powf(s) + l).powf(1.0 / s)
+        0.0
     }
 }
 
-/// With `m` the power mean: `dm/dw = (1 - l) (m/w)^(1 - s)`, again without a division by `w` for `s <= 0`; infinite at
-/// `w = 0` for `0 <= s < 1`.
+/// `dm/dw = (1 - l) (m/w)^(1 - s)`; at `w = 0` it is infinite for `0 <= s < 1`.
 fn power_mean_slope(w: f64, l: f64, s: f64) -> f64 {
-    let ratio = if s == 0.0 {
-        w.powf(-l)
+    let log_ratio = if w > 0.0 {
+        power_mean_log_ratio(w, l, s)
     } else if s < 0.0 {
-        ((1.0 - l) + l * w.powf(-s)).powf(1.0 / s)
+        (1.0 - l).ln() / s
     } else {
-        power_mean(w, l, s) / w
+        f64::INFINITY
     };
-    (1.0 - l) * ratio.powf(1.0 - s)
+    match (1.0 - l, 1.0 - s) {
+        // What has no weight, or is a plain average, has a constant slope.
+        (0.0, _) => 0.0,
+        (rest, 0.0) => rest,
+        (rest, power) => rest * (power * log_ratio).exp(),
+    }
+}
+
+/// `ln(m/w)` for `w > 0`. Of the two powers that may overflow, the one that cannot is used; `exp_m1` and `ln_1p` keep it
+/// exact for `s` near 0.
+fn power_mean_log_ratio(w: f64, l: f64, s: f64) -> f64 {
+    let x = s * w.ln();
+    if s == 0.0 {
+        -l * w.ln()
+    } else if x > 0.0 {
+        (l * (-x).exp_m1()).ln_1p() / s
+    } else {
+        ((1.0 - l) * x.exp_m1()).ln_1p() / s - w.ln()
+    }
 }
 
 #[cfg(test)]
@@ -241,6 +258,20 @@ mod tests {
         let broken = |r: Regularizer, p, q, c| r.h(p, q, c) < p * c / q - 1e-6;
         assert!(broken(Regularizer::PowerMean { lambda: 0.5, s: -1.0 }, 0.1, 0.5, -1.0));
         assert!(broken(Regularizer::LsAdjusted { lambda: 0.5 }, 1.0, 1.0, -1.0));
+    }
+
+    #[test]
+    fn extreme_weights_and_powers_do_not_overflow() {
+        let mean = |w: f64, lambda, s| -Regularizer::PowerMean { lambda, s }.h(w * 1e-9, 1e-9, -1.0);
+        assert!((mean(10.0, 0.5, -400.0) - 1.0).abs() < 0.01);
+        assert!((mean(1e7, 0.5, -50.0) - 1.0).abs() < 0.02);
+        assert!((mean(1e-7, 0.5, -50.0) / 1e-7 - 1.0).abs() < 0.02);
+        for s in [-1e-12, 1e-12, 1e-17, 0.0] {
+            assert!((mean(2.0, 0.5, s) - 2f64.sqrt()).abs() < 1e-9, "{s}");
+        }
+        assert_eq!(mean(0.0, 1.0, 0.5), 1.0);
+        assert_eq!(Regularizer::PowerMean { lambda: 1.0, s: 0.5 }.dh_dp(0.0, 0.5, -1.0), 0.0);
+        assert_eq!(Regularizer::Shrinkage { lambda: 1.0 }.dh_dp(1.0, 1e-200, -1.0), 0.0);
     }
 
     #[test]

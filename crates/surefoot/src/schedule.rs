@@ -10,8 +10,8 @@ use crate::error::{Error, Result};
 pub enum Schedule {
     /// So many rounds of equal size (the first ones take one more where it does not divide).
     Equal(usize),
-    /// So many rounds, each twice as large as the one before, the first of `ceil(N/2^k)`; the last one takes what is
-    /// left, for that start overshoots the budget.
+    /// So many rounds, each twice as large as the one before, the first of `ceil(N/2^k)` records; the last one takes
+    /// what is left, which may be more or less than twice.
     Doubling(usize),
     /// The sizes themselves.
     Sizes(Vec<usize>),
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn doubling_rounds_double() {
+    fn doubling_rounds_double_and_the_last_takes_the_rest() {
         assert_eq!(Schedule::Doubling(4).sizes(1500).unwrap(), [94, 188, 376, 842]);
         assert_eq!(Schedule::Doubling(1).sizes(7).unwrap(), [7]);
         assert_eq!(Schedule::Doubling(2).sizes(2).unwrap(), [1, 1]);

@@ -190,9 +190,20 @@ fn a_step_refuses_what_does_not_fit() {
     );
     assert_eq!(text(&learner, &state, &columns(3, 4, 10)), "the logs should have 5 actions, as the policy, but has 4");
     assert_eq!(text(&learner, &state, &columns(3, 5, 9)), "contexts should have 10 features, as the policy, but has 9");
+    for tolerance in [0.0, 0.5] {
+        assert_eq!(
+            text(&Learner { tolerance, ..learner.clone() }, &state, &logs),
+            format!("the tolerance should be in (0, 0.01], but is {tolerance}")
+        );
+    }
     assert_eq!(
-        text(&Learner { tolerance: 0.0, ..learner.clone() }, &state, &logs),
-        "the tolerance should be above 0, but is 0"
+        text(&Learner { lambda: Lambda::Fixed(f64::NAN), ..crm(Crm::default()) }, &state, &logs),
+        "lambda should be in (0, inf), but is NaN"
+    );
+    let (later, _) = learner.step(&state, &logs).unwrap();
+    assert_eq!(
+        text(&Learner { shape: Shape::Principal, ..learner.clone() }, &later, &logs),
+        "the posterior's shape should be isotropic or per-feature, as in the rounds before, but is principal"
     );
     let shaped = Learner { shape: Shape::PerFeature, ..learner.clone() };
     let (state, _) = shaped.step(&state, &logs).unwrap();
@@ -200,6 +211,17 @@ fn a_step_refuses_what_does_not_fit() {
         text(&learner, &state, &logs),
         "the posterior's shape should be per-feature, as the policy to start from, but is isotropic"
     );
+}
+
+#[test]
+fn a_scale_that_runs_away_ends_the_search_and_not_the_program() {
+    // Self-normalised weights, no divergence: nothing keeps the scale from vanishing.
+    let settings = SyntheticSettings { margin: 1.0, ambiguous: 0.0, ..SyntheticSettings::default() };
+    let world = Synthetic::new(settings).unwrap();
+    let crm = Crm { gamma: None, ..Crm::default() };
+    let learner = Learner { optimiser: Optimiser::Lbfgs(Lbfgs::default()), ..quick(Algorithm::Scrm(crm)) };
+    let (_, rounds) = simulate(&world, first(&world, 1.0), &learner, &[300, 300, 600], |_| {}).unwrap();
+    assert!(rounds.iter().all(|r| r.true_risk.is_finite() && r.learned.kl.is_finite()));
 }
 
 #[test]

@@ -59,6 +59,9 @@ pub struct Dataset {
 }
 
 impl Dataset {
+    /// The most classes that a data set may have: a label beyond is taken for a mistake.
+    pub const MOST_CLASSES: usize = 1_000_000;
+
     /// Checks that both splits have rows and the same number of features; the classes are `0..=` the largest label.
     pub fn new(name: impl Into<String>, train: Labelled, test: Labelled) -> Result<Self> {
         let (p, q) = (train.contexts.features(), test.contexts.features());
@@ -68,6 +71,12 @@ impl Dataset {
         for (split, rows) in [("the training split", train.len()), ("the test split", test.len())] {
             if rows == 0 {
                 return Err(Error::size(split, "at least 1 row", 0));
+            }
+        }
+        for split in [&train, &test] {
+            if let Some(row) = split.labels.iter().position(|&y| y as usize >= Self::MOST_CLASSES) {
+                let allowed = format!("below {}", Self::MOST_CLASSES);
+                return Err(Error::value(row, "label", allowed, split.labels[row]));
             }
         }
         let largest = |split: &Labelled| split.labels.iter().copied().max().unwrap_or(0) as usize;

@@ -62,7 +62,7 @@ fn interact(
     });
     let cost = cost.collect();
     let action = decisions.iter().map(|d| d.action).collect();
-    let propensity = decisions.iter().map(|d| d.propensity.min(1.0)).collect();
+    let propensity = decisions.iter().map(|d| d.propensity).collect();
     Ok(Logs::new(policy.actions(), contexts, action, propensity, cost)?.with_policy_version(turn.round.to_string()))
 }
 

@@ -21,7 +21,8 @@ pub struct SyntheticSettings {
     pub features: usize,
     /// The gap `Delta` in expected cost between the best action and all others: in `(0, 1]`.
     pub margin: f64,
-    /// The share of contexts, those next to a border between two actions, whose gap is only half of that: in `[0, 1)`.
+    /// The share of contexts (at round 0), those next to a border between two actions, whose gap is only half of that:
+    /// in `[0, 1)`.
     pub ambiguous: f64,
     /// The angle in radians by which the mean of the contexts turns each round; 0 for a world that stands still.
     pub drift: f64,
@@ -88,13 +89,18 @@ impl Synthetic {
         let mut gaps: Vec<f64> = world.ranked(&world.draw(0, TRUTH_SIZE, u64::MAX)?).iter().map(|r| r.1).collect();
         gaps.sort_by(f64::total_cmp);
         let share = (ambiguous * TRUTH_SIZE as f64).round() as usize;
-        world.border = if share == 0 { 0.0 } else { gaps[share] };
+        world.border = gaps.get(share).map_or(f64::INFINITY, |gap| if share == 0 { 0.0 } else { *gap });
         Ok(world)
     }
 
     /// Its settings.
     pub fn settings(&self) -> &SyntheticSettings {
         &self.settings
+    }
+
+    /// Contexts that are met neither in a round nor in the truth, for what has to be fixed before the data.
+    pub fn known_contexts(&self) -> Result<Contexts> {
+        self.draw(0, 1000, u64::MAX - 1)
     }
 
     /// A first policy `N(alpha theta, I)`: `alpha = 0` is the uniform one, whose coverage is `1/K`.

@@ -88,6 +88,12 @@ fn the_synthetic_world_has_the_margin_and_the_coverage_it_was_given() {
 }
 
 #[test]
+fn a_world_can_be_ambiguous_nearly_everywhere() {
+    let world = Synthetic::new(SyntheticSettings { ambiguous: 0.9999, ..SyntheticSettings::default() }).unwrap();
+    assert!((world.truth(0).unwrap().optimal_risk() + 0.5).abs() < 1e-12);
+}
+
+#[test]
 fn the_best_policy_of_the_synthetic_world_is_linear() {
     let world = Synthetic::new(SyntheticSettings::default()).unwrap();
     let truth = world.truth(0).unwrap();
@@ -166,6 +172,15 @@ fn impossible_worlds_are_refused() {
     assert_eq!(
         text(Truth::two_values(x.clone(), 2, vec![0, 2], -0.8, -0.2).unwrap_err()),
         "row 1: label should be below 2, but is 2"
+    );
+    assert_eq!(
+        text(Truth::table(x.slice(0..0), 2, vec![]).unwrap_err()),
+        "the contexts of a truth should have at least 1 row, but has 0"
+    );
+    let huge = Labelled::new(x.clone(), vec![0, u32::MAX]).unwrap();
+    assert_eq!(
+        text(Dataset::new("d", huge.clone(), huge).unwrap_err()),
+        "row 1: label should be below 1000000, but is 4294967295"
     );
     let empty = Labelled::new(x.slice(0..0), vec![]).unwrap();
     let full = Labelled::new(x, vec![0, 1]).unwrap();

@@ -24,11 +24,22 @@ enum Costs {
 /// Rows whose distributions are held at once.
 const BLOCK: usize = 1024;
 
+fn check_size(contexts: &Contexts, actions: usize) -> Result<()> {
+    if contexts.is_empty() {
+        return Err(Error::size("the contexts of a truth", "at least 1 row", 0));
+    }
+    if actions < 2 {
+        return Err(Error::setting("the number of actions", "at least 2", actions));
+    }
+    Ok(())
+}
+
 impl Truth {
     /// In each context one action of expected cost `best`, and all others of `other`; both in `[-1, 0]`.
     pub fn two_values(contexts: Contexts, actions: usize, labels: Vec<u32>, best: f64, other: f64) -> Result<Self> {
         check_setting("the expected cost of the best action", best, (-1.0..=other).contains(&best), "in [-1, other]")?;
         check_setting("the expected cost of the others", other, other <= 0.0, "in [best, 0]")?;
+        check_size(&contexts, actions)?;
         if labels.len() != contexts.len() {
             let expected = format!("{} entries, one for each context", contexts.len());
             return Err(Error::size("labels", expected, labels.len()));
@@ -41,7 +52,8 @@ impl Truth {
 
     /// The expected cost of every action, in `[-1, 0]`, one row of `actions` a context.
     pub fn table(contexts: Contexts, actions: usize, costs: Vec<f64>) -> Result<Self> {
-        if actions == 0 || costs.len() != contexts.len() * actions {
+        check_size(&contexts, actions)?;
+        if costs.len() != contexts.len() * actions {
             let expected = format!("{} contexts x {actions} actions", contexts.len());
             return Err(Error::size("the expected costs", expected, costs.len()));
         }
@@ -90,22 +102,23 @@ impl Truth {
 
     /// Risk and accuracy at once.
     pub fn evaluate(&self, policy: &dyn Policy) -> Result<(f64, f64)> {
-        let accuracy = self.accuracy(policy)?;
-        let risk = match self.costs {
-            Costs::TwoValues { best, other } => other + (best - other) * accuracy,
-            Costs::Table(_) => {
-                let mut sum = 0.0;
-                let k = self.actions;
-                for start in (0..self.contexts.len()).step_by(BLOCK) {
-                    let end = (start + BLOCK).min(self.contexts.len());
-                    let p = policy.distribution(&self.contexts.slice(start..end), None)?;
-                    let costs = (start * k..end * k).map(|j| self.expected_cost(j / k, j % k));
-                    sum += p.iter().zip(costs).map(|(p, c)| p * c).sum::<f64>();
-                }
-                sum / self.contexts.len() as f64
+        if let Costs::TwoValues { best, other } = self.costs {
+            let accuracy = self.accuracy(policy)?;
+            return Ok((other + (best - other) * accuracy, accuracy));
+        }
+        self.check_policy(policy)?;
+        let (mut risk, mut accuracy) = (0.0, 0.0);
+        let k = self.actions;
+        for start in (0..self.contexts.len()).step_by(BLOCK) {
+            let end = (start + BLOCK).min(self.contexts.len());
+            let p = policy.distribution(&self.contexts.slice(start..end), None)?;
+            for (i, p) in (start..end).zip(p.chunks_exact(k)) {
+                risk += (0..k).map(|a| p[a] * self.expected_cost(i, a)).sum::<f64>();
+                accuracy += p[self.best[i] as usize];
             }
-        };
-        Ok((risk, accuracy))
+        }
+        let n = self.contexts.len() as f64;
+        Ok((risk / n, accuracy / n))
     }
 
     /// The coverage of the best actions, `C* = min_x pi(a*(x)|x)`.
@@ -148,10 +161,15 @@ impl Truth {
     }
 
     fn on_best(&self, policy: &dyn Policy) -> Result<Vec<f64>> {
+        self.check_policy(policy)?;
+        policy.propensity(&self.contexts, &self.best, None)
+    }
+
+    fn check_policy(&self, policy: &dyn Policy) -> Result<()> {
         if policy.actions() != self.actions {
             return Err(Error::size("the policy", format!("{} actions, as the world", self.actions), policy.actions()));
         }
-        policy.propensity(&self.contexts, &self.best, None)
+        Ok(())
     }
 
     fn mean(&self, value: impl Fn(usize) -> f64) -> f64 {

@@ -10,6 +10,7 @@ use faer::{Accum, MatMut, MatRef, Par, Side};
 use rayon::prelude::*;
 
 use crate::contexts::{Contexts, Row};
+use crate::error::Result;
 
 /// Rows that are converted to `f64` together: their block stays in the cache.
 const BLOCK: usize = 64;
@@ -84,22 +85,19 @@ fn fill(block: &mut Vec<f64>, rows: &[Row<'_>]) {
     }
 }
 
-/// `x' diag(v) x`.
-pub(crate) fn quadratic(row: Row<'_>, v: &[f64]) -> f64 {
-    let mut sum = 0.0;
-    row.for_each(|f, x| sum += v[f] * x * x);
-    sum
-}
-
 /// Cuts `0..n` into ranges of at most `size`, works on them in parallel, and puts the results one after the other:
 /// the cut, and so every sum inside it, does not depend on the number of threads.
-pub(crate) fn in_blocks<T: Send>(n: usize, size: usize, work: impl Fn(Range<usize>) -> Vec<T> + Sync) -> Vec<T> {
+pub(crate) fn in_blocks<T: Send>(
+    n: usize,
+    size: usize,
+    work: impl Fn(Range<usize>) -> Result<Vec<T>> + Sync,
+) -> Result<Vec<T>> {
     if n <= size {
         return work(0..n);
     }
-    let blocks: Vec<Vec<T>> =
+    let blocks: Result<Vec<Vec<T>>> =
         (0..n.div_ceil(size)).into_par_iter().map(|b| work(b * size..((b + 1) * size).min(n))).collect();
-    blocks.into_iter().flatten().collect()
+    Ok(blocks?.into_iter().flatten().collect())
 }
 
 /// The eigenvectors of the second moments `X'X` of the contexts, as the columns of a row-major `p x p` matrix.
@@ -135,12 +133,12 @@ pub(crate) fn map_rows(
     u: &[f64],
     k: usize,
     finish: impl Fn(usize, f64) -> f32 + Sync,
-) -> Vec<f32> {
+) -> Result<Vec<f32>> {
     in_blocks(contexts.len(), BLOCK, |range| {
         let rows: Vec<Row<'_>> = range.map(|i| contexts.row(i)).collect();
         let mut out = vec![0.0; rows.len() * k];
         scores(&rows, u, k, &mut out);
-        out.iter().enumerate().map(|(i, &v)| finish(i % k, v)).collect()
+        Ok(out.iter().enumerate().map(|(i, &v)| finish(i % k, v)).collect())
     })
 }
 
@@ -208,7 +206,7 @@ mod tests {
                 assert!((identity[i * 3 + j] - f64::from(u8::from(i == j))).abs() < 1e-12);
             }
         }
-        let z = Contexts::dense(map_rows(&contexts, &u, 3, |_, v| v as f32), 3).unwrap();
+        let z = Contexts::dense(map_rows(&contexts, &u, 3, |_, v| v as f32).unwrap(), 3).unwrap();
         let moment =
             |i: usize, j: usize| -> f64 { z.iter().map(|r| f64::from(r.values()[i]) * f64::from(r.values()[j])).sum() };
         assert!(moment(0, 1).abs() + moment(0, 2).abs() + moment(1, 2).abs() < 1e-4);
@@ -216,7 +214,7 @@ mod tests {
 
     #[test]
     fn blocks_come_back_in_order() {
-        assert_eq!(in_blocks(10, 3, |r| r.collect()), (0..10).collect::<Vec<_>>());
-        assert!(in_blocks(0, 3, |r| r.collect::<Vec<_>>()).is_empty());
+        assert_eq!(in_blocks(10, 3, |r| Ok(r.collect())), Ok((0..10).collect::<Vec<_>>()));
+        assert_eq!(in_blocks(0, 3, |r| Ok(r.collect())), Ok(vec![]));
     }
 }

@@ -20,7 +20,7 @@ fn mills(a: f64) -> f64 {
 /// `sum_i c_i x^i`, as four interleaved polynomials in `x^4`: Horner's rule alone would wait for each product.
 #[inline(always)]
 fn polynomial<const N: usize>(c: &[f64; N], x: f64) -> f64 {
-    const { assert!(N % 4 == 0) };
+    const { assert!(N.is_multiple_of(4)) };
     let x2 = x * x;
     let x4 = x2 * x2;
     let mut sums = [0.0; 4];

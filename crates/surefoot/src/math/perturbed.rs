@@ -33,12 +33,18 @@ fn tail_point(q: f64) -> f64 {
     (-2.0 * (2.0 * q).ln()).max(0.0).sqrt()
 }
 
+fn largest(scores: &[f64]) -> f64 {
+    scores.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+}
+
 /// Quadrature to a given absolute error, for all actions at once or for one with its gradient, in `O(K G)`.
 #[derive(Debug)]
 pub(crate) struct Quadrature {
     /// The widest instructions of this machine.
     arch: Arch,
     tolerance: f64,
+    /// The scores less the largest of them.
+    scores: Vec<f64>,
     hazards: Vec<f64>,
     cdfs: Vec<f64>,
 }
@@ -47,10 +53,10 @@ impl Quadrature {
     /// The absolute error of each probability and each entry of a gradient: half of it for the step, a quarter for
     /// each end of the window.
     pub(crate) fn new(tolerance: f64) -> Self {
-        Quadrature { arch: Arch::new(), tolerance, hazards: Vec::new(), cdfs: Vec::new() }
+        Quadrature { arch: Arch::new(), tolerance, scores: Vec::new(), hazards: Vec::new(), cdfs: Vec::new() }
     }
 
-    /// The probabilities of all actions.
+    /// The probabilities of all actions. Scores must be finite, here and below; otherwise all is NaN.
     pub(crate) fn distribution(&mut self, scores: &[f64], out: &mut [f64]) {
         out.fill(0.0);
         if scores.len() == 1 {
@@ -77,7 +83,8 @@ impl Quadrature {
             return 1.0;
         }
         let reach = tail_point(self.tolerance / 8.0);
-        let (from, to) = (scores[action] + reach, scores[action] - reach);
+        let s_a = scores[action] - largest(scores);
+        let (from, to) = (s_a + reach, s_a - reach);
         let mut p = 0.0;
         let h = self.walk(scores, from, to, |_, f, hazards| {
             let integrand = f * hazards[action];
@@ -96,6 +103,8 @@ impl Quadrature {
 
     /// Walks down the grid, calls `visit(z, F(z), hazards)` at each point, and returns the step.
     ///
+    /// The grid lies around the largest score, which is taken out first: however large the scores are, the walk is
+    /// short, and its points are exact enough.
     /// Above the start `1 - F < tau` at `tau = tolerance/8`; the walk ends where `F < tau`, so that `F`, and with it
     /// every factor, stays far from underflow. `from` and `to` narrow the window further.
     fn walk(&mut self, scores: &[f64], from: f64, to: f64, mut visit: impl FnMut(f64, f64, &[f64])) -> f64 {
@@ -104,11 +113,16 @@ impl Quadrature {
         let h = step(k, self.tolerance / 2.0);
         self.hazards.resize(k, 0.0);
         self.cdfs.resize(k, 0.0);
-        let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let mut z = (top + tail_point(tau / k as f64)).min(from);
+        let top = largest(scores);
+        self.scores.clear();
+        self.scores.extend(scores.iter().map(|s| s - top));
+        if !self.scores.iter().all(|s| s.is_finite()) {
+            return f64::NAN;
+        }
+        let mut z = tail_point(tau / k as f64).min(from);
         while z >= to {
             // Two loops: a product in order cannot be vectorised, everything else can.
-            cdfs_and_hazards(self.arch, z, scores, &mut self.cdfs, &mut self.hazards);
+            cdfs_and_hazards(self.arch, z, &self.scores, &mut self.cdfs, &mut self.hazards);
             let f = self.cdfs.iter().product();
             if f < tau {
                 break;
@@ -131,8 +145,18 @@ pub(crate) fn propensity(scores: &[f64], action: usize) -> f64 {
     if scores.len() == 1 {
         return 1.0;
     }
-    let s_a = scores[action];
-    let others: Vec<f64> = [&scores[..action], &scores[action + 1..]].concat();
+    // Against the best action alone it would be Phi((s_a - top)/sqrt(2)): below this gap, less than 1e-300.
+    const HOPELESS: f64 = -53.0;
+    if !scores.iter().all(|s| s.is_finite()) {
+        return f64::NAN;
+    }
+    let top = largest(scores);
+    let s_a = scores[action] - top;
+    if s_a < HOPELESS {
+        return 0.0;
+    }
+    let others: Vec<f64> = [&scores[..action], &scores[action + 1..]].concat().iter().map(|s| s - top).collect();
+
     let mut mode = s_a;
     let width = loop {
         let (mut slope, mut curvature) = (s_a - mode, -1.0);
@@ -153,7 +177,7 @@ pub(crate) fn propensity(scores: &[f64], action: usize) -> f64 {
     let mut g = |z: f64| -0.5 * (z - s_a) * (z - s_a) + ln_product_of_cdfs(arch, z, &others, &mut cdfs);
     let peak = g(mode);
     let mut f = |z: f64| (g(z) - peak).exp();
-    // exp(-37) is below the rounding of the sum.
+    // Below the rounding of the sum.
     const NEGLIGIBLE: f64 = 1e-16;
     let mut h = width;
     let mut sum = 1.0;
@@ -183,12 +207,14 @@ pub(crate) fn propensity(scores: &[f64], action: usize) -> f64 {
         }
     }
     const FRAC_1_SQRT_2PI: f64 = 0.398_942_280_401_432_7;
-    (FRAC_1_SQRT_2PI * integral * peak.exp()).min(1.0)
+    let p = FRAC_1_SQRT_2PI * integral * peak.exp();
+    // Not `min`, which would turn a NaN into certainty.
+    if p > 1.0 { 1.0 } else { p }
 }
 
 /// `sum ln Phi(z - s)` with few logarithms: factors are multiplied as long as their product is far from underflow.
 fn ln_product_of_cdfs(arch: Arch, z: f64, scores: &[f64], cdfs: &mut [f64]) -> f64 {
-    let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let top = largest(scores);
     // Phi(-20) is 3e-89: from there on a factor may underflow, or its product with 1e-200.
     if z - top < -20.0 {
         return scores.iter().map(|s| ln_cdf_hazard(z - s).0).sum();
@@ -341,6 +367,33 @@ mod tests {
             .sum();
         // The 99.9 % point of chi-squared with 4 degrees of freedom.
         assert!(chi2 < 18.47, "{chi2}");
+    }
+
+    #[test]
+    fn scores_of_any_size_give_the_probabilities_of_their_differences() {
+        let mut out = [0.0; 3];
+        for shift in [-1e300, -1e16, -1e6, 0.0, 1e6, 1e14, 1e300] {
+            let near = [shift, shift, shift];
+            Quadrature::new(1e-10).distribution(&near, &mut out);
+            assert!(out.iter().all(|p| (p - 1.0 / 3.0).abs() < 1e-10), "{shift}: {out:?}");
+            assert!((propensity(&near, 1) - 1.0 / 3.0).abs() < 1e-10);
+        }
+        for far in [1e3, 1e7, 1e16, 1e155, 1e300] {
+            let scores = [0.0, far, far];
+            Quadrature::new(1e-10).distribution(&scores, &mut out);
+            assert!(out[0] == 0.0 && (out[1] - 0.5).abs() < 1e-10, "{far}: {out:?}");
+            assert_eq!(Quadrature::new(1e-10).gradient(&scores, 0, &mut out), 0.0);
+            assert_eq!(propensity(&scores, 0), 0.0);
+            assert!((propensity(&scores, 2) - 0.5).abs() < 1e-10);
+        }
+        let mut many = vec![60.0; 100_000];
+        many[7] = 0.0;
+        assert_eq!(propensity(&many, 7), 0.0);
+        assert!((propensity(&many, 8) * 99_999.0 - 1.0).abs() < 1e-9);
+        for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            assert!(Quadrature::new(1e-10).gradient(&[0.0, bad, 1.0], 0, &mut out).is_nan());
+            assert!(propensity(&[0.0, bad, 1.0], 2).is_nan());
+        }
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! The linear Gaussian policy (LIG), with exact propensities.
 
-use super::{Decision, Policy, Posterior, Scale, check_action, check_contexts, decision_stream, each_row, place};
+use super::{Decision, Policy, Posterior, check_action, check_contexts, decision_stream, each_row, place};
 use crate::contexts::{Contexts, Row};
 use crate::error::{Error, Result, check_setting};
 use crate::features::FeatureMap;
 use crate::logs::Eligible;
-use crate::math::linear::{quadratic, scores};
+use crate::math::linear::scores;
 use crate::math::perturbed::{Quadrature, propensity, sample};
 use crate::math::random::record_stream;
 use rand::RngExt;
@@ -75,37 +75,23 @@ impl LinearGaussian {
     }
 
     /// The standardised scores `s_a` of each context.
-    fn scores(&self, contexts: &Contexts) -> Vec<f64> {
-        let checked = "the number of features was checked";
-        let mut x = self.features.apply(contexts).expect(checked);
+    fn scores(&self, contexts: &Contexts) -> Result<Vec<f64>> {
+        let mut x = self.features.apply(contexts)?;
         if let Some(basis) = self.posterior.basis() {
-            x = basis.apply(&x).expect(checked);
+            x = basis.apply(&x)?;
         }
         let k = self.posterior.actions();
         let rows: Vec<Row<'_>> = x.iter().collect();
         let mut out = vec![0.0; rows.len() * k];
         scores(&rows, self.posterior.mean(), k, &mut out);
-        let variances = match self.posterior.scale() {
-            Scale::Shared(_) => Vec::new(),
-            Scale::PerFeature(sigmas) => sigmas.iter().map(|s| s * s).collect(),
-        };
         for (i, s) in out.chunks_exact_mut(k).enumerate() {
-            let deviation = match self.posterior.scale() {
-                Scale::Shared(sigma) => sigma * x.norm(i),
-                Scale::PerFeature(_) => quadratic(rows[i], &variances).sqrt(),
-            };
-            standardise(s, deviation);
+            standardise(s, self.posterior.scale().deviation(rows[i], x.norm(i)));
         }
-        out
+        Ok(out)
     }
 
     fn check(&self, contexts: &Contexts, eligible: Option<&Eligible>) -> Result<()> {
         check_contexts(Some(self.features.input()), self.actions(), contexts, eligible)
-    }
-
-    /// `(1 - e) p + e/k`.
-    fn floored(&self, p: f64, k: usize) -> f64 {
-        floored(p, self.exploration, k)
     }
 }
 
@@ -129,22 +115,16 @@ impl Policy for LinearGaussian {
     fn distribution(&self, contexts: &Contexts, eligible: Option<&Eligible>) -> Result<Vec<f64>> {
         self.check(contexts, eligible)?;
         let k = self.actions();
-        Ok(each_row(
-            contexts,
-            eligible,
-            k,
-            (k, 0.0),
-            |block| self.scores(block),
-            |_, set, scores, out| {
-                let mut p = vec![0.0; scores.len()];
-                Quadrature::new(TOLERANCE).distribution(scores, &mut p);
-                let p = p.iter().map(|&p| self.floored(p, scores.len()));
-                match set {
-                    None => out.iter_mut().zip(p).for_each(|(out, p)| *out = p),
-                    Some(set) => set.iter().zip(p).for_each(|(&a, p)| out[a as usize] = p),
-                }
-            },
-        ))
+        let all = |block: &Contexts| self.scores(block);
+        each_row(contexts, eligible, k, (k, 0.0), all, |_, set, scores, out| {
+            let mut p = vec![0.0; scores.len()];
+            Quadrature::new(TOLERANCE).distribution(scores, &mut p);
+            let p = p.iter().map(|&p| floored(p, self.exploration, scores.len()));
+            match set {
+                None => out.iter_mut().zip(p).for_each(|(out, p)| *out = p),
+                Some(set) => set.iter().zip(p).for_each(|(&a, p)| out[a as usize] = p),
+            }
+        })
     }
 
     /// Each to a relative error of 1e-9, however small.
@@ -152,9 +132,10 @@ impl Policy for LinearGaussian {
         self.check(contexts, eligible)?;
         check_action(self.actions(), contexts.len(), action)?;
         let all = |block: &Contexts| self.scores(block);
-        Ok(each_row(contexts, eligible, self.actions(), (1, 0.0), all, |row, set, scores, out| {
-            out[0] = place(set, action[row]).map_or(0.0, |a| self.floored(propensity(scores, a), scores.len()));
-        }))
+        each_row(contexts, eligible, self.actions(), (1, 0.0), all, |row, set, scores, out| {
+            let p = |a| floored(propensity(scores, a), self.exploration, scores.len());
+            out[0] = place(set, action[row]).map_or(0.0, p);
+        })
     }
 
     /// By perturbed argmax, without an integral; only the propensity of the chosen action needs one.
@@ -163,13 +144,13 @@ impl Policy for LinearGaussian {
         let base = decision_stream(seed);
         let empty = Decision { action: 0, propensity: 0.0 };
         let all = |block: &Contexts| self.scores(block);
-        Ok(each_row(contexts, eligible, self.actions(), (1, empty), all, |row, set, scores, out| {
+        each_row(contexts, eligible, self.actions(), (1, empty), all, |row, set, scores, out| {
             let mut rng = record_stream(&base, row);
             let k = scores.len();
             let explore = self.exploration > 0.0 && rng.random::<f64>() < self.exploration;
             let a = if explore { rng.random_range(0..k) } else { sample(scores, &mut rng) };
             let action = set.map_or(a as u32, |set| set[a]);
-            out[0] = Decision { action, propensity: self.floored(propensity(scores, a), k) };
-        }))
+            out[0] = Decision { action, propensity: floored(propensity(scores, a), self.exploration, k) };
+        })
     }
 }

@@ -1,4 +1,4 @@
-//! A mixture of policies, and the Gibbs posterior that gives its weights.
+//! A mixture of policies.
 
 use std::sync::Arc;
 

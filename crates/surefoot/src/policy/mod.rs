@@ -9,6 +9,7 @@ mod uniform;
 pub use gaussian::LinearGaussian;
 pub(crate) use gaussian::{floored, standardise};
 pub use mixture::Mixture;
+pub(crate) use posterior::same;
 pub use posterior::{Basis, Posterior, Scale};
 pub use softmax::{Softmax, SoftmaxTraining};
 pub use uniform::Uniform;
@@ -94,11 +95,13 @@ fn decision_stream(seed: u64) -> ChaCha8Rng {
     stream(seed, Purpose::Decide, 0)
 }
 
-/// Rows that are worked on together.
+/// Rows that one thread works on together.
 const BLOCK: usize = 128;
+/// Rows whose distributions are held at once.
+const HELD: usize = 8 * BLOCK;
 
 fn blocks(n: usize) -> impl Iterator<Item = Range<usize>> {
-    (0..n.div_ceil(BLOCK)).map(move |b| b * BLOCK..((b + 1) * BLOCK).min(n))
+    (0..n.div_ceil(HELD)).map(move |b| b * HELD..((b + 1) * HELD).min(n))
 }
 
 fn slice(eligible: Option<&Eligible>, range: &Range<usize>) -> Option<Eligible> {
@@ -138,11 +141,15 @@ fn each_row<T: Send + Sync + Clone>(
     eligible: Option<&Eligible>,
     k: usize,
     (width, empty): (usize, T),
-    scores: impl Fn(&Contexts) -> Vec<f64> + Sync,
+    scores: impl Fn(&Contexts) -> Result<Vec<f64>> + Sync,
     work: impl Fn(usize, Option<&[u32]>, &[f64], &mut [T]) + Sync,
-) -> Vec<T> {
+) -> Result<Vec<T>> {
     in_blocks(contexts.len(), BLOCK, |range| {
-        let scores = scores(&contexts.slice(range.clone()));
+        let scores = scores(&contexts.slice(range.clone()))?;
+        if let Some(i) = scores.iter().position(|s| !s.is_finite()) {
+            let column = format!("the score of action {}", i % k);
+            return Err(Error::value(range.start + i / k, column, "finite", scores[i]));
+        }
         let mut out = vec![empty.clone(); range.len() * width];
         let mut subset = Vec::new();
         for ((row, all), out) in range.zip(scores.chunks_exact(k)).zip(out.chunks_exact_mut(width)) {
@@ -155,7 +162,7 @@ fn each_row<T: Send + Sync + Clone>(
                 }
             }
         }
-        out
+        Ok(out)
     })
 }
 

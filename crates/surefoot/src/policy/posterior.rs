@@ -1,8 +1,9 @@
 //! Gaussian distributions over linear predictors, and the divergence between them.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use crate::contexts::Contexts;
+use crate::contexts::{Contexts, Row};
 use crate::error::{Error, Result};
 use crate::math::linear::{map_rows, principal_axes, rotate};
 
@@ -16,6 +17,18 @@ pub enum Scale {
 }
 
 impl Scale {
+    /// `sqrt(x'Sx)`, the standard deviation of every score of a context with this norm.
+    pub(crate) fn deviation(&self, x: Row<'_>, norm: f64) -> f64 {
+        match self {
+            Scale::Shared(sigma) => sigma * norm,
+            Scale::PerFeature(sigmas) => {
+                let mut sum = 0.0;
+                x.for_each(|f, v| sum += (sigmas[f] * v) * (sigmas[f] * v));
+                sum.sqrt()
+            }
+        }
+    }
+
     /// `sigma_f`.
     pub(crate) fn get(&self, f: usize) -> f64 {
         match self {
@@ -57,11 +70,18 @@ impl Basis {
         Ok(Basis { features, axes })
     }
 
+    /// The most features of which principal axes are taken: their matrix then has 3 GB.
+    pub const MOST_FEATURES: usize = 20_000;
+
     /// The principal axes of the contexts: the eigenvectors of their second moments.
     pub fn principal(contexts: &Contexts) -> Result<Self> {
         let features = contexts.features();
+        if features > Self::MOST_FEATURES {
+            let allowed = format!("at most {} for principal axes", Self::MOST_FEATURES);
+            return Err(Error::setting("the number of features", allowed, features));
+        }
         let axes = principal_axes(contexts)
-            .ok_or_else(|| Error::Optimiser("the second moments have no eigenvectors".into()))?;
+            .ok_or_else(|| Error::setting("the second moments of the contexts", "finite and diagonalisable", "not"))?;
         Ok(Basis { features, axes })
     }
 
@@ -78,7 +98,15 @@ impl Basis {
     /// The contexts in the coordinates of this basis.
     pub(crate) fn apply(&self, contexts: &Contexts) -> Result<Contexts> {
         let p = self.features;
-        Contexts::dense(map_rows(contexts, &self.axes, p, |_, v| v as f32), p)
+        Contexts::dense(map_rows(contexts, &self.axes, p, |_, v| v as f32)?, p)
+    }
+}
+
+/// Whether two bases are the same; those that share their storage need not be compared.
+pub(crate) fn same(a: Option<&Arc<Basis>>, b: Option<&Arc<Basis>>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => Arc::ptr_eq(a, b) || a == b,
+        (a, b) => a.is_none() && b.is_none(),
     }
 }
 
@@ -95,6 +123,9 @@ pub struct Posterior {
 }
 
 impl Posterior {
+    /// The range of a scale: its square neither vanishes nor overflows.
+    pub const SCALES: RangeInclusive<f64> = 1e-50..=1e50;
+
     /// A mean (feature-major: feature `f` and action `a` at `f * actions + a`) and scales, in the given features.
     pub fn new(actions: usize, mean: Vec<f64>, scale: Scale) -> Result<Self> {
         if actions < 2 {
@@ -117,8 +148,9 @@ impl Posterior {
                 return Err(Error::size("the scales", expected, sigmas.len()));
             }
         };
-        if let Some(row) = sigmas.iter().position(|s| !(*s > 0.0 && s.is_finite())) {
-            return Err(Error::value(row, "scale", "above 0 and finite", sigmas[row]));
+        if let Some(row) = sigmas.iter().position(|s| !Self::SCALES.contains(s)) {
+            let allowed = format!("in [{:e}, {:e}]", Self::SCALES.start(), Self::SCALES.end());
+            return Err(Error::value(row, "scale", allowed, sigmas[row]));
         }
         Ok(Posterior { actions, mean, scale, basis: None })
     }
@@ -136,6 +168,11 @@ impl Posterior {
         }
         self.basis = Some(basis);
         Ok(self)
+    }
+
+    /// Another mean and scale, over the same actions and in the same basis.
+    pub(crate) fn with(&self, mean: Vec<f64>, scale: Scale) -> Result<Self> {
+        Ok(Posterior { basis: self.basis.clone(), ..Posterior::new(self.actions, mean, scale)? })
     }
 
     /// The number of features, `p`.
@@ -165,7 +202,7 @@ impl Posterior {
 
     /// The same distribution, written in another basis: possible if it has one scale, or that basis already.
     pub(crate) fn in_basis(&self, basis: Option<&Arc<Basis>>) -> Option<Posterior> {
-        if self.basis.as_ref() == basis {
+        if same(self.basis.as_ref(), basis) {
             return Some(self.clone());
         }
         if matches!(self.scale, Scale::PerFeature(_)) {
@@ -198,7 +235,7 @@ impl Posterior {
             return Err(Error::size("the mean of the prior", expected, prior.mean.len()));
         }
         let (p, k) = (self.features(), self.actions);
-        let same = self.basis == prior.basis;
+        let same = same(self.basis.as_ref(), prior.basis.as_ref());
         let mean = if same { self.mean.clone() } else { self.mean_in(prior.basis.as_deref()) };
         let square = |x: f64| x * x;
         let spread: Vec<f64> = match &self.scale {
@@ -218,10 +255,11 @@ impl Posterior {
         };
         let mut total = 0.0;
         for f in 0..p {
-            let (t, s) = (square(prior.scale.get(f)), square(self.scale.get(f)));
+            let t = square(prior.scale.get(f));
+            let log_ratio = 2.0 * (self.scale.get(f).ln() - prior.scale.get(f).ln());
             let means = mean[f * k..(f + 1) * k].iter().zip(&prior.mean[f * k..(f + 1) * k]);
             let distance: f64 = means.map(|(a, b)| square(a - b)).sum();
-            total += k as f64 * (spread[f] / t - 1.0 - (s / t).ln()) + distance / t;
+            total += k as f64 * (spread[f] / t - 1.0 - log_ratio) + distance / t;
         }
         Ok(0.5 * total)
     }

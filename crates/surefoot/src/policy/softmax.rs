@@ -80,7 +80,7 @@ impl Softmax {
             let mut value = 0.5 * decay * w.iter().map(|w| w * w).sum::<f64>();
             for (p, &i) in p.chunks_exact_mut(k).zip(batch) {
                 let label = data.labels()[i as usize] as usize;
-                softmax(p);
+                softmax(p, 1.0);
                 value -= p[label].max(f64::MIN_POSITIVE).ln() / n;
                 p[label] -= 1.0;
                 p.iter_mut().for_each(|d| *d /= n);
@@ -105,10 +105,10 @@ impl Softmax {
     }
 }
 
-/// Scores to probabilities, with the largest score taken out so that nothing overflows.
-fn softmax(scores: &mut [f64]) {
+/// Scores to probabilities, with the largest score taken out first so that nothing overflows.
+fn softmax(scores: &mut [f64], alpha: f64) {
     let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    scores.iter_mut().for_each(|s| *s = (*s - top).exp());
+    scores.iter_mut().for_each(|s| *s = (alpha * (*s - top)).exp());
     let sum: f64 = scores.iter().sum();
     scores.iter_mut().for_each(|s| *s /= sum);
 }
@@ -122,20 +122,19 @@ impl Policy for Softmax {
         check_contexts(Some(self.features.input()), self.actions, contexts, eligible)?;
         let k = self.actions;
         let all = |block: &Contexts| {
-            let x = self.features.apply(block).expect("the number of features was checked");
+            let x = self.features.apply(block)?;
             let rows: Vec<Row<'_>> = x.iter().collect();
             let mut out = vec![0.0; rows.len() * k];
             scores(&rows, &self.weights, k, &mut out);
-            out.iter_mut().for_each(|s| *s *= self.alpha);
-            out
+            Ok(out)
         };
-        Ok(each_row(contexts, eligible, k, (k, 0.0), all, |_, set, scores, out| {
+        each_row(contexts, eligible, k, (k, 0.0), all, |_, set, scores, out| {
             let mut p = scores.to_vec();
-            softmax(&mut p);
+            softmax(&mut p, self.alpha);
             match set {
                 None => out.copy_from_slice(&p),
                 Some(set) => set.iter().zip(p).for_each(|(&a, p)| out[a as usize] = p),
             }
-        }))
+        })
     }
 }

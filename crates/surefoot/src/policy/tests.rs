@@ -139,6 +139,9 @@ fn a_softmax_learns_labels() {
     let policy = Softmax::train(FeatureMap::identity(3), &data, 2, &SoftmaxTraining::default()).unwrap();
     let p = policy.propensity(data.contexts(), data.labels(), None).unwrap();
     assert!(p.iter().sum::<f64>() / 20.0 > 0.7);
+    let sharp = Softmax::new(FeatureMap::identity(1), 2, vec![1e300, 0.0], 1e300).unwrap();
+    let one = Contexts::dense(vec![1.0], 1).unwrap();
+    assert_eq!(sharp.distribution(&one, None).unwrap(), [1.0, 0.0]);
     let uniform = policy.with_alpha(0.0).unwrap();
     assert_eq!(uniform.propensity(data.contexts(), data.labels(), None).unwrap(), vec![0.5; 20]);
 }
@@ -147,7 +150,7 @@ fn a_softmax_learns_labels() {
 fn parts_that_do_not_fit_are_refused() {
     let text = |e: Error| e.to_string();
     let posterior = |scale| Posterior::new(2, vec![0.0; 4], scale);
-    assert_eq!(text(posterior(Scale::Shared(0.0)).unwrap_err()), "row 0: scale should be above 0 and finite, but is 0");
+    assert_eq!(text(posterior(Scale::Shared(0.0)).unwrap_err()), "row 0: scale should be in [1e-50, 1e50], but is 0");
     assert_eq!(
         text(posterior(Scale::PerFeature(vec![1.0])).unwrap_err()),
         "the scales should have 2 entries, one for each feature, but has 1"
@@ -177,6 +180,23 @@ fn parts_that_do_not_fit_are_refused() {
     );
     let one = Contexts::dense(vec![1.0, 1.0], 2).unwrap();
     assert_eq!(text(policy.propensity(&one, &[2], None).unwrap_err()), "row 0: action should be below 2, but is 2");
+    let steep = Posterior::new(2, vec![1e300, 0.0, 1e300, 0.0], Scale::Shared(1e-40)).unwrap();
+    let steep = LinearGaussian::new(FeatureMap::identity(2), steep).unwrap();
+    assert_eq!(
+        text(steep.decide(&one, None, 1).unwrap_err()),
+        "row 0: the score of action 0 should be finite, but is inf"
+    );
+    let half = 0.5f64.sqrt();
+    let turned = Arc::new(Basis::new(vec![half, -half, half, half], 2).unwrap());
+    let turned = Posterior::standard(2, 2).unwrap().with_basis(turned).unwrap();
+    let turned = LinearGaussian::new(FeatureMap::identity(2), turned).unwrap();
+    let large = Contexts::dense(vec![3e38, 3e38], 2).unwrap();
+    assert_eq!(text(turned.distribution(&large, None).unwrap_err()), "row 0: feature 0 should be finite, but is inf");
+    let wide = Contexts::sparse(vec![0, 1], vec![7], vec![1.0], 1_000_000).unwrap();
+    assert_eq!(
+        text(Basis::principal(&wide).unwrap_err()),
+        "the number of features should be at most 20000 for principal axes, but is 1000000"
+    );
     let sets = Eligible::new([[0u32, 5]]).unwrap();
     assert_eq!(text(policy.decide(&one, Some(&sets), 1).unwrap_err()), "row 0: eligible should be below 2, but is 5");
     let other: Arc<dyn Policy> = Arc::new(Uniform::new(3).unwrap());
