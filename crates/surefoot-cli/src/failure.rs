@@ -39,20 +39,18 @@ impl Display for Failure {
 
 impl From<surefoot::Error> for Failure {
     fn from(error: surefoot::Error) -> Self {
-        let message = error.to_string();
-        let hint = if message.starts_with("lambda should be in (0, 1)") {
-            Some("the adjusted estimator needs lambda below 1; --algorithm seq-ls or shift-ls take any above 0")
-        } else if message.starts_with("the number of doubling rounds") {
-            Some("rounds of doubling size use up the interactions quickly; try fewer --rounds or --schedule equal")
-        } else if message.starts_with("the number of rounds") {
-            Some("each round needs at least one interaction; try fewer --rounds")
-        } else {
-            None
+        let failure = Failure::new(&error);
+        let surefoot::Error::Setting { name, allowed, .. } = &error else {
+            return failure;
         };
-        let failure = Failure::new(message);
-        match hint {
-            Some(hint) => failure.hint(hint),
-            None => failure,
+        match (name.as_str(), allowed.as_str()) {
+            ("lambda", "in (0, 1)") => failure
+                .hint("the adjusted estimator needs a lambda between 0 and 1; seq-ls and shift-ls take any above 0"),
+            ("the number of doubling rounds", _) => failure.hint(
+                "rounds of doubling size use up the interactions quickly; try fewer --rounds or --schedule equal",
+            ),
+            ("the number of rounds", _) => failure.hint("each round needs at least one interaction"),
+            _ => failure,
         }
     }
 }

@@ -3,14 +3,14 @@
 use rand_distr::{Distribution, StandardNormal};
 use serde::{Deserialize, Serialize};
 
-use super::{Environment, Truth, Turn, interact};
+use super::{Environment, Labelled, Truth, Turn, interact};
 use crate::contexts::{Contexts, Row};
 use crate::error::{Error, Result, check_setting};
 use crate::features::FeatureMap;
 use crate::logs::Logs;
 use crate::math::linear::scores;
 use crate::math::random::{Purpose, record_stream, stream};
-use crate::policy::{LinearGaussian, Policy, Posterior, Scale};
+use crate::policy::{LinearGaussian, Policy, Posterior, Scale, Softmax, SoftmaxTraining};
 
 /// Settings of a [`Synthetic`] world.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -103,18 +103,22 @@ impl Synthetic {
         self.draw(0, 1000, u64::MAX - 1)
     }
 
-    /// A first policy `N(alpha theta, I)`: `alpha = 0` is the uniform one, whose coverage is `1/K`.
+    /// A first policy `N(alpha W, I)`: `alpha = 0` is the uniform one, whose coverage is `1/K`. `W` is `theta` itself; with
+    /// Fourier features, in which the world is not linear, a softmax fitted to the best actions of
+    /// [`known_contexts`](Synthetic::known_contexts).
     pub fn first_policy(&self, features: FeatureMap, alpha: f64) -> Result<LinearGaussian> {
         check_setting("alpha", alpha, alpha >= 0.0, "at least 0")?;
         let k = self.settings.actions;
         let mut mean = vec![0.0; features.output() * k];
-        if alpha > 0.0 {
-            if features.fourier_settings().is_some() {
-                let allowed = "0 with Fourier features, for the world is linear in the raw ones";
-                return Err(Error::setting("alpha", allowed, alpha));
-            }
-            mean.iter_mut().zip(&self.theta).for_each(|(m, t)| *m = alpha * t);
-        }
+        let weights = if features.fourier_settings().is_none() {
+            self.theta.clone()
+        } else {
+            let contexts = self.known_contexts()?;
+            let best = self.ranked(&contexts).iter().map(|r| r.0 as u32).collect();
+            let training = SoftmaxTraining { seed: self.settings.seed, ..SoftmaxTraining::default() };
+            Softmax::train(features.clone(), &Labelled::new(contexts, best)?, k, &training)?.weights().to_vec()
+        };
+        mean.iter_mut().zip(weights).for_each(|(m, w)| *m = alpha * w);
         LinearGaussian::new(features, Posterior::new(k, mean, Scale::Shared(1.0))?)
     }
 

@@ -88,6 +88,17 @@ fn the_synthetic_world_has_the_margin_and_the_coverage_it_was_given() {
 }
 
 #[test]
+fn the_first_policy_of_the_synthetic_world_takes_any_features() {
+    let world = Synthetic::new(SyntheticSettings::default()).unwrap();
+    let truth = world.truth(0).unwrap();
+    let fourier = FeatureMap::fourier(10, 100, 1.4, 1).unwrap();
+    for features in [FeatureMap::identity(10), FeatureMap::identity(10).with_intercept(), fourier] {
+        let accuracy = |alpha| truth.accuracy(&world.first_policy(features.clone(), alpha).unwrap()).unwrap();
+        assert!((accuracy(0.0) - 0.2).abs() < 1e-9 && accuracy(1.0) > 0.3, "{features:?}");
+    }
+}
+
+#[test]
 fn a_world_can_be_ambiguous_nearly_everywhere() {
     let world = Synthetic::new(SyntheticSettings { ambiguous: 0.9999, ..SyntheticSettings::default() }).unwrap();
     assert!((world.truth(0).unwrap().optimal_risk() + 0.5).abs() < 1e-12);
@@ -153,11 +164,8 @@ fn impossible_worlds_are_refused() {
     assert_eq!(synthetic(|s| s.concentration = -1.0), "the concentration should be at least 0, but is -1");
     assert_eq!(text(LabelBandit::new(&corners(), 0.6, 1).unwrap_err()), "the noise should be in [0, 0.5], but is 0.6");
     let world = Synthetic::new(SyntheticSettings::default()).unwrap();
-    let fourier = FeatureMap::fourier(10, 5, 1.0, 1).unwrap();
-    assert_eq!(
-        text(world.first_policy(fourier, 0.5).unwrap_err()),
-        "alpha should be 0 with Fourier features, for the world is linear in the raw ones, but is 0.5"
-    );
+    let identity = FeatureMap::identity(10);
+    assert_eq!(text(world.first_policy(identity, -0.5).unwrap_err()), "alpha should be at least 0, but is -0.5");
     let other = Posterior::new(3, vec![0.0; 6], Scale::Shared(1.0)).unwrap();
     let other = LinearGaussian::new(FeatureMap::identity(2), other).unwrap();
     assert_eq!(
