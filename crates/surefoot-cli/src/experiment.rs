@@ -31,6 +31,9 @@ enum World {
 /// Interactions in a synthetic world, unless told otherwise.
 const SYNTHETIC_INTERACTIONS: usize = 10_000;
 
+/// The most: they are held in memory.
+const MOST_INTERACTIONS: usize = 10_000_000;
+
 impl World {
     fn environment(&self) -> &dyn Environment {
         match self {
@@ -81,11 +84,11 @@ impl Experiment {
         let available = match &world {
             World::Labels(labels) => labels.interactions(),
             World::Synthetic(_) if config.interactions == 0 => SYNTHETIC_INTERACTIONS,
-            World::Synthetic(_) => config.interactions,
+            World::Synthetic(_) => config.interactions.min(MOST_INTERACTIONS),
         };
         if config.interactions > available {
             let message = format!("interactions should be at most {available}, but is {}", config.interactions);
-            return Err(Failure::new(message).hint("each record of a data set is met once; 0 takes them all"));
+            return Err(Failure::new(message).hint("each record of a data set is met once, and 0 takes them all"));
         }
         let total = if config.interactions == 0 { available } else { config.interactions };
         Ok(Experiment {
@@ -129,16 +132,18 @@ fn unknown(flag: &str, value: &str, allowed: &str) -> Failure {
     Failure::new(format!("{flag} should be {allowed}, but is {value}"))
 }
 
-/// A value of an enum of the core, by its name.
-fn named<T: DeserializeOwned>(flag: &str, value: &str) -> Result<T> {
-    serde_json::from_value(serde_json::Value::String(value.to_owned()))
-        .map_err(|e| Failure::new(format!("{flag}: {e}")))
+/// A value of an enum of the core, by its name; a file may say anything.
+fn named<T: DeserializeOwned>(flag: &str, value: &str, allowed: &str) -> Result<T> {
+    serde_json::from_value(serde_json::Value::String(value.to_owned())).map_err(|_| unknown(flag, value, allowed))
 }
 
 fn feature_map(config: &Config, known: &surefoot::Contexts) -> Result<FeatureMap> {
     let input = known.features();
     let parts: Vec<&str> = config.features.split(':').collect();
-    let bad = || unknown("features", &config.features, "raw, rff:NUMBER or rff:NUMBER:BANDWIDTH");
+    let bad = || {
+        unknown("features", &config.features, "raw, rff:NUMBER or rff:NUMBER:BANDWIDTH")
+            .hint("for example --features rff:1500")
+    };
     let map = match parts[..] {
         ["raw"] => FeatureMap::identity(input),
         ["rff", count] => {
@@ -149,7 +154,7 @@ fn feature_map(config: &Config, known: &surefoot::Contexts) -> Result<FeatureMap
             let (count, bandwidth) = (count.parse().map_err(|_| bad())?, bandwidth.parse().map_err(|_| bad())?);
             FeatureMap::fourier(input, count, bandwidth, config.seed)?
         }
-        _ => return Err(bad().hint("for example --features rff:1500")),
+        _ => return Err(bad()),
     };
     Ok(if config.intercept { map.with_intercept() } else { map })
 }
@@ -185,22 +190,27 @@ fn learner(config: &Config) -> Result<Learner> {
         penalty: config.crm_penalty,
         divergence: config.crm_divergence,
         learn_scale: !config.crm_fixed_scale,
-        window: named::<Window>("crm-window", &config.crm_window)?,
+        window: named::<Window>("crm-window", &config.crm_window, "newest or all")?,
     };
     let algorithm = match config.algorithm.as_str() {
         "crm" => Algorithm::Crm(crm),
         "scrm" => Algorithm::Scrm(crm),
-        name => named("algorithm", name)?,
+        name => {
+            let allowed = "batch-ls, seq-ls, seq-adj-ls, shift-ls, shift-adj-ls, crm or scrm";
+            named("algorithm", name, allowed)?
+        }
     };
     let shape = match config.posterior.as_str() {
+        "isotropic" => Shape::Isotropic,
+        "per-feature" => Shape::PerFeature,
         "shaped" => Shape::Principal,
-        name => named("posterior", name)?,
+        name => return Err(unknown("posterior", name, "isotropic, per-feature or shaped")),
     };
     let optimiser = match config.optimiser.as_str() {
         "adam" => {
             let adam = Adam {
                 learning_rate: config.learning_rate,
-                decay: named("decay", &config.decay)?,
+                decay: named("decay", &config.decay, "none, linear or cosine")?,
                 epochs: config.epochs,
                 batch_size: config.batch_size,
                 ..Adam::default()
@@ -214,7 +224,7 @@ fn learner(config: &Config) -> Result<Learner> {
         algorithm,
         lambda: lambda(&config.lambda.0)?,
         shape,
-        start: named("start", &config.start)?,
+        start: named("start", &config.start, "warm or anchor")?,
         optimiser,
         seed: config.seed,
         ..Learner::default()

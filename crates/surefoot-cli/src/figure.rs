@@ -16,10 +16,25 @@ use kuva::RasterBackend;
 use kuva::backend::svg::SvgBackend;
 use kuva::render::render::{Scene, TextAnchor};
 
+use crate::failure::{Failure, Result};
 use axis::Axis;
 use ink::{
     AXIS, GRID, INK, LABEL, MOST_MARKERS, SOFT_INK, Style, TICK, TITLE, line, polygon, styles, text, text_width, wrap,
 };
+
+/// Fails unless a figure can be written under this name: better before the work than after it.
+pub(crate) fn check(stem: &Path) -> Result<()> {
+    let named = stem.file_name().is_some() && !stem.as_os_str().to_string_lossy().ends_with(['/', '\\']);
+    let folder = stem.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !named {
+        Err(Failure::new(format!("{}: the figure needs a name in that folder", stem.display())))
+    } else if !folder.is_dir() {
+        Err(Failure::new(format!("{}: the figure cannot be written: no such folder", stem.display()))
+            .hint(format!("make it first: mkdir -p {}", folder.display())))
+    } else {
+        Ok(())
+    }
+}
 
 /// One method, policy or bound.
 #[derive(Debug, Clone, Default)]

@@ -28,9 +28,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Learn from handwritten digits with five methods, and compare them in a table and a figure
     Demo(commands::demo::Demo),
-    /// Run the loop of deploying, logging and learning in a simulated world
     Simulate(Box<commands::simulate::Simulate>),
 }
 

@@ -58,6 +58,7 @@ pub enum Row<'a> {
 
 impl<'a> Row<'a> {
     /// Calls `visit(feature, value)` for every stored feature, in order.
+    #[inline(always)]
     pub fn for_each(self, mut visit: impl FnMut(usize, f64)) {
         match self {
             Row::Dense(x) => {

@@ -62,5 +62,11 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// Checks a real setting against a condition, and names the range when it fails.
 pub(crate) fn check_setting(name: &str, value: f64, holds: bool, allowed: &str) -> Result<()> {
-    if holds && value.is_finite() { Ok(()) } else { Err(Error::setting(name, allowed, value)) }
+    if holds && value.is_finite() {
+        Ok(())
+    } else if value.is_infinite() {
+        Err(Error::setting(name, format!("finite and {allowed}"), value))
+    } else {
+        Err(Error::setting(name, allowed, value))
+    }
 }

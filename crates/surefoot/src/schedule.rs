@@ -47,8 +47,8 @@ impl Schedule {
                 Ok(sizes)
             }
             Schedule::Sizes(sizes) => {
-                if let Some(row) = sizes.iter().position(|&n| n == 0) {
-                    return Err(Error::value(row, "round size", "at least 1", 0));
+                if sizes.contains(&0) {
+                    return Err(Error::setting("every size of the schedule", "at least 1", 0));
                 }
                 let sum = sizes.iter().try_fold(0usize, |sum, &n| sum.checked_add(n)).unwrap_or(usize::MAX);
                 if sum > total {
@@ -97,7 +97,7 @@ mod tests {
             text(Schedule::Equal(11)),
             "the number of rounds should be from 1 to 10, the interactions, but is 11"
         );
-        assert_eq!(text(Schedule::Sizes(vec![3, 0])), "row 1: round size should be at least 1, but is 0");
+        assert_eq!(text(Schedule::Sizes(vec![3, 0])), "every size of the schedule should be at least 1, but is 0");
         assert_eq!(text(Schedule::Sizes(vec![5, 6])), "the sum of the round sizes should be at most 10, but is 11");
         assert!(Schedule::Sizes(vec![usize::MAX, 2]).sizes(10).is_err());
         assert_eq!(Schedule::Sizes(vec![5, 4]).sizes(10).unwrap(), [5, 4]);

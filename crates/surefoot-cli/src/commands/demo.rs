@@ -10,14 +10,15 @@ use serde::Serialize;
 
 use crate::experiment::{Beginning, Experiment, dataset};
 use crate::failure::{Failure, Result};
-use crate::figure::{Figure, Series};
+use crate::figure::{self, Figure, Series};
 use crate::options::{Config, Options, Text};
 use crate::progress;
 
-/// Learns to recognise handwritten digits from bandit feedback (a guess brings a noisy reward, the right answer is never
-/// told) with five methods, all from the same poor first policy and with the same number of interactions.
+/// Learn from handwritten digits with five methods, and compare them in a table and a figure
 ///
-/// It prints a table and draws the true risk per round with its spread over the seeds.
+/// The digits are learned from bandit feedback: a guess brings a noisy reward, the right answer is never told. All methods
+/// start from the same poor first policy and have the same number of interactions. The figure shows the true risk per
+/// round with its spread over the seeds.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  surefoot demo\n  surefoot demo --seeds 10 --output figures/demo --json")]
 pub(crate) struct Demo {
@@ -31,8 +32,8 @@ pub(crate) struct Demo {
     #[arg(long, value_name = "STEM", default_value = "surefoot-demo")]
     output: PathBuf,
     /// Threads; 0 for one a core. It does not change the result
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    threads: usize,
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = super::threads())]
+    threads: u64,
     /// Write the results as one JSON object instead of a table
     #[arg(long)]
     json: bool,
@@ -64,6 +65,15 @@ fn best() -> Options {
     }
 }
 
+/// The result, as it is written with `--json`.
+#[derive(Debug, Serialize)]
+struct Output<'a> {
+    version: &'static str,
+    seeds: u64,
+    rounds: usize,
+    methods: &'a [MethodResult],
+}
+
 /// What came of a method.
 #[derive(Debug, Serialize)]
 struct MethodResult {
@@ -88,6 +98,7 @@ struct Run {
 impl Demo {
     pub(crate) fn run(self) -> Result<()> {
         super::use_threads(self.threads)?;
+        figure::check(&self.output)?;
         let configs = methods().map(|(method, options)| {
             let rounds = Options { rounds: Some(self.rounds), ..Options::default() };
             (method, options.or(rounds).complete())
@@ -122,7 +133,13 @@ impl Demo {
         });
         let paths = self.figure(&results).write(&self.output).map_err(|e| Failure::file(&self.output, "written", e))?;
         if self.json {
-            return super::print(&serde_json::to_string_pretty(&results).map_err(Failure::new)?);
+            let output = Output {
+                version: env!("CARGO_PKG_VERSION"),
+                seeds: self.seeds,
+                rounds: self.rounds,
+                methods: &results,
+            };
+            return super::print(&serde_json::to_string_pretty(&output).map_err(Failure::new)?);
         }
         super::print(&format!(
             "Handwritten digits from bandit feedback: {} rounds, {} seeds, {:.0} s\n\n{}\n\n\

@@ -8,8 +8,13 @@ use std::io::{ErrorKind, Write};
 use crate::failure::{Failure, Result};
 
 /// Works with so many threads; 0 for one a core.
-fn use_threads(threads: usize) -> Result<()> {
-    rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().map_err(Failure::new)
+fn use_threads(threads: u64) -> Result<()> {
+    rayon::ThreadPoolBuilder::new().num_threads(threads as usize).build_global().map_err(Failure::new)
+}
+
+/// The range of `--threads`.
+fn threads() -> clap::builder::RangedU64ValueParser {
+    clap::value_parser!(u64).range(0..=1024)
 }
 
 /// Writes a line to standard output. A reader that has seen enough is not an error.

@@ -9,20 +9,23 @@ use surefoot::SimulatedRound;
 
 use crate::experiment::{Beginning, Experiment, dataset};
 use crate::failure::{Failure, Result};
-use crate::figure::{Figure, Series};
+use crate::figure::{self, Figure, Series};
 use crate::options::{Config, Options};
 use crate::progress;
 
-/// Runs the loop of deploying, logging and learning in a simulated world, where the true risk is known.
+/// Run the loop of deploying, logging and learning in a simulated world
 ///
-/// After each round it tells the true risk of the policy learned (lower is better, -1 is best), its accuracy (how often
+/// There the truth is known: after each round it tells the true risk of the policy learned (lower is better, -1 is best), its accuracy (how often
 /// it takes the best action) and its divergence from the prior. The same seed gives the same result for every number
 /// of threads.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  \
+#[command(
+    allow_negative_numbers = true,
+    after_help = "Examples:\n  \
     surefoot simulate --dataset digits --algorithm seq-adj-ls --rounds 10 --seed 1\n  \
-    surefoot simulate --dataset path/to/mnist --posterior shaped --features rff:1500 --json > result.json\n  \
-    surefoot simulate --config settings.toml --plot risk")]
+    surefoot simulate --dataset path/to/mnist --posterior shaped --features rff:1500 --json\n  \
+    surefoot simulate --config settings.toml --plot risk"
+)]
 pub(crate) struct Simulate {
     #[command(flatten)]
     options: Options,
@@ -30,8 +33,8 @@ pub(crate) struct Simulate {
     #[arg(long, value_name = "FILE", help_heading = "Run")]
     config: Option<PathBuf>,
     /// Threads; 0 for one a core. It does not change the result
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Run")]
-    threads: usize,
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = super::threads(), help_heading = "Run")]
+    threads: u64,
     /// Write the result as one JSON object
     #[arg(long, help_heading = "Run")]
     json: bool,
@@ -85,6 +88,9 @@ impl RoundOutput {
 impl Simulate {
     pub(crate) fn run(self) -> Result<()> {
         super::use_threads(self.threads)?;
+        if let Some(stem) = &self.plot {
+            figure::check(stem)?;
+        }
         let config = self.options.with_file(self.config.as_ref())?.complete();
         let experiment = Experiment::new(&config, dataset(&config)?.as_ref())?;
         let initial = experiment.beginning()?;

@@ -79,6 +79,11 @@ impl Synthetic {
                 return Err(Error::setting(name, "at least 2", size));
             }
         }
+        // 800 MB for theta; a truth of 4,000 contexts is of the same order.
+        if actions.saturating_mul(features) > 100_000_000 {
+            let value = format!("{actions} x {features}");
+            return Err(Error::setting("actions x features", "at most 100000000", value));
+        }
         check_setting("the margin", margin, margin > 0.0 && margin <= 1.0, "in (0, 1]")?;
         check_setting("the ambiguous share", ambiguous, (0.0..1.0).contains(&ambiguous), "in [0, 1)")?;
         check_setting("the drift", drift, true, "finite")?;

@@ -9,6 +9,7 @@ use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par, Side};
 use rayon::prelude::*;
 
+use super::kernels::{sparse_accumulate, sparse_scores};
 use crate::contexts::{Contexts, Row};
 use crate::error::Result;
 
@@ -34,16 +35,7 @@ pub(crate) fn scores(rows: &[Row<'_>], w: &[f64], k: usize, out: &mut [f64]) {
                 );
             }
         }
-        Some(Row::Sparse { .. }) => {
-            out.fill(0.0);
-            for (row, out) in rows.iter().zip(out.chunks_exact_mut(k)) {
-                row.for_each(|f, v| {
-                    for (o, w) in out.iter_mut().zip(&w[f * k..(f + 1) * k]) {
-                        *o += v * w;
-                    }
-                });
-            }
-        }
+        Some(Row::Sparse { .. }) => sparse_scores(rows, w, k, out),
     }
 }
 
@@ -66,15 +58,7 @@ pub(crate) fn accumulate(rows: &[Row<'_>], d: &[f64], k: usize, g: &mut [f64]) {
                 );
             }
         }
-        Some(Row::Sparse { .. }) => {
-            for (row, d) in rows.iter().zip(d.chunks_exact(k)) {
-                row.for_each(|f, v| {
-                    for (g, d) in g[f * k..(f + 1) * k].iter_mut().zip(d) {
-                        *g += v * d;
-                    }
-                });
-            }
-        }
+        Some(Row::Sparse { .. }) => sparse_accumulate(rows, d, k, g),
     }
 }
 
