@@ -1,6 +1,6 @@
 //! `make bench`: each figure is a ratio of two ways to do the same work, timed in turn in one run, because times on a
 //! shared machine mean little.
-#![allow(clippy::print_stdout, missing_docs)]
+#![allow(clippy::print_stdout, clippy::needless_pass_by_value, missing_docs)]
 
 use std::hint::black_box;
 use std::sync::Arc;

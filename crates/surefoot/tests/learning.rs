@@ -94,7 +94,7 @@ fn adam_and_l_bfgs_find_the_same_policy() {
 fn a_record_of_cost_zero_is_never_touched() {
     // The same logs, with other contexts and propensities where the cost is 0: the same bits.
     let logs = |filler: f32| {
-        let row = |i: usize| if i % 3 == 0 { [filler, -filler] } else { [i as f32, 1.0] };
+        let row = |i: usize| if i.is_multiple_of(3) { [filler, -filler] } else { [i as f32, 1.0] };
         let contexts = Contexts::dense((0..30).flat_map(row).collect(), 2).unwrap();
         let cost = (0..30).map(|i| if i % 3 == 0 { 0.0 } else { -0.5 }).collect();
         let q = (0..30).map(|i| if i % 3 == 0 { f64::from(filler) / 1e9 } else { 0.5 }).collect();

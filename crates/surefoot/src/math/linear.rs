@@ -149,7 +149,7 @@ mod tests {
     proptest! {
         #[test]
         fn both_storages_give_the_sums_of_the_definition(
-            (p, k, x) in (1usize..7, 1usize..5).prop_flat_map(|(p, k)| {
+            (p, k, x) in (1usize..7, 1usize..20).prop_flat_map(|(p, k)| {
                 let value = prop_oneof![Just(0.0f32), -2.0f32..2.0];
                 (Just(p), Just(k), prop::collection::vec(value, p * 70))
             })
