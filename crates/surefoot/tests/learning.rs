@@ -2,8 +2,8 @@
 
 use surefoot::{
     Adam, Algorithm, Contexts, Crm, Decay, Environment, Error, FeatureMap, Lambda, Lbfgs, Learner, Logs, Objective,
-    ObjectiveParts, Optimiser, Posterior, Regularizer, Scale, Shape, Start, State, Synthetic, SyntheticSettings, Turn,
-    simulate,
+    ObjectiveParts, Optimiser, Policy, Posterior, Regularizer, Scale, Shape, Start, State, Synthetic,
+    SyntheticSettings, Turn, simulate,
 };
 
 fn world() -> Synthetic {
@@ -245,6 +245,31 @@ fn without_a_cost_nothing_is_learned_but_the_prior() {
     let (state, round) = quick(Algorithm::SeqLs).step(&State::new(first.clone()), &free.unwrap()).unwrap();
     assert_eq!(round.kl, 0.0);
     assert_eq!(state.current(), &first);
+}
+
+#[test]
+fn a_million_sparse_features_can_be_learned_from() {
+    let n = 60;
+    let indices = (0..n).flat_map(|i| [i % 3, 500_000 + (i * 7919) % 1000, 999_999]).collect();
+    let contexts =
+        Contexts::sparse((0..=n as usize).map(|i| 3 * i).collect(), indices, vec![1.0; 3 * n as usize], 1_000_000);
+    let (contexts, features) = (contexts.unwrap(), FeatureMap::identity(1_000_000));
+    let first = surefoot::LinearGaussian::new(features, Posterior::standard(1_000_000, 2).unwrap()).unwrap();
+    let decisions = first.decide(&contexts, None, 1).unwrap();
+    let action: Vec<u32> = decisions.iter().map(|d| d.action).collect();
+    let cost = action.iter().map(|&a| if a == 1 { -1.0 } else { 0.0 }).collect();
+    let propensity = decisions.iter().map(|d| d.propensity).collect();
+    let logs = Logs::new(2, contexts.clone(), action, propensity, cost).unwrap();
+    let learner = Learner {
+        optimiser: Optimiser::Adam(Adam { learning_rate: 0.1, epochs: 5, ..Adam::default() }),
+        ..quick(Algorithm::SeqAdjLs)
+    };
+    let (state, _) = learner.step(&State::new(first.clone()), &logs).unwrap();
+    let ones = vec![1; n as usize];
+    let mean = |policy: &surefoot::LinearGaussian| -> f64 {
+        policy.propensity(&contexts, &ones, None).unwrap().iter().sum::<f64>() / f64::from(n)
+    };
+    assert!((mean(&first) - 0.5).abs() < 1e-9 && mean(state.current()) > 0.55, "{}", mean(state.current()));
 }
 
 #[test]

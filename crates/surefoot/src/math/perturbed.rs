@@ -63,7 +63,7 @@ impl Quadrature {
             out[0] = 1.0;
             return;
         }
-        let h = self.walk(scores, f64::INFINITY, f64::NEG_INFINITY, |_, f, hazards| {
+        let h = self.walk(scores, f64::INFINITY, f64::NEG_INFINITY, |f, hazards| {
             for (p, hazard) in out.iter_mut().zip(hazards) {
                 *p += f * hazard;
             }
@@ -86,7 +86,7 @@ impl Quadrature {
         let s_a = scores[action] - largest(scores);
         let (from, to) = (s_a + reach, s_a - reach);
         let mut p = 0.0;
-        let h = self.walk(scores, from, to, |_, f, hazards| {
+        let h = self.walk(scores, from, to, |f, hazards| {
             let integrand = f * hazards[action];
             p += integrand;
             for (g, hazard) in gradient.iter_mut().zip(hazards) {
@@ -101,13 +101,13 @@ impl Quadrature {
         h * p
     }
 
-    /// Walks down the grid, calls `visit(z, F(z), hazards)` at each point, and returns the step.
+    /// Walks down the grid, calls `visit(F(z), hazards)` at each point, and returns the step.
     ///
     /// The grid lies around the largest score, which is taken out first: however large the scores are, the walk is
     /// short, and its points are exact enough.
     /// Above the start `1 - F < tau` at `tau = tolerance/8`; the walk ends where `F < tau`, so that `F`, and with it
     /// every factor, stays far from underflow. `from` and `to` narrow the window further.
-    fn walk(&mut self, scores: &[f64], from: f64, to: f64, mut visit: impl FnMut(f64, f64, &[f64])) -> f64 {
+    fn walk(&mut self, scores: &[f64], from: f64, to: f64, mut visit: impl FnMut(f64, &[f64])) -> f64 {
         let k = scores.len();
         let tau = self.tolerance / 8.0;
         let h = step(k, self.tolerance / 2.0);
@@ -127,7 +127,7 @@ impl Quadrature {
             if f < tau {
                 break;
             }
-            visit(z, f, &self.hazards);
+            visit(f, &self.hazards);
             z -= h;
         }
         h
