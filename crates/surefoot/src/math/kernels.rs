@@ -5,7 +5,7 @@
 
 use pulp::{Arch, NullaryFnOnce};
 
-use super::normal::cdf_pdf;
+use super::normal::{cdf_pdf, hazard};
 use crate::contexts::Row;
 
 /// `cdfs[b] = Phi(z - s_b)` and `hazards[b] = phi(z - s_b)/Phi(z - s_b)`.
@@ -29,6 +29,28 @@ impl NullaryFnOnce for CdfsAndHazards<'_> {
             let (phi, density) = cdf_pdf(self.z - s);
             *cdf = phi;
             *hazard = density / phi;
+        }
+    }
+}
+
+/// `hazards[b] = phi(z - s_b)/Phi(z - s_b)`, also where the distribution function underflows.
+pub(crate) fn hazards(arch: Arch, z: f64, scores: &[f64], hazards: &mut [f64]) {
+    arch.dispatch(Hazards { z, scores, hazards });
+}
+
+struct Hazards<'a> {
+    z: f64,
+    scores: &'a [f64],
+    hazards: &'a mut [f64],
+}
+
+impl NullaryFnOnce for Hazards<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        for (h, s) in self.hazards.iter_mut().zip(self.scores) {
+            *h = hazard(self.z - s);
         }
     }
 }

@@ -11,7 +11,7 @@ use rand::Rng;
 use rand_distr::{Distribution, StandardNormal};
 
 use super::kernels::{self, cdfs_and_hazards};
-use super::normal::ln_cdf_hazard;
+use super::normal::ln_cdf;
 use super::tables::{STEP_ACTIONS, STEP_TOLERANCES, STEPS};
 
 /// The trapezoid step that keeps the error of `actions` actions, and of their gradients, below `tolerance`.
@@ -157,14 +157,14 @@ pub(crate) fn propensity(scores: &[f64], action: usize) -> f64 {
     }
     let others: Vec<f64> = [&scores[..action], &scores[action + 1..]].concat().iter().map(|s| s - top).collect();
 
+    let (arch, mut values) = (Arch::new(), vec![0.0; others.len()]);
     let mut mode = s_a;
     let width = loop {
         let (mut slope, mut curvature) = (s_a - mode, -1.0);
-        for s in &others {
-            let t = mode - s;
-            let (_, hazard) = ln_cdf_hazard(t);
+        kernels::hazards(arch, mode, &others, &mut values);
+        for (hazard, s) in values.iter().zip(&others) {
             slope += hazard;
-            curvature -= hazard * (hazard + t);
+            curvature -= hazard * (hazard + mode - s);
         }
         let width = 1.0 / (-curvature).sqrt();
         let newton = -slope / curvature;
@@ -173,8 +173,7 @@ pub(crate) fn propensity(scores: &[f64], action: usize) -> f64 {
             break width;
         }
     };
-    let (arch, mut cdfs) = (Arch::new(), vec![0.0; others.len()]);
-    let mut g = |z: f64| -0.5 * (z - s_a) * (z - s_a) + ln_product_of_cdfs(arch, z, &others, &mut cdfs);
+    let mut g = |z: f64| -0.5 * (z - s_a) * (z - s_a) + ln_product_of_cdfs(arch, z, &others, &mut values);
     let peak = g(mode);
     let mut f = |z: f64| (g(z) - peak).exp();
     // Below the rounding of the sum.
@@ -217,7 +216,7 @@ fn ln_product_of_cdfs(arch: Arch, z: f64, scores: &[f64], cdfs: &mut [f64]) -> f
     let top = largest(scores);
     // Phi(-20) is 3e-89: from there on a factor may underflow, or its product with 1e-200.
     if z - top < -20.0 {
-        return scores.iter().map(|s| ln_cdf_hazard(z - s).0).sum();
+        return scores.iter().map(|s| ln_cdf(z - s)).sum();
     }
     kernels::cdfs(arch, z, scores, cdfs);
     let (mut sum, mut product) = (0.0, 1.0);
