@@ -88,7 +88,11 @@ impl Experiment {
         };
         if config.interactions > available {
             let message = format!("interactions should be at most {available}, but is {}", config.interactions);
-            return Err(Failure::new(message).hint("each record of a data set is met once, and 0 takes them all"));
+            let hint = match world {
+                World::Labels(_) => "each record of a data set is met once; 0 takes them all",
+                World::Synthetic(_) => "all interactions are held in memory",
+            };
+            return Err(Failure::new(message).hint(hint));
         }
         let total = if config.interactions == 0 { available } else { config.interactions };
         Ok(Experiment {

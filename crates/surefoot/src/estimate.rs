@@ -38,3 +38,41 @@ pub fn estimate(policy: &dyn Policy, rounds: &[Logs], regularizer: Regularizer) 
     }
     Ok(risk)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contexts::Contexts;
+    use crate::logs::Eligible;
+    use crate::policy::Uniform;
+
+    #[derive(Debug)]
+    struct Undecided;
+
+    impl Policy for Undecided {
+        fn actions(&self) -> usize {
+            2
+        }
+
+        fn distribution(&self, contexts: &Contexts, _: Option<&Eligible>) -> Result<Vec<f64>> {
+            Ok(vec![f64::NAN; 2 * contexts.len()])
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_estimated_is_refused() {
+        let contexts = Contexts::dense(vec![1.0], 1).unwrap();
+        let logs = [Logs::new(2, contexts, vec![0], vec![0.5], vec![-1.0]).unwrap()];
+        let text = |policy: &dyn Policy, logs: &[Logs], r| estimate(policy, logs, r).unwrap_err().to_string();
+        assert_eq!(
+            text(&Uniform::new(3).unwrap(), &logs, Regularizer::Ips),
+            "the logs should have 3 actions, as the policy, but has 2"
+        );
+        assert_eq!(text(&Undecided, &[], Regularizer::Ips), "the logs should have at least 1 record, but has 0");
+        assert_eq!(text(&Undecided, &logs, Regularizer::Ips), "the estimate should be finite, but is NaN");
+        assert_eq!(
+            text(&Undecided, &logs, Regularizer::LsAdjusted { lambda: 2.0 }),
+            "lambda should be in (0, 1), but is 2"
+        );
+    }
+}

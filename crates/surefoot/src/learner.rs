@@ -370,12 +370,7 @@ impl Learner {
         if let Some(basis) = next.first.posterior().basis() {
             x = basis.apply(&x)?;
         }
-        // Rounds are learned from together, so they are stored alike.
-        x = match next.rounds.first().map(|first| first.contexts().is_sparse()) {
-            Some(true) if !x.is_sparse() => x.to_sparse(),
-            Some(false) if x.is_sparse() => x.to_dense(),
-            _ => x,
-        };
+
         next.rounds.push(Arc::new(logs.clone().with_contexts(x)));
         Ok(next)
     }

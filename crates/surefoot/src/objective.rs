@@ -10,7 +10,7 @@ use crate::error::{Error, Result, check_setting};
 use crate::logs::Logs;
 use crate::math::linear::{accumulate, scores};
 use crate::math::perturbed::Quadrature;
-use crate::policy::{Posterior, Scale, floored, same, standardise};
+use crate::policy::{Posterior, Scale, floored, same_basis, standardise};
 use crate::regularizer::Regularizer;
 
 /// What is minimised over the records, before the divergence is added.
@@ -171,7 +171,7 @@ impl<'a> Objective<'a> {
         check_setting("exploration", exploration, (0.0..1.0).contains(&exploration), "in [0, 1)")?;
         check_setting("the tolerance", tolerance, tolerance > 0.0 && tolerance <= 0.01, "in (0, 0.01]")?;
         let (p, k) = (shape.features(), shape.actions());
-        if (anchor.features(), anchor.actions()) != (p, k) || !same(anchor.basis(), shape.basis()) {
+        if (anchor.features(), anchor.actions()) != (p, k) || !same_basis(anchor.basis(), shape.basis()) {
             let expected = format!("{p} features x {k} actions, in the posterior's basis");
             return Err(Error::size("the anchor", expected, anchor.mean().len()));
         }
@@ -236,6 +236,10 @@ impl<'a> Objective<'a> {
     /// Records whose cost is 0 only count in the batch's size: neither their contexts nor their propensities are
     /// touched. Sums are cut at places that depend on the batch alone, so that the result is the same for every
     /// number of threads.
+    ///
+    /// # Panics
+    /// If `x` and `gradient` are not as long as [`parameters`](Objective::parameters) makes them, or a place is not
+    /// below [`records`](Objective::records).
     pub fn evaluate(&self, x: &[f64], batch: &[u32], gradient: &mut [f64]) -> f64 {
         let scale = self.scale(x);
         let skip = self.criterion.skips_zero_costs();
@@ -280,7 +284,6 @@ impl<'a> Objective<'a> {
         let rows: Vec<Row<'l>> = records.iter().map(|&(logs, i)| logs.contexts().row(i)).collect();
         let mut s = vec![0.0; n * k];
         scores(&rows, mean, k, &mut s);
-
         let mut out = Forward {
             rows,
             p: Vec::with_capacity(n),

@@ -342,7 +342,7 @@ fn two_rounds_of_every_learner_end_where_the_reference_ends() {
         // Contexts in another basis are rounded to single precision.
         let tolerance = if case.basis { 1e-6 } else { 1e-9 };
         for (round, (log, expected)) in golden.logs.iter().zip(&case.rounds).enumerate() {
-            // The first round dense, the second sparse: what is learned together is stored alike.
+            // The first round dense, the second sparse.
             let (next, done) = learner.step(&state, &log.logs(k, round == 1)).unwrap();
             state = next;
             let what = format!(

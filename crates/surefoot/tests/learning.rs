@@ -205,12 +205,50 @@ fn a_step_refuses_what_does_not_fit() {
         text(&Learner { shape: Shape::Principal, ..learner.clone() }, &later, &logs),
         "the posterior's shape should be isotropic or per-feature, as in the rounds before, but is principal"
     );
+    let scales = Scale::PerFeature(vec![1.0; 10]);
+    let own = Posterior::new(5, vec![0.0; 50], scales).unwrap();
+    let own = surefoot::LinearGaussian::new(FeatureMap::identity(10), own).unwrap();
+    assert_eq!(
+        text(&Learner { shape: Shape::Principal, ..learner.clone() }, &State::new(own), &logs),
+        "the first policy should be a posterior with one shared scale, but is one with a scale per feature"
+    );
     let shaped = Learner { shape: Shape::PerFeature, ..learner.clone() };
     let (state, _) = shaped.step(&state, &logs).unwrap();
     assert_eq!(
         text(&learner, &state, &logs),
         "the posterior's shape should be per-feature, as the policy to start from, but is isotropic"
     );
+}
+
+#[test]
+fn an_objective_refuses_parts_that_do_not_fit() {
+    let q = Posterior::standard(2, 3).unwrap();
+    let logs = |p: usize, k| {
+        let contexts = Contexts::dense(vec![1.0; p], p).unwrap();
+        std::sync::Arc::new(Logs::new(k, contexts, vec![0], vec![0.5], vec![-1.0]).unwrap())
+    };
+    let text = |rounds: &[std::sync::Arc<Logs>], anchor: &Posterior, exploration| {
+        let parts = ObjectiveParts {
+            rounds,
+            criterion: surefoot::Criterion::Mean { regularizer: Regularizer::Ips },
+            anchor,
+            shape: &q,
+            learn_scale: true,
+            lambda: None,
+            exploration,
+            tolerance: 1e-6,
+        };
+        Objective::new(parts).unwrap_err().to_string()
+    };
+    let other = Posterior::standard(1, 3).unwrap();
+    assert_eq!(
+        text(&[logs(2, 3)], &other, 0.0),
+        "the anchor should have 2 features x 3 actions, in the posterior's basis, but has 3"
+    );
+    assert_eq!(text(&[logs(1, 3)], &q, 0.0), "contexts should have 2 features, as the policy, but has 1");
+    assert_eq!(text(&[logs(2, 2)], &q, 0.0), "the logs should have 3 actions, as the policy, but has 2");
+    assert_eq!(text(&[], &q, 0.0), "the rounds should have from 1 to 4294967295 records, but has 0");
+    assert_eq!(text(&[logs(2, 3)], &q, 1.0), "exploration should be in [0, 1), but is 1");
 }
 
 #[test]

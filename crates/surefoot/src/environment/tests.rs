@@ -156,8 +156,8 @@ fn impossible_worlds_are_refused() {
         change(&mut settings);
         text(Synthetic::new(settings).unwrap_err())
     };
-    assert_eq!(synthetic(|s| s.actions = 1), "the number of actions should be at least 2, but is 1");
-    assert_eq!(synthetic(|s| s.features = 1), "the number of features should be at least 2, but is 1");
+    assert_eq!(synthetic(|s| s.actions = 1), "the number of actions should be from 2 to 10000, but is 1");
+    assert_eq!(synthetic(|s| s.features = 1), "the number of features should be from 2 to 10000, but is 1");
     assert_eq!(synthetic(|s| s.margin = 0.0), "the margin should be in (0, 1], but is 0");
     assert_eq!(synthetic(|s| s.ambiguous = 1.0), "the ambiguous share should be in [0, 1), but is 1");
     assert_eq!(synthetic(|s| s.drift = f64::NAN), "the drift should be finite, but is NaN");
@@ -189,6 +189,32 @@ fn impossible_worlds_are_refused() {
     assert_eq!(
         text(Dataset::new("d", huge.clone(), huge).unwrap_err()),
         "row 1: label should be below 1000000, but is 4294967295"
+    );
+    assert_eq!(
+        synthetic(|s| s.actions = usize::MAX),
+        "the number of actions should be from 2 to 10000, but is 18446744073709551615"
+    );
+    assert_eq!(
+        text(Labelled::new(x.clone(), vec![0]).unwrap_err()),
+        "labels should have 2 entries, one for each context, but has 1"
+    );
+    let labelled = |values: Vec<f32>, p: usize, labels: Vec<u32>| {
+        Labelled::new(Contexts::dense(values, p).unwrap(), labels).unwrap()
+    };
+    let (narrow, wide) = (labelled(vec![1.0], 1, vec![1]), labelled(vec![1.0; 2], 2, vec![1]));
+    assert_eq!(
+        text(Dataset::new("d", narrow.clone(), wide).unwrap_err()),
+        "the test split should have 1 features, as the training split, but has 2"
+    );
+    let alike = labelled(vec![1.0], 1, vec![0]);
+    assert_eq!(
+        text(Dataset::new("d", alike.clone(), alike).unwrap_err()),
+        "a data set should have at least 2 classes, but has 1"
+    );
+    let tiny = Dataset::new("d", narrow.clone(), narrow).unwrap();
+    assert_eq!(
+        text(LabelBandit::new(&tiny, 0.2, 1).unwrap_err()),
+        "the training split should have at least 2 rows, but has 1"
     );
     let empty = Labelled::new(x.slice(0..0), vec![]).unwrap();
     let full = Labelled::new(x, vec![0, 1]).unwrap();

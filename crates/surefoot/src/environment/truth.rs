@@ -2,7 +2,7 @@
 
 use crate::contexts::Contexts;
 use crate::error::{Error, Result, check_setting};
-use crate::policy::Policy;
+use crate::policy::{Policy, distribution_of};
 
 /// Contexts with the expected cost of every action. Costs are -1 or 0, so that `E[c^2] = -E[c]`.
 #[derive(Debug, Clone)]
@@ -111,7 +111,7 @@ impl Truth {
         let k = self.actions;
         for start in (0..self.contexts.len()).step_by(BLOCK) {
             let end = (start + BLOCK).min(self.contexts.len());
-            let p = policy.distribution(&self.contexts.slice(start..end), None)?;
+            let p = distribution_of(policy, &self.contexts, None, &(start..end))?;
             for (i, p) in (start..end).zip(p.chunks_exact(k)) {
                 risk += (0..k).map(|a| p[a] * self.expected_cost(i, a)).sum::<f64>();
                 accuracy += p[self.best[i] as usize];

@@ -5,7 +5,7 @@
 
 use pulp::{Arch, NullaryFnOnce};
 
-use super::normal::{cdf_pdf, hazard};
+use super::normal::{cdf, cdf_pdf, hazard};
 use crate::contexts::Row;
 
 /// `cdfs[b] = Phi(z - s_b)` and `hazards[b] = phi(z - s_b)/Phi(z - s_b)`.
@@ -35,44 +35,29 @@ impl NullaryFnOnce for CdfsAndHazards<'_> {
 
 /// `hazards[b] = phi(z - s_b)/Phi(z - s_b)`, also where the distribution function underflows.
 pub(crate) fn hazards(arch: Arch, z: f64, scores: &[f64], hazards: &mut [f64]) {
-    arch.dispatch(Hazards { z, scores, hazards });
-}
-
-struct Hazards<'a> {
-    z: f64,
-    scores: &'a [f64],
-    hazards: &'a mut [f64],
-}
-
-impl NullaryFnOnce for Hazards<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn call(self) {
-        for (h, s) in self.hazards.iter_mut().zip(self.scores) {
-            *h = hazard(self.z - s);
-        }
-    }
+    arch.dispatch(Map { f: hazard, z, scores, out: hazards });
 }
 
 /// `cdfs[b] = Phi(z - s_b)`.
 pub(crate) fn cdfs(arch: Arch, z: f64, scores: &[f64], cdfs: &mut [f64]) {
-    arch.dispatch(Cdfs { z, scores, cdfs });
+    arch.dispatch(Map { f: cdf, z, scores, out: cdfs });
 }
 
-struct Cdfs<'a> {
+/// `out[b] = f(z - s_b)`.
+struct Map<'a, F> {
+    f: F,
     z: f64,
     scores: &'a [f64],
-    cdfs: &'a mut [f64],
+    out: &'a mut [f64],
 }
 
-impl NullaryFnOnce for Cdfs<'_> {
+impl<F: Fn(f64) -> f64> NullaryFnOnce for Map<'_, F> {
     type Output = ();
 
     #[inline(always)]
     fn call(self) {
-        for (cdf, s) in self.cdfs.iter_mut().zip(self.scores) {
-            *cdf = cdf_pdf(self.z - s).0;
+        for (out, s) in self.out.iter_mut().zip(self.scores) {
+            *out = (self.f)(self.z - s);
         }
     }
 }

@@ -18,54 +18,60 @@ const BLOCK: usize = 64;
 
 /// `out = X W`, one row of `k` values for each of `rows`; `W` is `p x k`.
 pub(crate) fn scores(rows: &[Row<'_>], w: &[f64], k: usize, out: &mut [f64]) {
-    match rows.first() {
-        None => {}
-        Some(Row::Dense(first)) => {
-            let p = first.len();
-            let mut block = Vec::with_capacity(BLOCK * p);
-            for (rows, out) in rows.chunks(BLOCK).zip(out.chunks_mut(BLOCK * k)) {
-                fill(&mut block, rows);
-                matmul(
-                    MatMut::from_row_major_slice_mut(out, rows.len(), k),
-                    Accum::Replace,
-                    MatRef::from_row_major_slice(&block, rows.len(), p),
-                    MatRef::from_row_major_slice(w, p, k),
-                    1.0,
-                    Par::Seq,
-                );
-            }
-        }
-        Some(Row::Sparse { .. }) => sparse_scores(rows, w, k, out),
+    if all_sparse(rows) {
+        return sparse_scores(rows, w, k, out);
+    }
+    let p = w.len() / k;
+    let mut block = Vec::with_capacity(BLOCK * p);
+    for (rows, out) in rows.chunks(BLOCK).zip(out.chunks_mut(BLOCK * k)) {
+        fill(&mut block, rows, p);
+        matmul(
+            MatMut::from_row_major_slice_mut(out, rows.len(), k),
+            Accum::Replace,
+            MatRef::from_row_major_slice(&block, rows.len(), p),
+            MatRef::from_row_major_slice(w, p, k),
+            1.0,
+            Par::Seq,
+        );
     }
 }
 
 /// `g += X' D`, with a row of `k` values in `d` for each of `rows`; `g` is `p x k`.
 pub(crate) fn accumulate(rows: &[Row<'_>], d: &[f64], k: usize, g: &mut [f64]) {
-    match rows.first() {
-        None => {}
-        Some(Row::Dense(first)) => {
-            let p = first.len();
-            let mut block = Vec::with_capacity(BLOCK * p);
-            for (rows, d) in rows.chunks(BLOCK).zip(d.chunks(BLOCK * k)) {
-                fill(&mut block, rows);
-                matmul(
-                    MatMut::from_row_major_slice_mut(&mut *g, p, k),
-                    Accum::Add,
-                    MatRef::from_row_major_slice(&block, rows.len(), p).transpose(),
-                    MatRef::from_row_major_slice(d, rows.len(), k),
-                    1.0,
-                    Par::Seq,
-                );
-            }
-        }
-        Some(Row::Sparse { .. }) => sparse_accumulate(rows, d, k, g),
+    if all_sparse(rows) {
+        return sparse_accumulate(rows, d, k, g);
+    }
+    let p = g.len() / k;
+    let mut block = Vec::with_capacity(BLOCK * p);
+    for (rows, d) in rows.chunks(BLOCK).zip(d.chunks(BLOCK * k)) {
+        fill(&mut block, rows, p);
+        matmul(
+            MatMut::from_row_major_slice_mut(&mut *g, p, k),
+            Accum::Add,
+            MatRef::from_row_major_slice(&block, rows.len(), p).transpose(),
+            MatRef::from_row_major_slice(d, rows.len(), k),
+            1.0,
+            Par::Seq,
+        );
     }
 }
 
-fn fill(block: &mut Vec<f64>, rows: &[Row<'_>]) {
+/// Rounds may be stored differently; rows of both kinds are worked on as dense ones.
+fn all_sparse(rows: &[Row<'_>]) -> bool {
+    rows.iter().all(|row| matches!(row, Row::Sparse { .. }))
+}
+
+fn fill(block: &mut Vec<f64>, rows: &[Row<'_>], p: usize) {
     block.clear();
     for row in rows {
-        block.extend(row.values().iter().map(|&v| f64::from(v)));
+        match row {
+            Row::Dense(x) => block.extend(x.iter().map(|&v| f64::from(v))),
+            Row::Sparse { .. } => {
+                let start = block.len();
+                block.resize(start + p, 0.0);
+                row.for_each(|f, v| block[start + f] = v);
+            }
+        }
     }
 }
 
@@ -157,8 +163,9 @@ mod tests {
             let dense = Contexts::dense(x, p).unwrap();
             let w: Vec<f64> = (0..p * k).map(|i| (i as f64).sin()).collect();
             let d: Vec<f64> = (0..70 * k).map(|i| (i as f64).cos()).collect();
-            for contexts in [dense.to_sparse(), dense.clone()] {
-                let rows: Vec<Row<'_>> = contexts.iter().collect();
+            let sparse = dense.to_sparse();
+            let mixed = dense.iter().zip(sparse.iter()).enumerate().map(|(i, (d, s))| if i % 3 == 0 { s } else { d });
+            for rows in [dense.iter().collect(), sparse.iter().collect(), mixed.collect::<Vec<Row<'_>>>()] {
                 let (mut s, mut g) = (vec![0.0; 70 * k], vec![1.0; p * k]);
                 scores(&rows, &w, k, &mut s);
                 accumulate(&rows, &d, k, &mut g);

@@ -1,6 +1,6 @@
 //! The linear Gaussian policy (LIG), with exact propensities.
 
-use super::{Decision, Policy, Posterior, check_action, check_contexts, decision_stream, each_row, place};
+use super::{Decision, Policy, Posterior, check_action, check_contexts, decision_stream, each_row, place, probability};
 use crate::contexts::{Contexts, Row};
 use crate::error::{Error, Result, check_setting};
 use crate::features::FeatureMap;
@@ -97,7 +97,7 @@ impl LinearGaussian {
 
 /// `(1 - e) p + e/k`: the probability of one of `k` actions under the exploration floor `e`.
 pub(crate) fn floored(p: f64, e: f64, k: usize) -> f64 {
-    (1.0 - e) * p + e / k as f64
+    probability((1.0 - e) * p + e / k as f64)
 }
 
 /// Divides scores by their deviation. A context of zeros has neither: all its scores are equal, whatever `Q`.

@@ -9,7 +9,7 @@ mod uniform;
 pub use gaussian::LinearGaussian;
 pub(crate) use gaussian::{floored, standardise};
 pub use mixture::Mixture;
-pub(crate) use posterior::same;
+pub(crate) use posterior::same_basis;
 pub use posterior::{Basis, Posterior, Scale};
 pub use softmax::{Softmax, SoftmaxTraining};
 pub use uniform::Uniform;
@@ -52,7 +52,7 @@ pub trait Policy: Debug + Send + Sync {
         let k = self.actions();
         let mut out = Vec::with_capacity(action.len());
         for range in blocks(contexts.len()) {
-            let block = self.distribution(&contexts.slice(range.clone()), slice(eligible, &range).as_ref())?;
+            let block = distribution_of(self, contexts, eligible, &range)?;
             out.extend(action[range].iter().enumerate().map(|(i, &a)| block[i * k + a as usize]));
         }
         Ok(out)
@@ -64,10 +64,10 @@ pub trait Policy: Debug + Send + Sync {
         let base = decision_stream(seed);
         let mut out = Vec::with_capacity(contexts.len());
         for range in blocks(contexts.len()) {
-            let block = self.distribution(&contexts.slice(range.clone()), slice(eligible, &range).as_ref())?;
+            let block = distribution_of(self, contexts, eligible, &range)?;
             out.extend(range.zip(block.chunks_exact(k)).map(|(i, p)| {
                 let action = draw(p, record_stream(&base, i).random());
-                Decision { action: action as u32, propensity: p[action] }
+                Decision { action: action as u32, propensity: probability(p[action]) }
             }));
         }
         Ok(out)
@@ -104,8 +104,26 @@ fn blocks(n: usize) -> impl Iterator<Item = Range<usize>> {
     (0..n.div_ceil(HELD)).map(move |b| b * HELD..((b + 1) * HELD).min(n))
 }
 
-fn slice(eligible: Option<&Eligible>, range: &Range<usize>) -> Option<Eligible> {
-    eligible.map(|e| e.slice(range.clone()))
+/// The distributions of a range of contexts; a policy of the user's own may return too few or too many numbers.
+pub(crate) fn distribution_of<P: Policy + ?Sized>(
+    policy: &P,
+    contexts: &Contexts,
+    eligible: Option<&Eligible>,
+    range: &Range<usize>,
+) -> Result<Vec<f64>> {
+    let eligible = eligible.map(|e| e.slice(range.clone()));
+    let p = policy.distribution(&contexts.slice(range.clone()), eligible.as_ref())?;
+    if p.len() != range.len() * policy.actions() {
+        let expected = format!("{} contexts x {} actions", range.len(), policy.actions());
+        return Err(Error::size("the distribution of a policy", expected, p.len()));
+    }
+    Ok(p)
+}
+
+/// Rounds down to 1 what exceeds it by the rounding of a sum. More than that is no probability and stays as it is, for
+/// the logs to refuse.
+pub(crate) fn probability(p: f64) -> f64 {
+    if p > 1.0 && p < 1.0 + 1e-8 { 1.0 } else { p }
 }
 
 /// Fails unless the contexts, and the sets of eligible actions, fit the policy.

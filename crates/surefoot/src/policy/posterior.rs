@@ -103,7 +103,7 @@ impl Basis {
 }
 
 /// Whether two bases are the same; those that share their storage need not be compared.
-pub(crate) fn same(a: Option<&Arc<Basis>>, b: Option<&Arc<Basis>>) -> bool {
+pub(crate) fn same_basis(a: Option<&Arc<Basis>>, b: Option<&Arc<Basis>>) -> bool {
     match (a, b) {
         (Some(a), Some(b)) => Arc::ptr_eq(a, b) || a == b,
         (a, b) => a.is_none() && b.is_none(),
@@ -202,7 +202,7 @@ impl Posterior {
 
     /// The same distribution, written in another basis: possible if it has one scale, or that basis already.
     pub(crate) fn in_basis(&self, basis: Option<&Arc<Basis>>) -> Option<Posterior> {
-        if same(self.basis.as_ref(), basis) {
+        if same_basis(self.basis.as_ref(), basis) {
             return Some(self.clone());
         }
         if matches!(self.scale, Scale::PerFeature(_)) {
@@ -235,7 +235,7 @@ impl Posterior {
             return Err(Error::size("the mean of the prior", expected, prior.mean.len()));
         }
         let (p, k) = (self.features(), self.actions);
-        let same = same(self.basis.as_ref(), prior.basis.as_ref());
+        let same = same_basis(self.basis.as_ref(), prior.basis.as_ref());
         let mean = if same { self.mean.clone() } else { self.mean_in(prior.basis.as_deref()) };
         let square = |x: f64| x * x;
         let spread: Vec<f64> = match &self.scale {

@@ -147,6 +147,94 @@ fn a_softmax_learns_labels() {
 }
 
 #[test]
+fn a_probability_never_exceeds_one_by_rounding() {
+    // Two policies that are certain, with weights that exceed 1 together by what the constructor allows.
+    let certain =
+        || Arc::new(Softmax::new(FeatureMap::identity(1), 2, vec![1e6, 0.0], 1.0).unwrap()) as Arc<dyn Policy>;
+    let mixture = Mixture::new(vec![certain(), certain()], vec![0.5, 0.5 + 5e-10]).unwrap();
+    let one = Contexts::dense(vec![1.0], 1).unwrap();
+    assert_eq!(mixture.decide(&one, None, 1).unwrap()[0], Decision { action: 0, propensity: 1.0 });
+    // One eligible action: (1 - e) + e.
+    let only = Eligible::new([[1u32]]).unwrap();
+    for i in 0..1000 {
+        let policy = LinearGaussian::new(FeatureMap::identity(1), Posterior::standard(1, 2).unwrap()).unwrap();
+        let policy = policy.with_exploration(f64::from(i) / 1000.0).unwrap();
+        let p = policy.decide(&one, Some(&only), 1).unwrap()[0].propensity;
+        assert!(p <= 1.0 && p > 1.0 - 1e-12, "{i}: {p}");
+    }
+}
+
+/// A policy of the user's own that returns too little.
+#[derive(Debug)]
+struct Short;
+
+impl Policy for Short {
+    fn actions(&self) -> usize {
+        2
+    }
+
+    fn distribution(&self, contexts: &Contexts, _: Option<&Eligible>) -> Result<Vec<f64>> {
+        Ok(vec![0.5; contexts.len()])
+    }
+}
+
+#[test]
+fn a_distribution_of_the_wrong_length_is_an_error() {
+    let text = "the distribution of a policy should have 20 contexts x 2 actions, but has 20";
+    assert_eq!(Short.propensity(&contexts(), &[0; 20], None).unwrap_err().to_string(), text);
+    assert_eq!(Short.decide(&contexts(), None, 1).unwrap_err().to_string(), text);
+    let truth = crate::environment::Truth::table(contexts(), 2, vec![-0.5; 40]).unwrap();
+    assert_eq!(truth.risk(&Short).unwrap_err().to_string(), text);
+}
+
+#[test]
+fn sizes_that_do_not_fit_are_refused() {
+    let text = |e: Error| e.to_string();
+    let q = Posterior::standard(3, 2).unwrap();
+    assert_eq!(
+        text(q.kl(&Posterior::standard(2, 2).unwrap()).unwrap_err()),
+        "the mean of the prior should have 3 features x 2 actions, but has 4"
+    );
+    assert_eq!(text(Basis::new(vec![1.0; 3], 2).unwrap_err()), "a basis should have 2 x 2 entries, but has 3");
+    let small = Arc::new(Basis::new(vec![1.0], 1).unwrap());
+    assert_eq!(
+        text(q.clone().with_basis(small).unwrap_err()),
+        "the basis should have 3 features, as the mean, but has 1"
+    );
+    assert_eq!(text(Posterior::standard(3, 1).unwrap_err()), "the number of actions should be at least 2, but is 1");
+    let policy = LinearGaussian::new(FeatureMap::identity(3), q).unwrap();
+    assert_eq!(
+        text(policy.propensity(&contexts(), &[0], None).unwrap_err()),
+        "action should have 20 entries, one for each context, but has 1"
+    );
+    assert_eq!(text(Uniform::new(1).unwrap_err()), "the number of actions should be at least 2, but is 1");
+    let softmax = |k, weights, alpha| text(Softmax::new(FeatureMap::identity(1), k, weights, alpha).unwrap_err());
+    assert_eq!(softmax(1, vec![0.0], 1.0), "the number of actions should be at least 2, but is 1");
+    assert_eq!(softmax(2, vec![0.0], 1.0), "the weights should have 1 features x 2 actions, but has 1");
+    assert_eq!(softmax(2, vec![0.0, f64::NAN], 1.0), "row 0: the weight of action 1 should be finite, but is NaN");
+    assert_eq!(softmax(2, vec![0.0; 2], -1.0), "alpha should be at least 0, but is -1");
+    assert_eq!(softmax(2, vec![0.0; 2], f64::INFINITY), "alpha should be finite and at least 0, but is inf");
+    let train = |labels: Vec<u32>, decay| {
+        let data = Labelled::new(contexts().slice(0..labels.len()), labels).unwrap();
+        let training = SoftmaxTraining { weight_decay: decay, ..SoftmaxTraining::default() };
+        text(Softmax::train(FeatureMap::identity(3), &data, 2, &training).unwrap_err())
+    };
+    assert_eq!(train(vec![0, 2], 0.0), "row 1: label should be below 2, but is 2");
+    assert_eq!(train(vec![], 0.0), "the labelled data should have at least 1 row, but has 0");
+    assert_eq!(train(vec![0], -1.0), "the weight decay should be at least 0, but is -1");
+    let uniform = || Arc::new(Uniform::new(3).unwrap()) as Arc<dyn Policy>;
+    assert_eq!(text(Mixture::new(vec![], vec![]).unwrap_err()), "a mixture should have at least one policy, but has 0");
+    assert_eq!(
+        text(Mixture::new(vec![uniform()], vec![]).unwrap_err()),
+        "weights should have 1 entries, one for each policy, but has 0"
+    );
+    assert_eq!(
+        text(Mixture::new(vec![uniform(), uniform()], vec![1.5, -0.5]).unwrap_err()),
+        "row 0: weight should be in [0, 1], but is 1.5"
+    );
+}
+
+#[test]
 fn parts_that_do_not_fit_are_refused() {
     let text = |e: Error| e.to_string();
     let posterior = |scale| Posterior::new(2, vec![0.0; 4], scale);
