@@ -5,7 +5,7 @@
 
 use pulp::{Arch, NullaryFnOnce};
 
-use super::normal::{cdf, cdf_pdf, hazard};
+use super::normal::{cdf_pdf, hazard};
 use crate::contexts::Row;
 
 /// `cdfs[b] = Phi(z - s_b)` and `hazards[b] = phi(z - s_b)/Phi(z - s_b)`.
@@ -35,18 +35,33 @@ impl NullaryFnOnce for CdfsAndHazards<'_> {
 
 /// `hazards[b] = phi(z - s_b)/Phi(z - s_b)`, also where the distribution function underflows.
 pub(crate) fn hazards(arch: Arch, z: f64, scores: &[f64], hazards: &mut [f64]) {
-    arch.dispatch(Map { f: hazard, z, scores, out: hazards });
+    map(
+        arch,
+        scores,
+        hazards,
+        #[inline(always)]
+        |s| hazard(z - s),
+    );
 }
 
 /// `cdfs[b] = Phi(z - s_b)`.
 pub(crate) fn cdfs(arch: Arch, z: f64, scores: &[f64], cdfs: &mut [f64]) {
-    arch.dispatch(Map { f: cdf, z, scores, out: cdfs });
+    map(
+        arch,
+        scores,
+        cdfs,
+        #[inline(always)]
+        |s| cdf_pdf(z - s).0,
+    );
 }
 
-/// `out[b] = f(z - s_b)`.
+/// `out[b] = f(s_b)`. The closure must say that it is always inlined: otherwise its loop is not vectorised.
+fn map(arch: Arch, scores: &[f64], out: &mut [f64], f: impl Fn(f64) -> f64) {
+    arch.dispatch(Map { f, scores, out });
+}
+
 struct Map<'a, F> {
     f: F,
-    z: f64,
     scores: &'a [f64],
     out: &'a mut [f64],
 }
@@ -56,8 +71,8 @@ impl<F: Fn(f64) -> f64> NullaryFnOnce for Map<'_, F> {
 
     #[inline(always)]
     fn call(self) {
-        for (out, s) in self.out.iter_mut().zip(self.scores) {
-            *out = (self.f)(self.z - s);
+        for (out, &s) in self.out.iter_mut().zip(self.scores) {
+            *out = (self.f)(s);
         }
     }
 }

@@ -40,12 +40,6 @@ pub(crate) fn pdf(t: f64) -> f64 {
     FRAC_1_SQRT_2PI * exp_nonpositive(-0.5 * t * t)
 }
 
-/// `Phi(t)`.
-#[inline(always)]
-pub(crate) fn cdf(t: f64) -> f64 {
-    cdf_pdf(t).0
-}
-
 /// `(Phi(t), phi(t))`.
 #[inline(always)]
 pub(crate) fn cdf_pdf(t: f64) -> (f64, f64) {
