@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result, check_setting};
 use crate::logs::Logs;
 use crate::math::random::{Purpose, stream};
-use crate::objective::{Criterion, Objective, ObjectiveParts};
+use crate::objective::{Criterion, Objective, ObjectiveParts, Search};
 use crate::optim::{Optimiser, Trace};
 use crate::policy::{Basis, LinearGaussian, Policy, Posterior, Scale};
 use crate::regularizer::Regularizer;
@@ -200,6 +200,17 @@ pub enum Start {
     Anchor,
 }
 
+/// The numbers in which a search runs. What is logged or reported is always in double precision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Precision {
+    /// `f32`: its errors are far below the noise of minibatches, and a register holds twice as many.
+    #[default]
+    Single,
+    /// `f64`.
+    Double,
+}
+
 /// A learner: all its settings, and no state.
 ///
 /// The exploration floor is a setting of the first policy ([`LinearGaussian::with_exploration`]): prior and posterior
@@ -216,6 +227,8 @@ pub struct Learner {
     pub start: Start,
     /// How it searches.
     pub optimiser: Optimiser,
+    /// The numbers in which Adam searches; L-BFGS, whose line search compares values, is always in double precision.
+    pub precision: Precision,
     /// The absolute error of the propensities during the search, in `(0, 0.01]`; L-BFGS takes 1e-10 or less. What is
     /// logged or reported does not depend on it.
     pub tolerance: f64,
@@ -231,6 +244,7 @@ impl Default for Learner {
             shape: Shape::default(),
             start: Start::default(),
             optimiser: Optimiser::default(),
+            precision: Precision::default(),
             tolerance: 1e-6,
             seed: 0,
         }
@@ -334,14 +348,25 @@ impl Learner {
         })?;
         let records = objective.records();
         let x = objective.parameters(&shape);
-        let (x, trace) = match &self.optimiser {
-            Optimiser::Adam(adam) => {
-                let mut rng = stream(self.seed, Purpose::Shuffle, state.rounds() as u64);
-                adam.minimise(x, records, &mut rng, |x, batch, gradient| objective.evaluate(x, batch, gradient))?
+        let mut rng = stream(self.seed, Purpose::Shuffle, state.rounds() as u64);
+        let (x, trace) = match (&self.optimiser, self.precision) {
+            (Optimiser::Adam(adam), Precision::Single) => {
+                let search = Search::<f32>::new(&objective);
+                let start: Vec<f32> = x.iter().map(|&x| x as f32).collect();
+                let end = start.clone();
+                let (end, trace) = adam.search(end, records, &mut rng, |x, batch, g| search.evaluate(x, batch, g))?;
+                // The way is added, so that what does not move is not rounded either.
+                let way = end.iter().zip(&start).map(|(end, start)| f64::from(*end) - f64::from(*start));
+                (x.iter().zip(way).map(|(x, way)| x + way).collect(), trace)
             }
-            Optimiser::Lbfgs(lbfgs) => {
+            (Optimiser::Adam(adam), Precision::Double) => {
+                let search = Search::<f64>::new(&objective);
+                adam.search(x, records, &mut rng, |x, batch, g| search.evaluate(x, batch, g))?
+            }
+            (Optimiser::Lbfgs(lbfgs), _) => {
+                let search = Search::<f64>::new(&objective);
                 let everything: Vec<u32> = (0..records as u32).collect();
-                lbfgs.minimise(x, |x, gradient| objective.evaluate(x, &everything, gradient))?
+                lbfgs.minimise(x, |x, gradient| search.evaluate(x, &everything, gradient))?
             }
         };
         let learned = next.current.with_posterior(objective.posterior(&x)?);

@@ -81,7 +81,7 @@ pub use error::{Error, Result};
 pub use estimate::estimate;
 pub use features::FeatureMap;
 pub use gibbs::Gibbs;
-pub use learner::{Algorithm, Crm, Lambda, Learner, Round, Shape, Start, State, Window};
+pub use learner::{Algorithm, Crm, Lambda, Learner, Precision, Round, Shape, Start, State, Window};
 pub use logs::{Eligible, Logs, RewardRange};
 pub use objective::{Criterion, Objective, ObjectiveParts};
 pub use optim::{Adam, Decay, Lbfgs, Optimiser, Trace};

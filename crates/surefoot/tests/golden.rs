@@ -7,7 +7,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use surefoot::{
     Adam, Algorithm, Basis, Contexts, Criterion, Crm, Eligible, FeatureMap, Lambda, Learner, LinearGaussian, Logs,
-    Objective, ObjectiveParts, Optimiser, Policy, Posterior, Regularizer, Result, Scale, Shape, State, Truth,
+    Objective, ObjectiveParts, Optimiser, Policy, Posterior, Precision, Regularizer, Result, Scale, Shape, State,
+    Truth,
 };
 
 fn golden<T: DeserializeOwned>(name: &str) -> T {
@@ -325,6 +326,7 @@ fn two_rounds_of_every_learner_end_where_the_reference_ends() {
                 batch_size: 1000,
                 ..Adam::default()
             }),
+            precision: Precision::Double,
             tolerance: 1e-12,
             ..Learner::default()
         };

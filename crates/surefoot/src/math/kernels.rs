@@ -1,169 +1,232 @@
 //! Loops that run on the widest instructions of the machine.
 //!
 //! Each is a plain loop that the compiler vectorises; `pulp` compiles it once for every instruction set and picks one at
-//! run time. Nothing is fused and nothing is summed across lanes, so that every machine gives the same bits.
+//! run time ([`wide`]). Nothing is fused and sums are taken in lanes of a fixed number, so that every machine gives the
+//! same bits.
 
 use pulp::{Arch, NullaryFnOnce};
 
 use super::normal::{cdf_pdf, hazard};
+use super::real::Real;
 use crate::contexts::Row;
 
-/// `cdfs[b] = Phi(z - s_b)` and `hazards[b] = phi(z - s_b)/Phi(z - s_b)`.
-pub(crate) fn cdfs_and_hazards(arch: Arch, z: f64, scores: &[f64], cdfs: &mut [f64], hazards: &mut [f64]) {
-    arch.dispatch(CdfsAndHazards { z, scores, cdfs, hazards });
-}
+/// The lanes of a sum.
+const LANES: usize = 16;
 
-struct CdfsAndHazards<'a> {
-    z: f64,
-    scores: &'a [f64],
-    cdfs: &'a mut [f64],
-    hazards: &'a mut [f64],
-}
+/// Runs a closure on the widest instructions of this machine.
+///
+/// The closure, and every function and closure in it that matters, must be marked `#[inline(always)]`: what is called and
+/// not inlined is compiled for the oldest machine. That goes for the library too: `[T; N]::map` is not inlined.
+#[inline(always)]
+pub(crate) fn wide<T>(f: impl FnMut() -> T) -> T {
+    /// Called through `FnMut`: the shim that calls a closure through `FnOnce` is not inlined.
+    struct Wide<F>(F);
 
-impl NullaryFnOnce for CdfsAndHazards<'_> {
-    type Output = ();
+    impl<T, F: FnMut() -> T> NullaryFnOnce for Wide<F> {
+        type Output = T;
 
-    #[inline(always)]
-    fn call(self) {
-        for ((hazard, cdf), &s) in self.hazards.iter_mut().zip(self.cdfs).zip(self.scores) {
-            let (phi, density) = cdf_pdf(self.z - s);
-            *cdf = phi;
-            *hazard = density / phi;
+        #[inline(always)]
+        fn call(mut self) -> T {
+            (self.0)()
         }
     }
+
+    Arch::new().dispatch(Wide(f))
 }
 
 /// `hazards[b] = phi(z - s_b)/Phi(z - s_b)`, also where the distribution function underflows.
-pub(crate) fn hazards(arch: Arch, z: f64, scores: &[f64], hazards: &mut [f64]) {
-    map(
-        arch,
-        scores,
-        hazards,
+pub(crate) fn hazards(z: f64, scores: &[f64], hazards: &mut [f64]) {
+    wide(
         #[inline(always)]
-        |s| hazard(z - s),
+        || {
+            for (out, &s) in hazards.iter_mut().zip(scores) {
+                *out = hazard(z - s);
+            }
+        },
     );
 }
 
 /// `cdfs[b] = Phi(z - s_b)`.
-pub(crate) fn cdfs(arch: Arch, z: f64, scores: &[f64], cdfs: &mut [f64]) {
-    map(
-        arch,
-        scores,
-        cdfs,
+pub(crate) fn cdfs(z: f64, scores: &[f64], cdfs: &mut [f64]) {
+    wide(
         #[inline(always)]
-        |s| cdf_pdf(z - s).0,
+        || {
+            for (out, &s) in cdfs.iter_mut().zip(scores) {
+                *out = cdf_pdf(z - s).0;
+            }
+        },
     );
 }
 
-/// `out[b] = f(s_b)`. The closure must say that it is always inlined: otherwise its loop is not vectorised.
-fn map(arch: Arch, scores: &[f64], out: &mut [f64], f: impl Fn(f64) -> f64) {
-    arch.dispatch(Map { f, scores, out });
-}
-
-struct Map<'a, F> {
-    f: F,
-    scores: &'a [f64],
-    out: &'a mut [f64],
-}
-
-impl<F: Fn(f64) -> f64> NullaryFnOnce for Map<'_, F> {
-    type Output = ();
-
-    #[inline(always)]
-    fn call(self) {
-        for (out, &s) in self.out.iter_mut().zip(self.scores) {
-            *out = (self.f)(s);
-        }
-    }
-}
-
-/// Runs `$few` with the number of actions as a constant if it is at most 16, so that a row of scores stays in registers;
+/// Runs `$few` with the width of a matrix as a constant if it is a short one, so that a row of it stays in registers;
 /// otherwise `$many`, whose inner loop is long enough to be vectorised by itself.
-macro_rules! for_few_actions {
-    ($k:expr, $K:ident => $few:block, $many:block) => {
-        for_few_actions!(@ $k, $K, $few, $many, 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16)
+macro_rules! for_narrow {
+    ($width:expr, $W:ident => $few:block, $many:block) => {
+        for_narrow!(@ $width, $W, $few, $many, 4 8 16)
     };
-    (@ $k:expr, $K:ident, $few:block, $many:block, $($n:literal)*) => {
-        match $k {
-            $($n => { const $K: usize = $n; $few })*
+    (@ $width:expr, $W:ident, $few:block, $many:block, $($n:literal)*) => {
+        match $width {
+            $($n => { const $W: usize = $n; $few })*
             _ => $many,
         }
     };
 }
 
-/// `out = X W` for sparse rows, a row of `k` values each; `W` is feature-major.
-pub(crate) fn sparse_scores(rows: &[Row<'_>], w: &[f64], k: usize, out: &mut [f64]) {
-    let arch = Arch::new();
-    for_few_actions!(k, K => {
-        let (w, out) = (w.as_chunks().0, out.as_chunks_mut().0);
-        arch.dispatch(SparseScores::<K> { rows, w, out });
-    }, {
-        out.fill(0.0);
-        for (row, out) in rows.iter().zip(out.chunks_exact_mut(k)) {
-            row.for_each(|f, v| add_scaled(out, v, &w[f * k..(f + 1) * k]));
-        }
-    });
+/// The width to which a narrow matrix is padded so that each of its rows is a register, or half of one.
+pub(crate) fn padded(k: usize) -> usize {
+    [4, 8, 16].into_iter().find(|&width| k <= width).unwrap_or(k)
 }
 
-/// `g += X' D` for sparse rows, with a row of `k` values in `d` for each; `g` is feature-major.
-pub(crate) fn sparse_accumulate(rows: &[Row<'_>], d: &[f64], k: usize, g: &mut [f64]) {
-    let arch = Arch::new();
-    for_few_actions!(k, K => {
-        let (d, g) = (d.as_chunks().0, g.as_chunks_mut().0);
-        arch.dispatch(SparseAccumulate::<K> { rows, d, g });
-    }, {
-        for (row, d) in rows.iter().zip(d.chunks_exact(k)) {
-            row.for_each(|f, v| add_scaled(&mut g[f * k..(f + 1) * k], v, d));
-        }
-    });
+/// `out = X W` for sparse rows, a row of `width` values each; `W` is feature-major.
+pub(crate) fn sparse_scores<R: Real>(rows: &[Row<'_>], w: &[R], width: usize, out: &mut [R]) {
+    wide(
+        #[inline(always)]
+        || {
+            for_narrow!(width, W => {
+                let (w, out) = (w.as_chunks::<W>().0, out.as_chunks_mut::<W>().0);
+                for (row, out) in rows.iter().zip(out) {
+                    *out = sparse_product(*row, w);
+                }
+            }, {
+                out.fill(R::ZERO);
+                for (row, out) in rows.iter().zip(out.chunks_exact_mut(width)) {
+                    row.for_each(
+                        #[inline(always)]
+                        |f, v| add_scaled(out, R::of(v), &w[f * width..(f + 1) * width]),
+                    );
+                }
+            });
+        },
+    );
 }
 
-struct SparseScores<'a, const K: usize> {
-    rows: &'a [Row<'a>],
-    w: &'a [[f64; K]],
-    out: &'a mut [[f64; K]],
-}
-
-impl<const K: usize> NullaryFnOnce for SparseScores<'_, K> {
-    type Output = ();
-
-    #[inline(always)]
-    fn call(self) {
-        for (row, out) in self.rows.iter().zip(self.out) {
-            let mut sums = [0.0; K];
-            row.for_each(
-                #[inline(always)]
-                |f, v| add_scaled(&mut sums, v, &self.w[f]),
-            );
-            *out = sums;
+/// `x'W` for a sparse row: four sums in turn, since one alone would wait for each of its additions.
+#[inline(always)]
+fn sparse_product<R: Real, const W: usize>(row: Row<'_>, w: &[[R; W]]) -> [R; W] {
+    let Row::Sparse { indices, values } = row else { unreachable!("a sparse row") };
+    let mut sums = [[R::ZERO; W]; 4];
+    let ((indices, rest_indices), (values, rest_values)) = (indices.as_chunks::<4>(), values.as_chunks::<4>());
+    for (indices, values) in indices.iter().zip(values) {
+        for i in 0..4 {
+            let row = w[indices[i] as usize];
+            add_scaled(&mut sums[i], R::of_f32(values[i]), &row);
         }
     }
-}
-
-struct SparseAccumulate<'a, const K: usize> {
-    rows: &'a [Row<'a>],
-    d: &'a [[f64; K]],
-    g: &'a mut [[f64; K]],
-}
-
-impl<const K: usize> NullaryFnOnce for SparseAccumulate<'_, K> {
-    type Output = ();
-
-    #[inline(always)]
-    fn call(self) {
-        for (row, d) in self.rows.iter().zip(self.d) {
-            row.for_each(
-                #[inline(always)]
-                |f, v| add_scaled(&mut self.g[f], v, d),
-            );
-        }
+    for ((sums, &f), &v) in sums.iter_mut().zip(rest_indices).zip(rest_values) {
+        add_scaled(sums, R::of_f32(v), &w[f as usize]);
     }
+    let mut sum = [R::ZERO; W];
+    for (a, sum) in sum.iter_mut().enumerate() {
+        *sum = (sums[0][a] + sums[1][a]) + (sums[2][a] + sums[3][a]);
+    }
+    sum
+}
+
+/// `g += X' D` for sparse rows, with a row of `width` values in `d` for each; `g` is feature-major.
+pub(crate) fn sparse_accumulate<R: Real>(rows: &[Row<'_>], d: &[R], width: usize, g: &mut [R]) {
+    wide(
+        #[inline(always)]
+        || {
+            for_narrow!(width, W => {
+                let (d, g) = (d.as_chunks::<W>().0, g.as_chunks_mut::<W>().0);
+                for (row, &d) in rows.iter().zip(d) {
+                    row.for_each(
+                        #[inline(always)]
+                        |f, v| {
+                            // On copies, of which the compiler knows that they do not overlap.
+                            let mut sum = g[f];
+                            add_scaled(&mut sum, R::of(v), &d);
+                            g[f] = sum;
+                        },
+                    );
+                }
+            }, {
+                for (row, d) in rows.iter().zip(d.chunks_exact(width)) {
+                    row.for_each(
+                        #[inline(always)]
+                        |f, v| add_scaled(&mut g[f * width..(f + 1) * width], R::of(v), d),
+                    );
+                }
+            });
+        },
+    );
 }
 
 /// `y += v x`.
 #[inline(always)]
-fn add_scaled(y: &mut [f64], v: f64, x: &[f64]) {
-    for (y, x) in y.iter_mut().zip(x) {
+fn add_scaled<R: Real>(y: &mut [R], v: R, x: &[R]) {
+    for (y, &x) in y.iter_mut().zip(x) {
         *y += v * x;
     }
+}
+
+/// `sum_f w_f x_f^2`.
+pub(crate) fn sum_of_squares<R: Real>(row: Row<'_>, w: &[R]) -> R {
+    wide(
+        #[inline(always)]
+        || match row {
+            Row::Dense(x) => lane_sum(
+                x,
+                w,
+                #[inline(always)]
+                |x, w| w * (R::of_f32(x) * R::of_f32(x)),
+            ),
+            Row::Sparse { .. } => {
+                let mut sum = R::ZERO;
+                row.for_each(
+                    #[inline(always)]
+                    |f, v| sum += w[f] * (R::of(v) * R::of(v)),
+                );
+                sum
+            }
+        },
+    )
+}
+
+/// `sums_f += v x_f^2`.
+pub(crate) fn add_squares<R: Real>(row: Row<'_>, v: R, sums: &mut [R]) {
+    wide(
+        #[inline(always)]
+        || match row {
+            Row::Dense(x) => {
+                for (sum, &x) in sums.iter_mut().zip(x) {
+                    *sum += v * (R::of_f32(x) * R::of_f32(x));
+                }
+            }
+            Row::Sparse { .. } => row.for_each(
+                #[inline(always)]
+                |f, x| sums[f] += v * (R::of(x) * R::of(x)),
+            ),
+        },
+    );
+}
+
+/// `sum_i f(x_i, y_i)`, in lanes.
+#[inline(always)]
+pub(crate) fn lane_sum<X: Copy, R: Real>(x: &[X], y: &[R], f: impl Fn(X, R) -> R) -> R {
+    let ((x, rest_x), (y, rest_y)) = (x.as_chunks::<LANES>(), y.as_chunks::<LANES>());
+    let mut sums = [R::ZERO; LANES];
+    for (x, y) in x.iter().zip(y) {
+        for ((sum, &x), &y) in sums.iter_mut().zip(x).zip(y) {
+            *sum += f(x, y);
+        }
+    }
+    for ((sum, &x), &y) in sums.iter_mut().zip(rest_x).zip(rest_y) {
+        *sum += f(x, y);
+    }
+    total(sums)
+}
+
+/// The sum of lanes, by halves.
+#[inline(always)]
+pub(crate) fn total<R: Real, const N: usize>(mut lanes: [R; N]) -> R {
+    let mut n = N / 2;
+    while n > 0 {
+        for i in 0..n {
+            let other = lanes[i + n];
+            lanes[i] += other;
+        }
+        n /= 2;
+    }
+    lanes[0]
 }

@@ -1,4 +1,4 @@
-//! Products of feature rows with matrices, all in `f64`: features are stored in `f32`, nothing is summed in it.
+//! Products of feature rows with matrices. Features are stored in `f32`; sums are in the numbers of the matrix.
 //!
 //! Matrices are feature-major: entry `(f, a)` of a `p x K` matrix is at `f * K + a`, so that one feature touches `K`
 //! consecutive numbers.
@@ -10,68 +10,90 @@ use faer::{Accum, MatMut, MatRef, Par, Side};
 use rayon::prelude::*;
 
 use super::kernels::{sparse_accumulate, sparse_scores};
+use super::real::Real;
 use crate::contexts::{Contexts, Row};
 use crate::error::Result;
 
-/// Rows that are converted to `f64` together: their block stays in the cache.
-const BLOCK: usize = 64;
+/// Rows that are worked on together: their block stays in the cache.
+pub(crate) const BLOCK: usize = 64;
 
-/// `out = X W`, one row of `k` values for each of `rows`; `W` is `p x k`.
-pub(crate) fn scores(rows: &[Row<'_>], w: &[f64], k: usize, out: &mut [f64]) {
-    if all_sparse(rows) {
-        return sparse_scores(rows, w, k, out);
-    }
-    let p = w.len() / k;
-    let mut block = Vec::with_capacity(BLOCK * p);
-    for (rows, out) in rows.chunks(BLOCK).zip(out.chunks_mut(BLOCK * k)) {
-        fill(&mut block, rows, p);
-        matmul(
-            MatMut::from_row_major_slice_mut(out, rows.len(), k),
-            Accum::Replace,
-            MatRef::from_row_major_slice(&block, rows.len(), p),
-            MatRef::from_row_major_slice(w, p, k),
-            1.0,
-            Par::Seq,
-        );
-    }
+/// Some rows, ready for products.
+#[derive(Debug)]
+pub(crate) enum Block<'a, R> {
+    Sparse(&'a [Row<'a>]),
+    /// `n x p` numbers.
+    Dense {
+        x: &'a [R],
+        n: usize,
+        p: usize,
+    },
 }
 
-/// `g += X' D`, with a row of `k` values in `d` for each of `rows`; `g` is `p x k`.
-pub(crate) fn accumulate(rows: &[Row<'_>], d: &[f64], k: usize, g: &mut [f64]) {
-    if all_sparse(rows) {
-        return sparse_accumulate(rows, d, k, g);
-    }
-    let p = g.len() / k;
-    let mut block = Vec::with_capacity(BLOCK * p);
-    for (rows, d) in rows.chunks(BLOCK).zip(d.chunks(BLOCK * k)) {
-        fill(&mut block, rows, p);
-        matmul(
-            MatMut::from_row_major_slice_mut(&mut *g, p, k),
-            Accum::Add,
-            MatRef::from_row_major_slice(&block, rows.len(), p).transpose(),
-            MatRef::from_row_major_slice(d, rows.len(), k),
-            1.0,
-            Par::Seq,
-        );
-    }
-}
-
-/// Rounds may be stored differently; rows of both kinds are worked on as dense ones.
-fn all_sparse(rows: &[Row<'_>]) -> bool {
-    rows.iter().all(|row| matches!(row, Row::Sparse { .. }))
-}
-
-fn fill(block: &mut Vec<f64>, rows: &[Row<'_>], p: usize) {
-    block.clear();
-    for row in rows {
-        match row {
-            Row::Dense(x) => block.extend(x.iter().map(|&v| f64::from(v))),
-            Row::Sparse { .. } => {
-                let start = block.len();
-                block.resize(start + p, 0.0);
-                row.for_each(|f, v| block[start + f] = v);
+impl<'a, R: Real> Block<'a, R> {
+    /// Gathers the rows, unless all are sparse. Rounds may be stored differently: rows of both kinds are worked on as
+    /// dense ones.
+    pub(crate) fn new(rows: &'a [Row<'a>], p: usize, room: &'a mut Vec<R>) -> Self {
+        if rows.iter().all(|row| matches!(row, Row::Sparse { .. })) {
+            return Block::Sparse(rows);
+        }
+        room.clear();
+        for row in rows {
+            match row {
+                Row::Dense(x) => room.extend(x.iter().map(|&v| R::of_f32(v))),
+                Row::Sparse { .. } => {
+                    let start = room.len();
+                    room.resize(start + p, R::ZERO);
+                    row.for_each(|f, v| room[start + f] = R::of(v));
+                }
             }
         }
+        Block::Dense { x: room, n: rows.len(), p }
+    }
+
+    /// `out = X W`, one row of `k` values for each row; `W` is `p x k`.
+    pub(crate) fn scores(&self, w: &[R], k: usize, out: &mut [R]) {
+        match *self {
+            Block::Sparse(rows) => sparse_scores(rows, w, k, out),
+            Block::Dense { x, n, p } => matmul(
+                MatMut::from_row_major_slice_mut(out, n, k),
+                Accum::Replace,
+                MatRef::from_row_major_slice(x, n, p),
+                MatRef::from_row_major_slice(w, p, k),
+                R::ONE,
+                Par::Seq,
+            ),
+        }
+    }
+
+    /// `g += X' D`, with a row of `k` values in `d` for each row; `g` is `p x k`.
+    pub(crate) fn accumulate(&self, d: &[R], k: usize, g: &mut [R]) {
+        match *self {
+            Block::Sparse(rows) => sparse_accumulate(rows, d, k, g),
+            Block::Dense { x, n, p } => matmul(
+                MatMut::from_row_major_slice_mut(g, p, k),
+                Accum::Add,
+                MatRef::from_row_major_slice(x, n, p).transpose(),
+                MatRef::from_row_major_slice(d, n, k),
+                R::ONE,
+                Par::Seq,
+            ),
+        }
+    }
+}
+
+/// `out = X W` for any number of rows.
+pub(crate) fn scores(rows: &[Row<'_>], w: &[f64], k: usize, out: &mut [f64]) {
+    let mut room = Vec::new();
+    for (rows, out) in rows.chunks(BLOCK).zip(out.chunks_mut(BLOCK * k)) {
+        Block::new(rows, w.len() / k, &mut room).scores(w, k, out);
+    }
+}
+
+/// `g += X' D` for any number of rows.
+pub(crate) fn accumulate(rows: &[Row<'_>], d: &[f64], k: usize, g: &mut [f64]) {
+    let mut room = Vec::new();
+    for (rows, d) in rows.chunks(BLOCK).zip(d.chunks(BLOCK * k)) {
+        Block::new(rows, g.len() / k, &mut room).accumulate(d, k, g);
     }
 }
 

@@ -1,9 +1,12 @@
 //! The normal distribution, the quadrature of the perturbed argmax, linear algebra and random numbers.
 
-mod kernels;
+pub(crate) mod kernels;
+mod lattice;
 pub(crate) mod linear;
 pub(crate) mod normal;
 pub(crate) mod perturbed;
+pub(crate) mod quadrature;
 pub(crate) mod random;
+pub(crate) mod real;
 #[allow(clippy::approx_constant)] // A step of 0.318 is not 1/pi.
 mod tables;

@@ -2,10 +2,13 @@
 
 use rand::Rng;
 use rand::seq::SliceRandom;
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::Trace;
 use crate::error::{Error, Result, check_setting};
+use crate::math::kernels::wide;
+use crate::math::real::Real;
 
 /// How the learning rate moves over the steps of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -92,11 +95,22 @@ impl Adam {
         start: Vec<f64>,
         records: usize,
         rng: &mut impl Rng,
-        mut f: impl FnMut(&[f64], &[u32], &mut [f64]) -> f64,
+        f: impl FnMut(&[f64], &[u32], &mut [f64]) -> f64,
     ) -> Result<(Vec<f64>, Trace)> {
+        self.search(start, records, rng, f)
+    }
+
+    /// The same in `f32` or `f64`.
+    pub(crate) fn search<R: Real>(
+        &self,
+        start: Vec<R>,
+        records: usize,
+        rng: &mut impl Rng,
+        mut f: impl FnMut(&[R], &[u32], &mut [R]) -> f64,
+    ) -> Result<(Vec<R>, Trace)> {
         self.check()?;
         let mut x = start;
-        let mut gradient = vec![0.0; x.len()];
+        let mut gradient = vec![R::ZERO; x.len()];
         let (mut m, mut v) = (gradient.clone(), gradient.clone());
         let mut order: Vec<u32> = (0..records as u32).collect();
         let total = self.epochs * records.div_ceil(self.batch_size);
@@ -119,11 +133,18 @@ impl Adam {
                 let t = i32::try_from(trace.evaluations).unwrap_or(i32::MAX);
                 let rate = self.learning_rate * self.decay.factor(progress) / (1.0 - self.beta1.powi(t));
                 let unbias = 1.0 / (1.0 - self.beta2.powi(t));
-                for (((x, g), m), v) in x.iter_mut().zip(&gradient).zip(&mut m).zip(&mut v) {
-                    *m = self.beta1 * *m + (1.0 - self.beta1) * g;
-                    *v = self.beta2 * *v + (1.0 - self.beta2) * g * g;
-                    *x -= rate * *m / ((*v * unbias).sqrt() + self.epsilon);
-                }
+                let update = Update {
+                    beta1: R::of(self.beta1),
+                    rest1: R::of(1.0 - self.beta1),
+                    beta2: R::of(self.beta2),
+                    rest2: R::of(1.0 - self.beta2),
+                    rate: R::of(rate),
+                    unbias: R::of(unbias),
+                    epsilon: R::of(self.epsilon),
+                };
+                let pieces = x.par_chunks_mut(PIECE).zip(gradient.par_chunks(PIECE));
+                let pieces = pieces.zip(m.par_chunks_mut(PIECE)).zip(v.par_chunks_mut(PIECE)).with_min_len(2);
+                pieces.for_each(|(((x, g), m), v)| update.apply(x, g, m, v));
             }
             let mean = sum / records as f64;
             let before = trace.objective.last().copied();
@@ -134,6 +155,35 @@ impl Adam {
             }
         }
         Ok((x, trace))
+    }
+}
+
+/// Parameters that one thread updates together.
+const PIECE: usize = 1 << 13;
+
+/// The constants of one step.
+struct Update<R> {
+    beta1: R,
+    rest1: R,
+    beta2: R,
+    rest2: R,
+    rate: R,
+    unbias: R,
+    epsilon: R,
+}
+
+impl<R: Real> Update<R> {
+    fn apply(&self, x: &mut [R], g: &[R], m: &mut [R], v: &mut [R]) {
+        wide(
+            #[inline(always)]
+            || {
+                for (((x, &g), m), v) in x.iter_mut().zip(g).zip(m.iter_mut()).zip(v.iter_mut()) {
+                    *m = self.beta1 * *m + self.rest1 * g;
+                    *v = self.beta2 * *v + self.rest2 * g * g;
+                    *x -= self.rate * *m / ((*v * self.unbias).sqrt() + self.epsilon);
+                }
+            },
+        );
     }
 }
 

@@ -6,7 +6,8 @@ use crate::error::{Error, Result, check_setting};
 use crate::features::FeatureMap;
 use crate::logs::Eligible;
 use crate::math::linear::scores;
-use crate::math::perturbed::{Quadrature, propensity, sample};
+use crate::math::perturbed::{Propensity, sample};
+use crate::math::quadrature::Double;
 use crate::math::random::record_stream;
 use rand::RngExt;
 
@@ -101,7 +102,7 @@ pub(crate) fn floored(p: f64, e: f64, k: usize) -> f64 {
 }
 
 /// Divides scores by their deviation. A context of zeros has neither: all its scores are equal, whatever `Q`.
-pub(crate) fn standardise(scores: &mut [f64], deviation: f64) {
+fn standardise(scores: &mut [f64], deviation: f64) {
     let factor = if deviation > 0.0 { 1.0 / deviation } else { 0.0 };
     scores.iter_mut().for_each(|s| *s *= factor);
 }
@@ -116,9 +117,10 @@ impl Policy for LinearGaussian {
         self.check(contexts, eligible)?;
         let k = self.actions();
         let all = |block: &Contexts| self.scores(block);
-        each_row(contexts, eligible, k, (k, 0.0), all, |_, set, scores, out| {
-            let mut p = vec![0.0; scores.len()];
-            Quadrature::new(TOLERANCE).distribution(scores, &mut p);
+        let room = || (Double::new(k, TOLERANCE), Vec::new());
+        each_row(contexts, eligible, k, (k, 0.0), all, room, |(quadrature, p), _, set, scores, out| {
+            p.resize(scores.len(), 0.0);
+            quadrature.distribution(scores, p);
             let p = p.iter().map(|&p| floored(p, self.exploration, scores.len()));
             match set {
                 None => out.iter_mut().zip(p).for_each(|(out, p)| *out = p),
@@ -132,8 +134,9 @@ impl Policy for LinearGaussian {
         self.check(contexts, eligible)?;
         check_action(self.actions(), contexts.len(), action)?;
         let all = |block: &Contexts| self.scores(block);
-        each_row(contexts, eligible, self.actions(), (1, 0.0), all, |row, set, scores, out| {
-            let p = |a| floored(propensity(scores, a), self.exploration, scores.len());
+        let room = || Propensity::new(self.actions());
+        each_row(contexts, eligible, self.actions(), (1, 0.0), all, room, |propensity, row, set, scores, out| {
+            let p = |a| floored(propensity.of(scores, a), self.exploration, scores.len());
             out[0] = place(set, action[row]).map_or(0.0, p);
         })
     }
@@ -144,13 +147,14 @@ impl Policy for LinearGaussian {
         let base = decision_stream(seed);
         let empty = Decision { action: 0, propensity: 0.0 };
         let all = |block: &Contexts| self.scores(block);
-        each_row(contexts, eligible, self.actions(), (1, empty), all, |row, set, scores, out| {
+        let room = || Propensity::new(self.actions());
+        each_row(contexts, eligible, self.actions(), (1, empty), all, room, |propensity, row, set, scores, out| {
             let mut rng = record_stream(&base, row);
             let k = scores.len();
             let explore = self.exploration > 0.0 && rng.random::<f64>() < self.exploration;
             let a = if explore { rng.random_range(0..k) } else { sample(scores, &mut rng) };
             let action = set.map_or(a as u32, |set| set[a]);
-            out[0] = Decision { action, propensity: floored(propensity(scores, a), self.exploration, k) };
+            out[0] = Decision { action, propensity: floored(propensity.of(scores, a), self.exploration, k) };
         })
     }
 }

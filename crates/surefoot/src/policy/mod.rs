@@ -7,7 +7,7 @@ mod softmax;
 mod uniform;
 
 pub use gaussian::LinearGaussian;
-pub(crate) use gaussian::{floored, standardise};
+pub(crate) use gaussian::floored;
 pub use mixture::Mixture;
 pub(crate) use posterior::same_basis;
 pub use posterior::{Basis, Posterior, Scale};
@@ -152,15 +152,17 @@ fn check_action(actions: usize, rows: usize, action: &[u32]) -> Result<()> {
     }
 }
 
-/// Works on each row's scores over its eligible actions: `work(row, eligible, scores, out)` fills the row's `width`
-/// outputs. `scores` gives the rows of all `k` scores of a block; in parallel over fixed blocks of rows.
-fn each_row<T: Send + Sync + Clone>(
+/// Works on each row's scores over its eligible actions: `work(room, row, eligible, scores, out)` fills the row's
+/// `width` outputs. `scores` gives the rows of all `k` scores of a block, `room` what the work on them needs; in
+/// parallel over fixed blocks of rows.
+fn each_row<T: Send + Sync + Clone, W>(
     contexts: &Contexts,
     eligible: Option<&Eligible>,
     k: usize,
     (width, empty): (usize, T),
     scores: impl Fn(&Contexts) -> Result<Vec<f64>> + Sync,
-    work: impl Fn(usize, Option<&[u32]>, &[f64], &mut [T]) + Sync,
+    room: impl Fn() -> W + Sync,
+    work: impl Fn(&mut W, usize, Option<&[u32]>, &[f64], &mut [T]) + Sync,
 ) -> Result<Vec<T>> {
     in_blocks(contexts.len(), BLOCK, |range| {
         let scores = scores(&contexts.slice(range.clone()))?;
@@ -169,14 +171,14 @@ fn each_row<T: Send + Sync + Clone>(
             return Err(Error::value(range.start + i / k, column, "finite", scores[i]));
         }
         let mut out = vec![empty.clone(); range.len() * width];
-        let mut subset = Vec::new();
+        let (mut room, mut subset) = (room(), Vec::new());
         for ((row, all), out) in range.zip(scores.chunks_exact(k)).zip(out.chunks_exact_mut(width)) {
             match eligible.map(|e| e.get(row)) {
-                None => work(row, None, all, out),
+                None => work(&mut room, row, None, all, out),
                 Some(set) => {
                     subset.clear();
                     subset.extend(set.iter().map(|&a| all[a as usize]));
-                    work(row, Some(set), &subset, out);
+                    work(&mut room, row, Some(set), &subset, out);
                 }
             }
         }

@@ -128,12 +128,13 @@ impl Policy for Softmax {
             scores(&rows, &self.weights, k, &mut out);
             Ok(out)
         };
-        each_row(contexts, eligible, k, (k, 0.0), all, |_, set, scores, out| {
-            let mut p = scores.to_vec();
-            softmax(&mut p, self.alpha);
+        each_row(contexts, eligible, k, (k, 0.0), all, Vec::new, |p, _, set, scores, out| {
+            p.clear();
+            p.extend_from_slice(scores);
+            softmax(p, self.alpha);
             match set {
-                None => out.copy_from_slice(&p),
-                Some(set) => set.iter().zip(p).for_each(|(&a, p)| out[a as usize] = p),
+                None => out.copy_from_slice(p),
+                Some(set) => set.iter().zip(p).for_each(|(&a, p)| out[a as usize] = *p),
             }
         })
     }

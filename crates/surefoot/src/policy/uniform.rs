@@ -30,12 +30,20 @@ impl Policy for Uniform {
         check_contexts(None, self.actions, contexts, eligible)?;
         let k = self.actions;
         let scores = |block: &Contexts| Ok(vec![0.0; block.len() * k]);
-        each_row(contexts, eligible, k, (k, 0.0), scores, |_, set, scores, out| {
-            let p = 1.0 / scores.len() as f64;
-            match set {
-                None => out.fill(p),
-                Some(set) => set.iter().for_each(|&a| out[a as usize] = p),
-            }
-        })
+        each_row(
+            contexts,
+            eligible,
+            k,
+            (k, 0.0),
+            scores,
+            || (),
+            |_, _, set, scores, out| {
+                let p = 1.0 / scores.len() as f64;
+                match set {
+                    None => out.fill(p),
+                    Some(set) => set.iter().for_each(|&a| out[a as usize] = p),
+                }
+            },
+        )
     }
 }

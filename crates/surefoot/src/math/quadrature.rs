@@ -1,0 +1,373 @@
+//! All probabilities of the perturbed argmax at once, or one with its gradient.
+//!
+//! `pi(a) = int phi(z - s_a) prod_{b != a} Phi(z - s_b) dz = int F(z) g(z - s_a) dz` with the distribution function of the
+//! maximum `F(z) = prod_b Phi(z - s_b)` and the hazard `g = phi/Phi`. The integrand is entire and falls off on both sides,
+//! so that the trapezoid rule converges geometrically; all actions share one grid of `G` points in `z`.
+//!
+//! The grid lies on a [`Lattice`], and so do the scores, up to remainders. Scores in the same cell of the lattice differ
+//! only in the powers of their remainders: `ln F = sum_b ln Phi(z - s_b)` needs the *sums* of those powers, one set a
+//! cell, and not the scores. Likewise all integrals against the hazards of a cell are one polynomial in the remainder.
+//! Hence `O(K + C G)` operations with `C` cells, some tens of them, where each action alone would make `O(K G)`.
+
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::kernels::{total, wide};
+use super::lattice::Lattice;
+use super::normal::tail_point;
+use super::real::Real;
+use super::tables::{STEP_ACTIONS, STEP_TOLERANCES, STEPS};
+
+/// For a search with minibatches: `ln Phi` to 3e-7, the hazard to 7e-7, tolerances down to 1e-6.
+pub(crate) type Single = Quadrature<f32, 6, 16>;
+/// For what is logged or reported: `ln Phi` to 1e-13, the hazard to 2e-13, tolerances down to 1e-13.
+pub(crate) type Double = Quadrature<f64, 12, 8>;
+
+/// The trapezoid step that keeps the error of `actions` actions, and of their gradients, below `tolerance`, and the
+/// numbers for which it is made.
+///
+/// The table falls in both directions; between two of its entries the smaller step is taken, and below its smallest
+/// tolerance, which is at the rounding of the sum, the last. Beyond its largest `K` the step, which shrinks as the
+/// width of a maximum's distribution, `1/sqrt(ln K)`, is made to shrink faster still.
+fn step(actions: usize, tolerance: f64) -> (usize, f64, f64) {
+    let row = STEP_TOLERANCES.iter().position(|&t| t <= tolerance).unwrap_or(STEP_TOLERANCES.len() - 1);
+    let last = STEP_ACTIONS.len() - 1;
+    match STEP_ACTIONS.iter().position(|&k| k as usize >= actions) {
+        Some(column) => (STEP_ACTIONS[column] as usize, STEP_TOLERANCES[row], STEPS[row][column]),
+        None => {
+            let actions = actions.next_power_of_two();
+            let h = STEPS[row][last] * f64::from(STEP_ACTIONS[last]).ln() / (actions as f64).ln();
+            (actions, STEP_TOLERANCES[row], h)
+        }
+    }
+}
+
+/// What depends on the number of actions and the tolerance alone. All indices count steps `h` from the largest score.
+#[derive(Debug)]
+pub(crate) struct Rule<R, const COEFS: usize> {
+    h: R,
+    per_h: R,
+    lattice: Lattice<R, COEFS>,
+    /// The walk ends where `F` is below this.
+    tau: R,
+    /// Where the walk down the grid starts, and beyond which it does not go.
+    start: i32,
+    bottom: i32,
+    /// How far the density of one action reaches.
+    reach: i32,
+    /// From this distance on, a factor of `F` is 1 and its hazard 0.
+    zero: i32,
+    /// Scores in this cell or below are too far from all grid points.
+    idle: i32,
+}
+
+impl<R: Real, const COEFS: usize> Rule<R, COEFS> {
+    /// Of the tolerance one half is for the step, and an eighth each for what is above the grid, for what is below it,
+    /// for factors next to 1, and for what is out of one action's reach.
+    fn new(actions: usize, tolerance: f64, h: f64, lanes: i32) -> Self {
+        let tau = tolerance / 4.0;
+        let index = |x: f64| (x / h).ceil() as i32;
+        // A union bound over the actions: above it the maximum exceeds z with probability tau at most.
+        let start = index(tail_point(tau / actions as f64));
+        let bottom = -index(tail_point(tau));
+        let zero = start + 1;
+        let lowest = bottom - lanes + 1;
+        Rule {
+            h: R::of(h),
+            per_h: R::of(1.0 / h),
+            lattice: Lattice::new(h, lowest, zero, zero + lanes),
+            tau: R::of(tau),
+            start,
+            bottom,
+            reach: index(tail_point(tau / 2.0)),
+            zero,
+            idle: zero - lowest,
+        }
+    }
+}
+
+/// A rule takes longer to make than a row to integrate: each is made once. There are few, since steps come from a table.
+type Shelf<R, const COEFS: usize> = Mutex<Vec<((usize, u64), Arc<Rule<R, COEFS>>)>>;
+
+/// Numbers whose rules are kept.
+pub(crate) trait Kept<const COEFS: usize>: Real + 'static {
+    fn shelf() -> &'static Shelf<Self, COEFS>;
+}
+
+/// Numbers with a quadrature of their own.
+pub(crate) trait Integrate: Real {
+    type Quadrature: Debug + Send + Sync;
+
+    fn quadrature(actions: usize, tolerance: f64) -> Self::Quadrature;
+    fn propensity(quadrature: &mut Self::Quadrature, scores: &[Self], action: usize) -> Self;
+    fn gradient(quadrature: &mut Self::Quadrature, scores: &[Self], action: usize, gradient: &mut [Self]) -> Self;
+}
+
+macro_rules! integrate {
+    ($real:ty, $quadrature:ty, $coefs:literal) => {
+        impl Kept<$coefs> for $real {
+            fn shelf() -> &'static Shelf<Self, $coefs> {
+                static SHELF: Shelf<$real, $coefs> = Mutex::new(Vec::new());
+                &SHELF
+            }
+        }
+
+        impl Integrate for $real {
+            type Quadrature = $quadrature;
+
+            fn quadrature(actions: usize, tolerance: f64) -> $quadrature {
+                <$quadrature>::new(actions, tolerance)
+            }
+
+            fn propensity(quadrature: &mut $quadrature, scores: &[Self], action: usize) -> Self {
+                quadrature.propensity(scores, action)
+            }
+
+            fn gradient(quadrature: &mut $quadrature, scores: &[Self], action: usize, gradient: &mut [Self]) -> Self {
+                quadrature.gradient(scores, action, gradient)
+            }
+        }
+    };
+}
+integrate!(f32, Single, 6);
+integrate!(f64, Double, 12);
+
+fn rule<R: Kept<COEFS>, const COEFS: usize>(actions: usize, tolerance: f64, lanes: i32) -> Arc<Rule<R, COEFS>> {
+    let (actions, half, h) = step(actions, tolerance / 2.0);
+    let key = (actions, half.to_bits());
+    let mut shelf = R::shelf().lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, rule)) = shelf.iter().find(|(k, _)| *k == key) {
+        return Arc::clone(rule);
+    }
+    let rule = Arc::new(Rule::new(actions, half, h, lanes));
+    shelf.push((key, Arc::clone(&rule)));
+    rule
+}
+
+/// A rule, and room for the row at hand.
+#[derive(Debug)]
+pub(crate) struct Quadrature<R, const COEFS: usize, const LANES: usize> {
+    rule: Arc<Rule<R, COEFS>>,
+    /// Where each score lies: its cell, counted downwards from the largest score, and its remainder there in steps.
+    places: Vec<(i32, R)>,
+    /// The sums of the powers of the remainders in each cell.
+    moments: Vec<[R; COEFS]>,
+    /// The last cell with a score in it that is not idle.
+    deepest: i32,
+    /// The grid, from the top down: the index of the lowest of some neighbouring points, and `F` or its like at them.
+    grid: Vec<(i32, [R; LANES])>,
+    /// For each cell, the polynomial in the remainder that the integral against a hazard is.
+    integrals: [Vec<R>; COEFS],
+}
+
+impl<R: Kept<COEFS>, const COEFS: usize, const LANES: usize> Quadrature<R, COEFS, LANES> {
+    /// For at most so many actions; `tolerance` is the absolute error of each probability and each entry of a gradient.
+    pub(crate) fn new(actions: usize, tolerance: f64) -> Self {
+        Quadrature {
+            rule: rule(actions, tolerance, LANES as i32),
+            places: Vec::new(),
+            moments: Vec::new(),
+            deepest: 0,
+            grid: Vec::new(),
+            integrals: std::array::from_fn(|_| Vec::new()),
+        }
+    }
+
+    /// The probabilities of all actions. Scores must be finite, here and below; otherwise all is NaN.
+    pub(crate) fn distribution(&mut self, scores: &[R], out: &mut [R]) {
+        if scores.len() == 1 {
+            out[0] = R::ONE;
+            return;
+        }
+        wide(
+            #[inline(always)]
+            || {
+                if !self.place(scores) {
+                    return out.fill(R::of(f64::NAN));
+                }
+                self.walk(self.rule.start, self.rule.bottom);
+                self.integrate();
+                for (out, &place) in out.iter_mut().zip(&self.places) {
+                    *out = self.rule.h * self.integral(place);
+                }
+            },
+        );
+    }
+
+    /// The probability of one action.
+    pub(crate) fn propensity(&mut self, scores: &[R], action: usize) -> R {
+        if scores.len() == 1 {
+            return R::ONE;
+        }
+        wide(
+            #[inline(always)]
+            || self.weigh(scores, action),
+        )
+    }
+
+    /// The probability of one action; `gradient[b]` becomes its derivative in `s_b`.
+    ///
+    /// For `b != a` it is `-int f(z) g(z - s_b) dz` with the integrand `f` of `pi(a)`, and the entries sum to 0, since a
+    /// shift of all scores changes nothing.
+    pub(crate) fn gradient(&mut self, scores: &[R], action: usize, gradient: &mut [R]) -> R {
+        if scores.len() == 1 {
+            gradient[0] = R::ZERO;
+            return R::ONE;
+        }
+        wide(
+            #[inline(always)]
+            || {
+                let p = self.weigh(scores, action);
+                self.integrate();
+                let mut sum = R::ZERO;
+                for (g, &place) in gradient.iter_mut().zip(&self.places) {
+                    *g = -self.rule.h * self.integral(place);
+                    sum += *g;
+                }
+                gradient[action] -= sum;
+                p
+            },
+        )
+    }
+
+    /// Leaves the integrand of an action's probability on the grid, and returns its integral.
+    #[inline(always)]
+    fn weigh(&mut self, scores: &[R], action: usize) -> R {
+        if !self.place(scores) {
+            return R::of(f64::NAN);
+        }
+        let (cell, remainder) = self.places[action];
+        if cell >= self.rule.idle {
+            self.grid.clear();
+            return R::ZERO;
+        }
+        self.walk(self.rule.start.min(self.rule.reach - cell + 1), self.rule.bottom.max(-self.rule.reach - cell - 1));
+        let mut sums = [R::ZERO; LANES];
+        for (lowest, weights) in &mut self.grid {
+            if *lowest + cell >= self.rule.zero {
+                *weights = [R::ZERO; LANES];
+                continue;
+            }
+            let mut hazard = [R::ZERO; LANES];
+            for j in (0..COEFS).rev() {
+                let c = self.rule.lattice.hazard::<LANES>(j, *lowest + cell);
+                for (hazard, &c) in hazard.iter_mut().zip(c) {
+                    *hazard = *hazard * remainder + c;
+                }
+            }
+            for ((weight, hazard), sum) in weights.iter_mut().zip(hazard).zip(&mut sums) {
+                *weight *= hazard;
+                *sum += *weight;
+            }
+        }
+        self.rule.h * total(sums)
+    }
+
+    /// Finds the cell of each score and sums up the moments. False if a score is not finite.
+    #[inline(always)]
+    fn place(&mut self, scores: &[R]) -> bool {
+        let (mut top, mut zero) = (scores[0], R::ZERO);
+        for &s in scores {
+            top = if s > top { s } else { top };
+            // Stays 0 as long as all are finite.
+            zero += s * R::ZERO;
+        }
+        if zero != R::ZERO {
+            return false;
+        }
+        let idle = self.rule.idle;
+        let farthest = R::of(-f64::from(idle));
+        self.places.resize(scores.len(), (0, R::ZERO));
+        for (place, &s) in self.places.iter_mut().zip(scores) {
+            let steps = (s - top) * self.rule.per_h;
+            let (cell, remainder) = (if steps < farthest { farthest } else { steps }).split();
+            *place = (-cell, remainder);
+        }
+        self.moments.clear();
+        self.moments.resize(idle as usize + 1, [R::ZERO; COEFS]);
+        self.deepest = 0;
+        for &(cell, remainder) in &self.places {
+            let mut power = R::ONE;
+            for moment in &mut self.moments[cell as usize] {
+                *moment += power;
+                power *= remainder;
+            }
+            self.deepest = self.deepest.max(if cell < idle { cell } else { 0 });
+        }
+        true
+    }
+
+    /// `F` on the grid from `from` down to `to`, or to where it is negligible.
+    #[inline(always)]
+    fn walk(&mut self, from: i32, to: i32) {
+        let rule = &self.rule;
+        self.grid.clear();
+        let mut lowest = from + 1;
+        while lowest > to {
+            lowest -= LANES as i32;
+            let mut ln_f = [R::ZERO; LANES];
+            for cell in 0..=self.deepest.min(rule.zero - 1 - lowest) {
+                let moments = &self.moments[cell as usize];
+                if moments[0] == R::ZERO {
+                    continue;
+                }
+                for (j, &moment) in moments.iter().enumerate() {
+                    let c = rule.lattice.ln_cdf::<LANES>(j, lowest + cell);
+                    for (ln_f, &c) in ln_f.iter_mut().zip(c) {
+                        *ln_f += moment * c;
+                    }
+                }
+            }
+            let mut f = ln_f;
+            for f in &mut f {
+                *f = f.exp_nonpositive();
+            }
+            self.grid.push((lowest, f));
+            if f[0] < rule.tau {
+                break;
+            }
+        }
+    }
+
+    /// The integrals of what is on the grid against the hazard of every cell.
+    #[inline(always)]
+    fn integrate(&mut self) {
+        let rule = &self.rule;
+        let cells = self.deepest as usize + 1;
+        for integrals in &mut self.integrals {
+            integrals.clear();
+        }
+        for cell in (0..cells as i32).step_by(LANES) {
+            let mut sums = [[R::ZERO; LANES]; COEFS];
+            for (lowest, weights) in &self.grid {
+                for (n, &weight) in (lowest + cell..rule.zero).zip(weights) {
+                    for (j, sums) in sums.iter_mut().enumerate() {
+                        let c = rule.lattice.hazard::<LANES>(j, n);
+                        for (sum, &c) in sums.iter_mut().zip(c) {
+                            *sum += weight * c;
+                        }
+                    }
+                }
+            }
+            for (integrals, sums) in self.integrals.iter_mut().zip(sums) {
+                integrals.extend_from_slice(&sums);
+            }
+        }
+    }
+
+    /// The integral against the hazard of a score at this place.
+    #[inline(always)]
+    fn integral(&self, (cell, remainder): (i32, R)) -> R {
+        if cell > self.deepest {
+            return R::ZERO;
+        }
+        let mut value = self.integrals[COEFS - 1][cell as usize];
+        for integrals in self.integrals.iter().rev().skip(1) {
+            value = value * remainder + integrals[cell as usize];
+        }
+        value
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,130 @@
+//! The two kinds of numbers that the kernels are compiled for.
+
+use std::fmt::Debug;
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Sub, SubAssign};
+
+use super::normal;
+use crate::policy::Posterior;
+
+/// `f32` for a search with minibatches, whose noise is far larger; `f64` for everything else.
+pub(crate) trait Real:
+    faer::traits::RealField
+    + Copy
+    + Debug
+    + Default
+    + PartialOrd
+    + Send
+    + Sync
+    + Sum
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Neg<Output = Self>
+    + AddAssign
+    + SubAssign
+    + MulAssign
+{
+    const ZERO: Self;
+    const ONE: Self;
+    /// A scale whose square is still a normal number, and that of its inverse is finite.
+    const SMALLEST_SCALE: f64;
+
+    fn of(x: f64) -> Self;
+    fn of_f32(x: f32) -> Self;
+    fn to_f64(self) -> f64;
+    fn sqrt(self) -> Self;
+
+    /// `exp(x)` for `x <= 0` or a rounding above it.
+    fn exp_nonpositive(self) -> Self;
+
+    /// `exp(x)`, by the one above: it vectorises, the library's does not.
+    #[inline(always)]
+    fn exp(self) -> Self {
+        let negative = self < Self::ZERO;
+        let e = (if negative { self } else { -self }).exp_nonpositive();
+        if negative { e } else { Self::ONE / e }
+    }
+
+    /// The nearest integer and what is left, for `|x|` up to a million, without a branch or a call.
+    fn split(self) -> (i32, Self);
+}
+
+impl Real for f64 {
+    const ZERO: f64 = 0.0;
+    const ONE: f64 = 1.0;
+    const SMALLEST_SCALE: f64 = *Posterior::SCALES.start();
+
+    #[inline(always)]
+    fn of(x: f64) -> f64 {
+        x
+    }
+
+    #[inline(always)]
+    fn of_f32(x: f32) -> f64 {
+        f64::from(x)
+    }
+
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        self
+    }
+
+    #[inline(always)]
+    fn sqrt(self) -> f64 {
+        f64::sqrt(self)
+    }
+
+    #[inline(always)]
+    fn exp_nonpositive(self) -> f64 {
+        normal::exp_nonpositive(self)
+    }
+
+    #[inline(always)]
+    fn split(self) -> (i32, f64) {
+        // Adding 1.5 * 2^52 leaves no room for a fraction.
+        const ROUND: f64 = 6_755_399_441_055_744.0;
+        let nearest = (self + ROUND) - ROUND;
+        (nearest as i32, self - nearest)
+    }
+}
+
+impl Real for f32 {
+    const ZERO: f32 = 0.0;
+    const ONE: f32 = 1.0;
+    const SMALLEST_SCALE: f64 = 1e-18;
+
+    #[inline(always)]
+    fn of(x: f64) -> f32 {
+        x as f32
+    }
+
+    #[inline(always)]
+    fn of_f32(x: f32) -> f32 {
+        x
+    }
+
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        f64::from(self)
+    }
+
+    #[inline(always)]
+    fn sqrt(self) -> f32 {
+        f32::sqrt(self)
+    }
+
+    #[inline(always)]
+    fn exp_nonpositive(self) -> f32 {
+        normal::exp_nonpositive_f32(self)
+    }
+
+    #[inline(always)]
+    fn split(self) -> (i32, f32) {
+        // 1.5 * 2^23, likewise.
+        const ROUND: f32 = 12_582_912.0;
+        let nearest = (self + ROUND) - ROUND;
+        (nearest as i32, self - nearest)
+    }
+}

@@ -1,0 +1,105 @@
+//! What is minimised over the records of a batch, as a function of their propensities.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Result, check_setting};
+use crate::regularizer::Regularizer;
+
+/// What is minimised over the records, before the divergence is added.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum Criterion {
+    /// `mean of h`.
+    Mean {
+        /// The estimator `h`.
+        regularizer: Regularizer,
+    },
+    /// Counterfactual risk minimisation: `mean of h + penalty sqrt(var h / n)` (Swaminathan and Joachims 2015).
+    Penalised {
+        /// The estimator `h`.
+        regularizer: Regularizer,
+        /// The weight of the standard error: at least 0.
+        penalty: f64,
+    },
+    /// The same with self-normalised weights: `m = sum w c / sum w`, plus `penalty sqrt(sum w^2 (c - m)^2) / sum w`.
+    SelfNormalised {
+        /// The weight of the standard error: at least 0.
+        penalty: f64,
+    },
+}
+
+impl Criterion {
+    /// Fails, and names the range, if a parameter is outside it.
+    pub fn check(&self) -> Result<()> {
+        let (Criterion::Penalised { penalty, .. } | Criterion::SelfNormalised { penalty }) = *self else {
+            return self.regularizer().map_or(Ok(()), |r| r.check());
+        };
+        check_setting("the penalty", penalty, penalty >= 0.0, "at least 0")?;
+        self.regularizer().map_or(Ok(()), |r| r.check())
+    }
+
+    fn regularizer(&self) -> Option<&Regularizer> {
+        match self {
+            Criterion::Mean { regularizer } | Criterion::Penalised { regularizer, .. } => Some(regularizer),
+            Criterion::SelfNormalised { .. } => None,
+        }
+    }
+
+    /// Whether a record of cost 0 can be left out: it is 0 whatever the policy does, and only counts in `n`.
+    pub(super) fn skips_zero_costs(&self) -> bool {
+        !matches!(self, Criterion::SelfNormalised { .. })
+    }
+
+    /// The estimator, if the value is the mean of it: then each record's slope is known from its propensity alone.
+    pub(super) fn mean_of(&self) -> Option<&Regularizer> {
+        match self {
+            Criterion::Mean { regularizer } => Some(regularizer),
+            _ => None,
+        }
+    }
+
+    /// The value over `n` records and its derivative in each `p`; records that are not listed are zeros.
+    pub(super) fn evaluate(&self, n: usize, p: &[f64], q: &[f64], c: &[f64]) -> (f64, Vec<f64>) {
+        if p.is_empty() {
+            return (0.0, Vec::new());
+        }
+        let n_f = n as f64;
+        let each = |f: &dyn Fn(usize) -> f64| (0..p.len()).map(f).collect::<Vec<f64>>();
+        match *self {
+            Criterion::Mean { regularizer: r } => {
+                let value = (0..p.len()).map(|i| r.h(p[i], q[i], c[i])).sum::<f64>() / n_f;
+                (value, each(&|i| r.dh_dp(p[i], q[i], c[i]) / n_f))
+            }
+            Criterion::Penalised { regularizer: r, penalty } => {
+                let h = each(&|i| r.h(p[i], q[i], c[i]));
+                let mean = h.iter().sum::<f64>() / n_f;
+                let zeros = (n - p.len()) as f64 * mean * mean;
+                let squares = h.iter().map(|h| (h - mean) * (h - mean)).sum::<f64>() + zeros;
+                // sqrt(var/n), and 1/(2 sqrt(var/n)) times the derivative of var/n in h_i.
+                let error = if n > 1 { (squares / (n_f * (n_f - 1.0))).sqrt() } else { 0.0 };
+                let pull = if error > 0.0 { penalty / (error * n_f * (n_f - 1.0)) } else { 0.0 };
+                let slope = |i: usize| r.dh_dp(p[i], q[i], c[i]) * (1.0 / n_f + pull * (h[i] - mean));
+                (mean + penalty * error, each(&slope))
+            }
+            Criterion::SelfNormalised { penalty } => {
+                let w = each(&|i| p[i] / q[i]);
+                let total: f64 = w.iter().sum();
+                if total == 0.0 {
+                    return (0.0, vec![0.0; p.len()]);
+                }
+                let mean = (0..w.len()).map(|i| w[i] * c[i]).sum::<f64>() / total;
+                let moment =
+                    |power: i32| -> f64 { (0..w.len()).map(|i| w[i] * w[i] * (c[i] - mean).powi(power)).sum() };
+                let root = moment(2).sqrt();
+                let first = moment(1);
+                let slope = |i: usize| {
+                    let d = c[i] - mean;
+                    let d_mean = d / total;
+                    let d_root = if root > 0.0 { (w[i] * d * d - first * d_mean) / root } else { 0.0 };
+                    (d_mean + penalty * (d_root / total - root / (total * total))) / q[i]
+                };
+                (mean + penalty * root / total, each(&slope))
+            }
+        }
+    }
+}

@@ -1,0 +1,384 @@
+//! An objective in the numbers of a search: the kernels, block by block.
+
+use std::borrow::Cow;
+use std::sync::{Mutex, PoisonError};
+
+use rayon::prelude::*;
+
+use super::Objective;
+use crate::contexts::Row;
+use crate::logs::Logs;
+use crate::math::kernels::{add_squares, lane_sum, padded, sum_of_squares, wide};
+use crate::math::linear::{BLOCK, Block};
+use crate::math::quadrature::Integrate;
+use crate::math::real::Real;
+use crate::policy::{Scale, floored};
+
+/// An [`Objective`] in `f32` or `f64`.
+#[derive(Debug)]
+pub(crate) struct Search<'o, 'a, R: Integrate> {
+    objective: &'o Objective<'a>,
+    /// The anchor's mean, and the inverse of its variance for each feature.
+    anchor: Vec<R>,
+    precision: Vec<R>,
+    /// The sum over the features of the logarithms of those inverses.
+    ln_precision: f64,
+    /// Numbers from one feature to the next in a matrix that meets sparse rows: see [`padded`].
+    width: usize,
+    /// Rooms that are not in use.
+    rooms: Mutex<Vec<Room<R>>>,
+}
+
+/// The posterior at which the objective is asked for.
+struct Point<'x, R: Real> {
+    /// The mean, in rows of `width`.
+    mean: Cow<'x, [R]>,
+    spread: Spread<R>,
+    /// `sum_f ln sigma_f`.
+    ln_sigmas: f64,
+}
+
+/// The scale, in the form that the kernels need.
+enum Spread<R> {
+    Shared(R),
+    /// The variances.
+    PerFeature(Vec<R>),
+}
+
+/// A record: the logs that it is in, and its row there.
+type Record<'a> = (&'a Logs, usize);
+
+/// The gradient is summed in parts of at least so many records, and at most so many parts, whatever the number of
+/// threads.
+const PART: usize = 2 * BLOCK;
+const PARTS: usize = 16;
+/// Parameters that one thread works on together.
+const PIECE: usize = 1 << 13;
+
+/// What is needed to work on a part of a batch, and what comes out of it.
+#[derive(Debug)]
+struct Room<R: Integrate> {
+    /// The features of the block at hand.
+    x: Vec<R>,
+    work: Work<R>,
+    sums: Sums<R>,
+}
+
+/// What is made of the block at hand, rows of `width` in `scores` and `d`.
+#[derive(Debug)]
+struct Work<R: Integrate> {
+    quadrature: R::Quadrature,
+    /// Standardised.
+    scores: Vec<R>,
+    /// `dp/ds`.
+    d: Vec<R>,
+    /// `1/sqrt(x'Sx)`.
+    inverse: Vec<R>,
+    /// The scores of a record's eligible actions, and `dp/ds` in them.
+    subset: (Vec<R>, Vec<R>),
+}
+
+/// A part's share of the value and of the gradient.
+#[derive(Debug)]
+struct Sums<R> {
+    value: f64,
+    /// In the mean, in rows of `width`;
+    mean: Vec<R>,
+    /// in the logarithm of a shared scale;
+    shrink: f64,
+    /// and in that of each feature's, divided by its variance.
+    squares: Vec<R>,
+}
+
+impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
+    pub(crate) fn new(objective: &'o Objective<'a>) -> Self {
+        let anchor = objective.anchor;
+        let k = anchor.actions();
+        let sparse = objective.rounds.iter().all(|logs| logs.contexts().is_sparse());
+        let sigmas = || (0..anchor.features()).map(|f| anchor.scale().get(f));
+        Search {
+            objective,
+            anchor: anchor.mean().iter().map(|&m| R::of(m)).collect(),
+            precision: sigmas().map(|s| R::of(s.powi(-2))).collect(),
+            ln_precision: sigmas().map(|s| -2.0 * s.ln()).sum(),
+            width: if sparse { padded(k) } else { k },
+            rooms: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// See [`Objective::evaluate`].
+    pub(crate) fn evaluate(&self, x: &[R], batch: &[u32], gradient: &mut [R]) -> f64 {
+        let o = self.objective;
+        let point = self.point(x);
+        let skip = o.criterion.skips_zero_costs();
+        let active: Vec<Record<'a>> = batch
+            .iter()
+            .map(|&i| o.locate(i as usize))
+            .filter(|(logs, row)| !skip || logs.cost()[*row] != 0.0)
+            .collect();
+        // A mean is a sum over records; any other criterion has to know all propensities before the first slope.
+        let joint = o.criterion.mean_of().is_none().then(|| self.joint(&point, &active, batch.len()));
+        let size = active.len().div_ceil(PARTS).next_multiple_of(BLOCK).max(PART);
+        let work = |(part, records): (usize, &[Record<'a>])| {
+            let mut room = self.room();
+            for (b, block) in records.chunks(BLOCK).enumerate() {
+                let first = part * size + b * BLOCK;
+                let slopes = joint.as_ref().map(|(_, slopes)| &slopes[first..first + block.len()]);
+                self.block(&point, block, slopes, batch.len() as f64, &mut room);
+            }
+            room
+        };
+        let rooms: Vec<Room<R>> = if active.len() <= size {
+            active.chunks(size).enumerate().map(work).collect()
+        } else {
+            active.par_chunks(size).enumerate().map(work).collect()
+        };
+        let mean = rooms.iter().map(|room| room.sums.value).sum::<f64>();
+        let divergence = self.finish(x, &point, &rooms, gradient);
+        self.rooms.lock().unwrap_or_else(PoisonError::into_inner).extend(rooms);
+        joint.map_or(mean, |(value, _)| value) + divergence
+    }
+
+    fn point<'x>(&self, x: &'x [R]) -> Point<'x, R> {
+        let o = self.objective;
+        let k = o.shape.actions();
+        let (mean, logs) = x.split_at(o.means());
+        // Kept in a range: a search without a divergence may run away.
+        let limit = -R::SMALLEST_SCALE.ln();
+        let log = |log: &R| R::of(log.to_f64().clamp(-limit, limit));
+        let logs: Vec<R> = match (o.shape.scale(), o.learn_scale) {
+            (_, true) => logs.iter().map(log).collect(),
+            (Scale::Shared(sigma), false) => vec![R::of(sigma.ln())],
+            (Scale::PerFeature(sigmas), false) => sigmas.iter().map(|s| R::of(s.ln())).collect(),
+        };
+        let sum = logs.iter().map(|log| log.to_f64()).sum::<f64>();
+        let (spread, ln_sigmas) = match o.shape.scale() {
+            Scale::Shared(_) => (Spread::Shared(logs[0].exp()), sum * (mean.len() / k) as f64),
+            Scale::PerFeature(_) => (Spread::PerFeature(logs.iter().map(|&log| (log + log).exp()).collect()), sum),
+        };
+        let mean = if self.width == k {
+            Cow::Borrowed(mean)
+        } else {
+            let mut wide = vec![R::ZERO; mean.len() / k * self.width];
+            for (wide, mean) in wide.chunks_exact_mut(self.width).zip(mean.chunks_exact(k)) {
+                wide[..k].copy_from_slice(mean);
+            }
+            Cow::Owned(wide)
+        };
+        Point { mean, spread, ln_sigmas }
+    }
+
+    /// A room with empty sums.
+    fn room(&self) -> Room<R> {
+        let o = self.objective;
+        let (p, k) = (o.shape.features(), o.shape.actions());
+        let old = self.rooms.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut room = old.unwrap_or_else(|| Room {
+            x: Vec::new(),
+            work: Work {
+                quadrature: R::quadrature(k, o.tolerance),
+                scores: Vec::new(),
+                d: Vec::new(),
+                inverse: Vec::new(),
+                subset: (Vec::new(), Vec::new()),
+            },
+            sums: Sums {
+                value: 0.0,
+                mean: vec![R::ZERO; p * self.width],
+                shrink: 0.0,
+                squares: match o.shape.scale() {
+                    Scale::PerFeature(_) if o.learn_scale => vec![R::ZERO; p],
+                    _ => Vec::new(),
+                },
+            },
+        });
+        let sums = &mut room.sums;
+        (sums.value, sums.shrink) = (0.0, 0.0);
+        sums.mean.fill(R::ZERO);
+        sums.squares.fill(R::ZERO);
+        room
+    }
+
+    /// The value of a criterion that is not a mean, and its slope in each propensity.
+    fn joint(&self, point: &Point<'_, R>, active: &[Record<'a>], n: usize) -> (f64, Vec<f64>) {
+        let work = |records: &[Record<'a>]| -> Vec<f64> {
+            let Room { mut x, mut work, .. } = self.room();
+            let rows = rows(records);
+            let block = Block::new(&rows, self.objective.shape.features(), &mut x);
+            self.scores(point, records, &rows, &block, &mut work);
+            (0..records.len()).map(|i| self.propensity(records[i], i, &mut work, false)).collect()
+        };
+        let p: Vec<Vec<f64>> = active.par_chunks(BLOCK).map(work).collect();
+        let column = |of: fn(&Record<'a>) -> f64| -> Vec<f64> { active.iter().map(of).collect() };
+        let q = column(|(logs, row)| logs.propensity()[*row]);
+        let c = column(|(logs, row)| logs.cost()[*row]);
+        self.objective.criterion.evaluate(n, &p.concat(), &q, &c)
+    }
+
+    /// Adds a block's share of the value over `n` records and of the gradient. `slopes` are those of the criterion in
+    /// the propensities, if they are not each record's own.
+    fn block(&self, point: &Point<'_, R>, records: &[Record<'a>], slopes: Option<&[f64]>, n: f64, room: &mut Room<R>) {
+        let o = self.objective;
+        let (k, share) = (o.shape.actions(), 1.0 - o.exploration);
+        let Room { x, work, sums } = room;
+        let rows = rows(records);
+        let block = Block::new(&rows, o.shape.features(), x);
+        self.scores(point, records, &rows, &block, work);
+        work.d.clear();
+        work.d.resize(rows.len() * self.width, R::ZERO);
+        for (i, &(logs, row)) in records.iter().enumerate() {
+            let p = self.propensity((logs, row), i, work, true);
+            let slope = match (slopes, o.criterion.mean_of()) {
+                (None, Some(h)) => {
+                    let (q, c) = (logs.propensity()[row], logs.cost()[row]);
+                    sums.value += h.h(p, q, c) / n;
+                    h.dh_dp(p, q, c) / n
+                }
+                (slopes, _) => slopes.map_or(0.0, |slopes| slopes[i]),
+            };
+            // Some h have an infinite slope at p = 0. There the propensity has underflowed, and so has its gradient.
+            let slope = R::of(if p == 0.0 { 0.0 } else { slope * share });
+            let d = &mut work.d[i * self.width..][..k];
+            if o.learn_scale {
+                let scores = &work.scores[i * self.width..][..k];
+                let pull = -slope * lane_sum(d, scores, |d, s| d * s);
+                match point.spread {
+                    Spread::Shared(_) => sums.shrink += pull.to_f64(),
+                    // d(ln sqrt(x'Sx))/d(ln sigma_f) = sigma_f^2 x_f^2/(x'Sx).
+                    Spread::PerFeature(_) => {
+                        add_squares(rows[i], pull * work.inverse[i] * work.inverse[i], &mut sums.squares);
+                    }
+                }
+            }
+            let factor = slope * work.inverse[i];
+            d.iter_mut().for_each(|d| *d *= factor);
+        }
+        block.accumulate(&work.d, self.width, &mut sums.mean);
+    }
+
+    /// The standardised scores of a block.
+    fn scores(
+        &self,
+        point: &Point<'_, R>,
+        records: &[Record<'a>],
+        rows: &[Row<'a>],
+        block: &Block<'_, R>,
+        work: &mut Work<R>,
+    ) {
+        work.scores.resize(rows.len() * self.width, R::ZERO);
+        block.scores(&point.mean, self.width, &mut work.scores);
+        work.inverse.clear();
+        for ((&(logs, i), &row), s) in records.iter().zip(rows).zip(work.scores.chunks_exact_mut(self.width)) {
+            let deviation = match &point.spread {
+                Spread::Shared(sigma) => *sigma * R::of(logs.contexts().norm(i)),
+                Spread::PerFeature(variances) => sum_of_squares(row, variances).sqrt(),
+            };
+            // A context of zeros has neither scores nor deviation: all actions are equal, whatever the posterior.
+            let inverse = if deviation > R::ZERO { R::ONE / deviation } else { R::ZERO };
+            s.iter_mut().for_each(|s| *s *= inverse);
+            work.inverse.push(inverse);
+        }
+    }
+
+    /// The probability of a record's action, the exploration floor counted, and, if asked for, `dp/ds` without it.
+    fn propensity(&self, (logs, row): Record<'a>, i: usize, work: &mut Work<R>, gradient: bool) -> f64 {
+        let o = self.objective;
+        let (k, action) = (o.shape.actions(), logs.action()[row]);
+        let scores = &work.scores[i * self.width..][..k];
+        let quadrature = &mut work.quadrature;
+        let Some(set) = logs.eligible().map(|e| e.get(row)) else {
+            let p = match gradient {
+                true => R::gradient(quadrature, scores, action as usize, &mut work.d[i * self.width..][..k]),
+                false => R::propensity(quadrature, scores, action as usize),
+            };
+            return floored(p.to_f64(), o.exploration, k);
+        };
+        let (subset, d) = &mut work.subset;
+        subset.clear();
+        subset.extend(set.iter().map(|&a| scores[a as usize]));
+        let place = set.binary_search(&action).expect("the logged action is eligible");
+        let p = if gradient {
+            d.resize(set.len(), R::ZERO);
+            let p = R::gradient(quadrature, subset, place, d);
+            for (&a, d) in set.iter().zip(d) {
+                work.d[i * self.width + a as usize] = *d;
+            }
+            p
+        } else {
+            R::propensity(quadrature, subset, place)
+        };
+        floored(p.to_f64(), o.exploration, set.len())
+    }
+
+    /// Puts the parts' gradients and that of `KL/(lambda N)` together, and returns the latter's value.
+    fn finish(&self, x: &[R], point: &Point<'_, R>, rooms: &[Room<R>], gradient: &mut [R]) -> f64 {
+        let o = self.objective;
+        let (p, k) = (o.shape.features(), o.shape.actions());
+        let weight = R::of(o.kl_weight);
+        let (means, logs) = gradient.split_at_mut(o.means());
+        let features = (PIECE / k).max(1);
+        let work = |(piece, gradient): (usize, &mut [R])| -> f64 {
+            wide(
+                #[inline(always)]
+                || {
+                    let mut distance = 0.0;
+                    for (f, gradient) in (piece * features..).zip(gradient.chunks_exact_mut(k)) {
+                        let (x, anchor) = (&x[f * k..][..k], &self.anchor[f * k..][..k]);
+                        let pull = weight * self.precision[f];
+                        for ((g, &x), &anchor) in gradient.iter_mut().zip(x).zip(anchor) {
+                            *g = pull * (x - anchor);
+                        }
+                        for room in rooms {
+                            for (g, &sum) in gradient.iter_mut().zip(&room.sums.mean[f * self.width..][..k]) {
+                                *g += sum;
+                            }
+                        }
+                        let squares = lane_sum(
+                            x,
+                            anchor,
+                            #[inline(always)]
+                            |x, anchor| (x - anchor) * (x - anchor),
+                        );
+                        distance += (self.precision[f] * squares).to_f64();
+                    }
+                    distance
+                },
+            )
+        };
+        let distance: f64 = if means.len() <= 2 * PIECE {
+            means.chunks_mut(features * k).enumerate().map(work).sum()
+        } else {
+            means.par_chunks_mut(features * k).enumerate().map(work).collect::<Vec<f64>>().into_iter().sum()
+        };
+        // The ratio of the variances, over the anchor's.
+        let ratio = |f: usize| match &point.spread {
+            Spread::Shared(sigma) => *sigma * *sigma * self.precision[f],
+            Spread::PerFeature(variances) => variances[f] * self.precision[f],
+        };
+        let actions = R::of(k as f64);
+        if o.learn_scale {
+            match &point.spread {
+                Spread::Shared(_) => {
+                    let pull: f64 = (0..p).map(|f| ratio(f).to_f64() - 1.0).sum::<f64>() * k as f64;
+                    logs[0] = R::of(rooms.iter().map(|room| room.sums.shrink).sum::<f64>() + o.kl_weight * pull);
+                }
+                Spread::PerFeature(variances) => {
+                    for (f, log) in logs.iter_mut().enumerate() {
+                        let squares = rooms.iter().map(|room| room.sums.squares[f]).sum::<R>();
+                        *log = variances[f] * squares + weight * actions * (ratio(f) - R::ONE);
+                    }
+                }
+            }
+        }
+        if o.kl_weight == 0.0 {
+            return 0.0;
+        }
+        let ratios: f64 = (0..p).map(|f| ratio(f).to_f64() - 1.0).sum();
+        let logarithms = 2.0 * point.ln_sigmas + self.ln_precision;
+        o.kl_weight * 0.5 * (k as f64 * (ratios - logarithms) + distance)
+    }
+}
+
+fn rows<'a>(records: &[Record<'a>]) -> Vec<Row<'a>> {
+    records.iter().map(|(logs, row)| logs.contexts().row(*row)).collect()
+}
