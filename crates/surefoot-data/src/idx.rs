@@ -41,7 +41,7 @@ fn split(images: &Path, labels: &Path) -> Result<Labelled> {
     // Pixels are 256 different bytes, so 256 divisions are enough.
     let brightness: [f32; 256] = std::array::from_fn(|byte| byte as f32 / 255.0);
     let place = images.display().to_string();
-    // Read twice, to count and to build: only what is built is ever in memory.
+    // Read twice, to count and to build: what is built is all that stays in memory.
     let mut filled = 0;
     let [rows, height, width] = array(images, |pixels| {
         filled += pixels.iter().filter(|&&byte| byte != 0).count();

@@ -43,7 +43,7 @@ impl<R: Read + Seek> Npz<'_, R> {
         at(&self.place(y), Labelled::new(contexts, labels))
     }
 
-    /// Read twice, to count and to build: only what is built is ever in memory.
+    /// Read twice, to count and to build: what is built is all that stays in memory.
     fn contexts(&mut self, array: &'static str, scale: Option<&[f64]>) -> Result<Contexts> {
         let place = self.place(array);
         let mut filled = 0;
@@ -87,7 +87,7 @@ impl<R: Read + Seek> Npz<'_, R> {
         };
         let mut values = Vec::new();
         if fortran {
-            // Rows are spread over the whole array.
+            // Every row is spread over the whole array, which therefore has to be held.
             let mut bytes = Vec::new();
             source.items(count, item.width, |_, piece| {
                 bytes.extend_from_slice(piece);
