@@ -43,13 +43,14 @@ impl World {
     }
 }
 
-/// The data set of a configuration; synthetic worlds have none.
+/// The data set of a configuration, with unit rows so that all seeds share it; synthetic worlds have none.
 pub(crate) fn dataset(config: &Config) -> Result<Option<Dataset>> {
-    match config.dataset.as_str() {
-        "digits" => Ok(Some(surefoot_data::digits())),
-        "synthetic" | "drift" => Ok(None),
-        path => Ok(Some(surefoot_data::load(Path::new(path))?)),
-    }
+    let data = match config.dataset.as_str() {
+        "digits" => surefoot_data::digits(),
+        "synthetic" | "drift" => return Ok(None),
+        path => surefoot_data::load(Path::new(path))?,
+    };
+    Ok(Some(data.unit_rows()))
 }
 
 impl Experiment {

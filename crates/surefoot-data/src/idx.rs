@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
-use surefoot::{Contexts, Dataset, Labelled};
+use surefoot::{ContextsBuilder, Dataset, Labelled};
 
 use crate::error::{Error, Result, at};
 use crate::source::{Packing, Source, display_shape};
@@ -40,10 +40,21 @@ fn find(folder: &Path, file: &str) -> Option<PathBuf> {
 fn split(images: &Path, labels: &Path) -> Result<Labelled> {
     // Pixels are 256 different bytes, so 256 divisions are enough.
     let brightness: [f32; 256] = std::array::from_fn(|byte| byte as f32 / 255.0);
-    let ([_, height, width], pixels) = array(images, |byte| brightness[usize::from(byte)])?;
     let place = images.display().to_string();
-    let contexts = at(&place, Contexts::dense(pixels, height * width))?.compact();
-    let ([rows], classes) = array(labels, u32::from)?;
+    // Read twice, to count and to build: what is built is all that stays in memory.
+    let mut filled = 0;
+    let [rows, height, width] = array(images, |pixels| {
+        filled += pixels.iter().filter(|&&byte| byte != 0).count();
+        Ok(())
+    })?;
+    let mut contexts = at(&place, ContextsBuilder::new(rows, height * width, filled))?;
+    array::<3>(images, |pixels| at(&place, contexts.extend(pixels.iter().map(|&byte| brightness[usize::from(byte)]))))?;
+    let contexts = at(&place, contexts.finish())?;
+    let mut classes = Vec::new();
+    let [rows] = array(labels, |bytes| {
+        classes.extend(bytes.iter().map(|&byte| u32::from(byte)));
+        Ok(())
+    })?;
     if rows != contexts.len() {
         return Err(Error::Shape {
             place: labels.display().to_string(),
@@ -54,8 +65,8 @@ fn split(images: &Path, labels: &Path) -> Result<Labelled> {
     at(&place, Labelled::new(contexts, classes))
 }
 
-/// The sizes of an idx file of `D` dimensions and its values, each made of one byte.
-fn array<T, const D: usize>(path: &Path, value: impl Fn(u8) -> T) -> Result<([usize; D], Vec<T>)> {
+/// Hands out the items of an idx file of `D` dimensions, and returns their sizes.
+fn array<const D: usize>(path: &Path, mut visit: impl FnMut(&[u8]) -> Result<()>) -> Result<[usize; D]> {
     let file = File::open(path).map_err(|reason| Error::io(path, reason))?;
     let size = file.metadata().map_err(|reason| Error::io(path, reason))?.len();
     let (packing, reader): (Packing, Box<dyn Read>) = if path.extension().is_some_and(|end| end == "gz") {
@@ -80,12 +91,9 @@ fn array<T, const D: usize>(path: &Path, value: impl Fn(u8) -> T) -> Result<([us
         source.take(&mut bytes, header)?;
         *size = u32::from_be_bytes(bytes) as usize;
     }
-    let (mut values, count) = source.reserve(&shape, 1)?;
-    source.items(count, 1, |_, bytes| {
-        values.extend(bytes.iter().map(|&byte| value(byte)));
-        Ok(())
-    })?;
-    Ok((shape, values))
+    let count = source.count(&shape, 1)?;
+    source.items(count, 1, |_, bytes| visit(bytes))?;
+    Ok(shape)
 }
 
 fn wrong_magic<const D: usize>(place: &str, magic: [u8; 4]) -> Error {

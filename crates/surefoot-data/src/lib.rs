@@ -9,8 +9,9 @@
 //! ```
 //!
 //! Values are taken as they are: nothing is centred, normalised or shuffled. Contexts of which at most a quarter is
-//! non-zero come in sparse form. A file that is broken, or lies about its size, gives an [`Error`] that says where; it
-//! never panics and never takes more memory than its bytes can account for.
+//! non-zero come in sparse form; a file is read twice, so that it need not be held in any other form. A file that is
+//! broken, or lies about its size, gives an [`Error`] that says where; it never panics and never takes more memory than
+//! its bytes can account for.
 //!
 //! What is not here: logs (only labelled data is read), columns of text, categories or dates, and files larger than
 //! memory.

@@ -3,7 +3,7 @@
 use std::io::{Read, Seek};
 use std::path::Path;
 
-use surefoot::{Contexts, Dataset, Labelled};
+use surefoot::{Contexts, ContextsBuilder, Dataset, Labelled};
 use zip::ZipArchive;
 use zip::result::ZipError;
 
@@ -43,39 +43,72 @@ impl<R: Read + Seek> Npz<'_, R> {
         at(&self.place(y), Labelled::new(contexts, labels))
     }
 
+    /// Read twice, to count and to build: what is built is all that stays in memory.
     fn contexts(&mut self, array: &'static str, scale: Option<&[f64]>) -> Result<Contexts> {
+        let place = self.place(array);
+        let mut filled = 0;
+        let [rows, features] = self.values(array, scale, |values| {
+            filled += values.iter().filter(|&&value| value != 0.0).count();
+            Ok(())
+        })?;
+        let mut contexts = at(&place, ContextsBuilder::new(rows, features, filled))?;
+        self.values(array, scale, |values| at(&place, contexts.extend(values.iter().copied())))?;
+        at(&place, contexts.finish())
+    }
+
+    /// Hands out the scaled values of an array in the order of its rows, and returns the number of rows and features.
+    fn values(
+        &mut self,
+        array: &'static str,
+        scale: Option<&[f64]>,
+        mut visit: impl FnMut(&[f32]) -> Result<()>,
+    ) -> Result<[usize; 2]> {
         let (place, place_of_scale) = (self.place(array), self.place("scale"));
-        let (header, mut source) = self.open(array)?;
-        let item = Item::new(&header, &place, "u8, i8, i16, f32 or f64", real)?;
-        if header.shape.len() < 2 {
+        let (Header { shape, fortran, .. }, item, mut source) = self.open(array, "u8, i8, i16, f32 or f64", real)?;
+        if shape.len() < 2 {
             return Err(Error::Shape {
                 place,
                 allowed: "(rows, features), with at least 2 dimensions".into(),
-                found: display_shape(&header.shape),
+                found: display_shape(&shape),
             });
         }
-        let (mut values, count) = source.reserve(&header.shape, item.width)?;
-        let features: usize = header.shape[1..].iter().product();
-        source.items(count, item.width, |_, bytes| {
-            values.extend(bytes.chunks_exact_mut(item.width).map(|bytes| item.number(bytes) as f32));
-            Ok(())
-        })?;
-        if header.fortran {
-            values = row_major(&values, &header.shape);
+        let count = source.count(&shape, item.width)?;
+        let features: usize = shape[1..].iter().product();
+        if let Some(scale) = scale.filter(|scale| scale.len() != features) {
+            return Err(Error::Shape {
+                place: place_of_scale,
+                allowed: format!("{}, one factor for each feature of {array}", display_shape(&[features])),
+                found: display_shape(&[scale.len()]),
+            });
         }
-        if let Some(scale) = scale {
-            if scale.len() != features {
-                return Err(Error::Shape {
-                    place: place_of_scale,
-                    allowed: format!("{}, one factor for each feature of {array}", display_shape(&[features])),
-                    found: display_shape(&[scale.len()]),
-                });
+        let value = |place: usize, bytes: &[u8]| {
+            let value = item.number(bytes) as f32;
+            scale.map_or(value, |scale| (f64::from(value) * scale[place % features]) as f32)
+        };
+        let mut values = Vec::new();
+        if fortran {
+            // Every row is spread over the whole array, which therefore has to be held.
+            let mut bytes = Vec::new();
+            source.items(count, item.width, |_, piece| {
+                bytes.extend_from_slice(piece);
+                Ok(())
+            })?;
+            for row in (0..count).step_by(features.max(1)) {
+                values.clear();
+                values.extend((row..row + features).map(|place| {
+                    let start = fortran_place(place, &shape) * item.width;
+                    value(place, &bytes[start..start + item.width])
+                }));
+                visit(&values)?;
             }
-            for (value, factor) in values.iter_mut().zip(scale.iter().cycle()) {
-                *value = (f64::from(*value) * factor) as f32;
-            }
+        } else {
+            source.items(count, item.width, |first, bytes| {
+                values.clear();
+                values.extend((first..).zip(bytes.chunks_exact(item.width)).map(|(place, bytes)| value(place, bytes)));
+                visit(&values)
+            })?;
         }
-        Ok(at(&place, Contexts::dense(values, features))?.compact())
+        Ok([shape[0], features])
     }
 
     fn labels(&mut self, array: &'static str) -> Result<Vec<u32>> {
@@ -102,14 +135,14 @@ impl<R: Read + Seek> Npz<'_, R> {
         accept: impl Fn(N) -> Option<T>,
     ) -> Result<Vec<T>> {
         let place = self.place(array);
-        let (header, mut source) = self.open(array)?;
-        let item = Item::new(&header, &place, types, number)?;
-        if header.shape.len() != 1 {
-            return Err(Error::Shape { place, allowed: "of 1 dimension".into(), found: display_shape(&header.shape) });
+        let (Header { shape, .. }, item, mut source) = self.open(array, types, number)?;
+        if shape.len() != 1 {
+            return Err(Error::Shape { place, allowed: "of 1 dimension".into(), found: display_shape(&shape) });
         }
-        let (mut vector, count) = source.reserve(&header.shape, item.width)?;
+        let count = source.count(&shape, item.width)?;
+        let mut vector = Vec::new();
         source.items(count, item.width, |first, bytes| {
-            for (index, bytes) in (first..).zip(bytes.chunks_exact_mut(item.width)) {
+            for (index, bytes) in (first..).zip(bytes.chunks_exact(item.width)) {
                 let number = item.number(bytes);
                 vector.push(accept(number).ok_or_else(|| Error::Value {
                     place: place.clone(),
@@ -123,8 +156,13 @@ impl<R: Read + Seek> Npz<'_, R> {
         Ok(vector)
     }
 
-    /// The header of an array, and its items after that.
-    fn open(&mut self, array: &'static str) -> Result<(Header, Source<impl Read>)> {
+    /// The header of an array, how its items become numbers, and the items.
+    fn open<N, F: Fn(&[u8]) -> N>(
+        &mut self,
+        array: &'static str,
+        types: &'static str,
+        number: impl Fn(Kind, usize) -> Option<F>,
+    ) -> Result<(Header, Item<F>, Source<impl Read>)> {
         let place = self.place(array);
         let mut names: Vec<String> = self.archive.file_names().flatten().map(|name| name.replace(".npy", "")).collect();
         names.sort_unstable();
@@ -143,7 +181,9 @@ impl<R: Read + Seek> Npz<'_, R> {
             }
         };
         let mut source = Source::new(entry, place, Packing::Zip, self.size);
-        Ok((Header::read(&mut source)?, source))
+        let header = Header::read(&mut source)?;
+        let item = Item::new(&header, source.place(), types, number)?;
+        Ok((header, item, source))
     }
 
     fn place(&self, array: &str) -> String {
@@ -172,11 +212,13 @@ impl<N, F: Fn(&[u8]) -> N> Item<F> {
         item.ok_or_else(|| Error::Type { place: place.to_owned(), allowed, found: header.descr.clone() })
     }
 
-    fn number(&self, bytes: &mut [u8]) -> N {
-        if self.big_endian {
-            bytes.reverse();
+    fn number(&self, bytes: &[u8]) -> N {
+        if !self.big_endian {
+            return (self.number)(bytes);
         }
-        (self.number)(bytes)
+        let mut turned = [0; 8];
+        turned.iter_mut().zip(bytes.iter().rev()).for_each(|(to, from)| *to = *from);
+        (self.number)(&turned[..self.width])
     }
 }
 
@@ -210,17 +252,14 @@ fn integer(kind: Kind, _: usize) -> Option<impl Fn(&[u8]) -> i128> {
     })
 }
 
-/// The values of an array in Fortran order, where the first index runs fastest, with the last index running fastest.
-fn row_major(values: &[f32], shape: &[usize]) -> Vec<f32> {
-    let stored_at = |mut place: usize| {
-        // Peels the indices off back to front, as the last runs fastest, and weighs each by its stride.
-        let mut stride = values.len();
-        shape.iter().rev().fold(0, |at, &size| {
-            stride /= size;
-            let index = place % size;
-            place /= size;
-            at + index * stride
-        })
-    };
-    (0..values.len()).map(|place| values[stored_at(place)]).collect()
+/// Where Fortran's order, in which the first index runs fastest, puts what is at `place` if the last one does.
+fn fortran_place(mut place: usize, shape: &[usize]) -> usize {
+    // Peels the indices off back to front, as the last runs fastest, and weighs each by its stride.
+    let mut stride: usize = shape.iter().product();
+    shape.iter().rev().fold(0, |at, &size| {
+        stride /= size;
+        let index = place % size;
+        place /= size;
+        at + index * stride
+    })
 }

@@ -54,12 +54,12 @@ impl<R: Read> Source<R> {
     }
 
     /// The next `count` items of `width` bytes, handed out in pieces as `visit(index of the first, bytes)`; after them
-    /// the stream must end. Call [`Source::reserve`] before, which checks the count.
+    /// the stream must end. The count must come from [`Source::count`], which checks it.
     pub(crate) fn items(
         &mut self,
         count: usize,
         width: usize,
-        mut visit: impl FnMut(usize, &mut [u8]) -> Result<()>,
+        mut visit: impl FnMut(usize, &[u8]) -> Result<()>,
     ) -> Result<()> {
         let expected = self.taken + count as u64 * width as u64;
         let step = CHUNK / width;
@@ -76,9 +76,9 @@ impl<R: Read> Source<R> {
         }
     }
 
-    /// Room for the items of an array of this shape, once it is known that a file of this size can hold them: a header
-    /// that lies must not cost memory. Gives the room and how many items there are.
-    pub(crate) fn reserve<T>(&self, shape: &[usize], width: usize) -> Result<(Vec<T>, usize)> {
+    /// How many items an array of this shape has, once it is known that a file of this size can hold them: a header that
+    /// lies must not cost memory.
+    pub(crate) fn count(&self, shape: &[usize], width: usize) -> Result<usize> {
         let too_large = || Error::Shape {
             place: self.place.clone(),
             allowed: format!("what memory and a file of {} bytes can hold", self.file_size),
@@ -92,16 +92,11 @@ impl<R: Read> Source<R> {
         match self.packing {
             Packing::None if bytes > self.file_size.saturating_sub(self.taken) => {
                 let expected = self.taken.saturating_add(bytes);
-                return Err(self.length(expected, format!("ends after {}", self.file_size)));
+                Err(self.length(expected, format!("ends after {}", self.file_size)))
             }
-            Packing::Gzip | Packing::Zip if bytes / MOST_BYTES_FROM_ONE > self.file_size => {
-                return Err(too_large());
-            }
-            _ => {}
+            Packing::Gzip | Packing::Zip if bytes / MOST_BYTES_FROM_ONE > self.file_size => Err(too_large()),
+            _ => Ok(count),
         }
-        let mut room = Vec::new();
-        room.try_reserve_exact(count).map_err(|_| too_large())?;
-        Ok((room, count))
     }
 
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {

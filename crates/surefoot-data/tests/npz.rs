@@ -98,6 +98,8 @@ fn fortran_order_and_more_dimensions_give_the_same_rows() {
     }
     let two = npy("'|u1'", "True", "(3, 2)", &[1, 3, 5, 2, 4, 6]);
     assert_eq!(rows_of(two), [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]);
+    let [_, big] = items!(i16: 1, 3, 5, 2, 4, -6);
+    assert_eq!(rows_of(npy("'>i2'", "True", "(3, 2)", &big)), [[1.0, 2.0], [3.0, 4.0], [5.0, -6.0]]);
 }
 
 #[test]

@@ -1,13 +1,21 @@
 //! CONTEXTS: feature rows, dense or sparse, behind one type.
 
+mod builder;
+mod storage;
+
+pub use builder::ContextsBuilder;
+pub use storage::{Indices, Row};
+
 use std::ops::Range;
 use std::sync::Arc;
 
+use self::storage::Storage;
 use crate::error::{Error, Result};
 
 /// The feature rows of a batch: dense (row-major) or sparse (CSR), always `f32`.
 ///
-/// Cloning and [slicing](Contexts::slice) share the storage. The Euclidean norm of each row is computed once.
+/// A value is a view: cloning, [slicing](Contexts::slice) and [selecting](Contexts::select) share the rows, which stay in
+/// memory as long as any view of them does. The Euclidean norm of each row is computed once.
 ///
 /// ```
 /// use surefoot::Contexts;
@@ -21,66 +29,10 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone)]
 pub struct Contexts {
     storage: Arc<Storage>,
-    rows: Range<usize>,
-}
-
-#[derive(Debug)]
-struct Storage {
-    features: usize,
-    values: Values,
-    norms: Vec<f64>,
-}
-
-#[derive(Debug)]
-enum Values {
-    Dense(Vec<f32>),
-    /// Row `i` is `offsets[i]..offsets[i + 1]` of `indices` and `values`, indices strictly increasing.
-    Sparse {
-        offsets: Vec<usize>,
-        indices: Vec<u32>,
-        values: Vec<f32>,
-    },
-}
-
-/// One feature row.
-#[derive(Debug, Clone, Copy)]
-pub enum Row<'a> {
-    /// All features.
-    Dense(&'a [f32]),
-    /// The non-zero features.
-    Sparse {
-        /// Which, strictly increasing.
-        indices: &'a [u32],
-        /// Their values.
-        values: &'a [f32],
-    },
-}
-
-impl<'a> Row<'a> {
-    /// Calls `visit(feature, value)` for every stored feature, in order.
-    #[inline(always)]
-    pub fn for_each(self, mut visit: impl FnMut(usize, f64)) {
-        match self {
-            Row::Dense(x) => {
-                for (f, &v) in x.iter().enumerate() {
-                    visit(f, f64::from(v));
-                }
-            }
-            Row::Sparse { indices, values } => {
-                for (&f, &v) in indices.iter().zip(values) {
-                    visit(f as usize, f64::from(v));
-                }
-            }
-        }
-    }
-
-    /// The stored values.
-    pub fn values(self) -> &'a [f32] {
-        match self {
-            Row::Dense(x) => x,
-            Row::Sparse { values, .. } => values,
-        }
-    }
+    /// Rows of the storage, if they are not simply its own in order.
+    list: Option<Arc<[u32]>>,
+    /// Which part of the list, or of the storage if there is none.
+    range: Range<usize>,
 }
 
 impl Contexts {
@@ -93,8 +45,7 @@ impl Contexts {
         if let Some(i) = values.iter().position(|v| !v.is_finite()) {
             return Err(not_finite(i / features, i % features, values[i]));
         }
-        let rows = values.len() / features;
-        Ok(Self::from_values(features, rows, Values::Dense(values)))
+        Ok(Storage::dense(features, values).into())
     }
 
     /// Rows in CSR form: row `i` has the features `indices[offsets[i]..offsets[i + 1]]`, strictly increasing.
@@ -147,28 +98,17 @@ impl Contexts {
                 }
             }
         }
-        Ok(Self::from_parts(true, features, offsets, indices, values))
-    }
-
-    fn from_values(features: usize, rows: usize, values: Values) -> Self {
-        let mut storage = Storage { features, values, norms: Vec::new() };
-        storage.norms = (0..rows)
-            .map(|i| {
-                let squares = |x: &f32| f64::from(*x) * f64::from(*x);
-                storage.row(i).values().iter().map(squares).sum::<f64>().sqrt()
-            })
-            .collect();
-        Contexts { storage: Arc::new(storage), rows: 0..rows }
+        Ok(Storage::sparse(features, offsets, indices, values).into())
     }
 
     /// The number of rows.
     pub fn len(&self) -> usize {
-        self.rows.len()
+        self.range.len()
     }
 
     /// Whether there is no row.
     pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
+        self.range.is_empty()
     }
 
     /// The number of features, `p`.
@@ -178,7 +118,7 @@ impl Contexts {
 
     /// Whether the rows are held in sparse form.
     pub fn is_sparse(&self) -> bool {
-        matches!(self.storage.values, Values::Sparse { .. })
+        self.storage.is_sparse()
     }
 
     /// Row `i`.
@@ -191,124 +131,121 @@ impl Contexts {
         self.storage.norms[self.locate(i)]
     }
 
+    /// Where row `i` is in the storage.
     fn locate(&self, i: usize) -> usize {
         assert!(i < self.len(), "row {i} of {}", self.len());
-        self.rows.start + i
+        let place = self.range.start + i;
+        self.list.as_ref().map_or(place, |list| list[place] as usize)
     }
 
     /// All rows, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Row<'_>> {
-        self.rows.clone().map(|i| self.storage.row(i))
+        (0..self.len()).map(|i| self.row(i))
     }
 
-    /// The rows of a range, sharing the storage.
+    /// The rows of a range, shared.
     pub fn slice(&self, range: Range<usize>) -> Self {
         assert!(range.start <= range.end && range.end <= self.len());
-        Contexts {
-            storage: Arc::clone(&self.storage),
-            rows: self.rows.start + range.start..self.rows.start + range.end,
-        }
+        Contexts { range: self.range.start + range.start..self.range.start + range.end, ..self.clone() }
     }
 
-    /// A copy of the given rows, in the given order.
+    /// The given rows in the given order, shared: it costs four bytes a row.
+    ///
+    /// # Panics
+    /// If there is no such row, or 4,294,967,296 or more are shared: four bytes do not hold their numbers.
     pub fn select(&self, rows: &[usize]) -> Self {
-        self.rebuild(rows.iter().map(|&i| (self.row(i), 1.0)))
+        let number = |&i: &usize| u32::try_from(self.locate(i)).expect("a row below 4294967296");
+        let list = rows.iter().map(number).collect();
+        Contexts { storage: Arc::clone(&self.storage), list: Some(list), range: 0..rows.len() }
     }
 
-    /// Each row divided by its Euclidean norm; rows of zeros stay.
-    pub fn unit_rows(&self) -> Self {
-        let scale = |norm: f64| if norm > 0.0 { 1.0 / norm } else { 1.0 };
-        self.rebuild((0..self.len()).map(|i| (self.row(i), scale(self.norm(i)))))
+    /// Each row divided by its Euclidean norm; rows of zeros stay. In place, unless the rows are shared.
+    ///
+    /// Rows that all have norm 1 already, up to the rounding of `f32`, stay as they are and stay shared.
+    pub fn unit_rows(mut self) -> Self {
+        let is_unit = |norm: f64| norm == 0.0 || (norm - 1.0).abs() < 1e-6;
+        if (0..self.len()).all(|i| is_unit(self.norm(i))) {
+            return self;
+        }
+        let whole = self.list.is_none() && self.len() == self.storage.norms.len();
+        if !whole || Arc::get_mut(&mut self.storage).is_none() {
+            self = self.rebuild(self.is_sparse(), self.features(), self.stored(), copy);
+        }
+        Arc::get_mut(&mut self.storage).expect("shared with nobody").normalise();
+        self
     }
 
     /// The same rows with one more feature, which is always 1.
     pub(crate) fn with_ones(&self) -> Result<Self> {
         let features = self.features() + 1;
         check_features(features)?;
-        let (mut offsets, mut indices, mut values) = (vec![0], Vec::new(), Vec::new());
-        for row in self.iter() {
-            if let Row::Sparse { indices: i, .. } = row {
-                indices.extend_from_slice(i);
-                indices.push(features as u32 - 1);
-            }
-            values.extend_from_slice(row.values());
-            values.push(1.0);
-            offsets.push(values.len());
-        }
-        Ok(Self::from_parts(self.is_sparse(), features, offsets, indices, values))
+        Ok(self.rebuild(self.is_sparse(), features, self.stored() + self.len(), |row, out| {
+            copy(row, out);
+            out.push(features - 1, 1.0);
+        }))
     }
 
     /// The same rows, in sparse form if at most a quarter of their values are non-zero and in dense form otherwise:
-    /// sparse rows take half the memory there, and products with them about as long.
-    pub fn compact(&self) -> Self {
-        let filled: usize = self.iter().map(|row| row.values().iter().filter(|&&v| v != 0.0).count()).sum();
-        let sparse = 4 * filled <= self.len() * self.features();
-        if sparse == self.is_sparse() {
-            self.clone()
-        } else if sparse {
-            self.to_sparse()
-        } else {
-            self.to_dense()
+    /// sparse rows take half the memory or less there, and products with them about as long.
+    pub fn compact(self) -> Self {
+        match is_sparse_smaller(self.len(), self.features(), self.filled()) {
+            sparse if sparse == self.is_sparse() => self,
+            true => self.to_sparse(),
+            false => self.to_dense(),
         }
     }
 
     /// The same rows in sparse form, zeros left out.
     pub fn to_sparse(&self) -> Self {
-        let (mut offsets, mut indices, mut values) = (vec![0], Vec::new(), Vec::new());
-        for row in self.iter() {
+        self.rebuild(true, self.features(), self.filled(), |row, out| {
             row.for_each(|f, v| {
                 if v != 0.0 {
-                    indices.push(f as u32);
-                    values.push(v as f32);
+                    out.push(f, v as f32);
                 }
             });
-            offsets.push(indices.len());
-        }
-        Self::from_parts(true, self.features(), offsets, indices, values)
+        })
     }
 
     /// The same rows in dense form.
     pub fn to_dense(&self) -> Self {
-        let p = self.features();
-        let mut values = vec![0.0; self.len() * p];
-        for (row, out) in self.iter().zip(values.chunks_exact_mut(p)) {
-            row.for_each(|f, v| out[f] = v as f32);
-        }
-        Self::from_values(p, self.len(), Values::Dense(values))
+        self.rebuild(false, self.features(), 0, copy)
     }
 
-    /// New storage of the same form from rows of this one, each times a factor.
-    fn rebuild<'a>(&self, rows: impl Iterator<Item = (Row<'a>, f64)>) -> Self {
-        let scaled = |v: f32, factor: f64| (f64::from(v) * factor) as f32;
-        let (mut offsets, mut indices, mut values) = (vec![0], Vec::new(), Vec::new());
-        for (row, factor) in rows {
-            if let Row::Sparse { indices: i, .. } = row {
-                indices.extend_from_slice(i);
-            }
-            values.extend(row.values().iter().map(|&v| scaled(v, factor)));
-            offsets.push(values.len());
-        }
-        Self::from_parts(self.is_sparse(), self.features(), offsets, indices, values)
+    /// How many values are stored.
+    fn stored(&self) -> usize {
+        self.iter().map(|row| row.values().len()).sum()
     }
 
-    /// From parts that are known to be valid; dense rows need only the values.
-    fn from_parts(sparse: bool, features: usize, offsets: Vec<usize>, indices: Vec<u32>, values: Vec<f32>) -> Self {
-        let rows = offsets.len() - 1;
-        let values = if sparse { Values::Sparse { offsets, indices, values } } else { Values::Dense(values) };
-        Self::from_values(features, rows, values)
+    /// How many values are not zero.
+    fn filled(&self) -> usize {
+        self.iter().map(|row| row.values().iter().filter(|&&v| v != 0.0).count()).sum()
+    }
+
+    /// New storage, with room for `stored` values if it is sparse, into which `write` puts each row.
+    fn rebuild(&self, sparse: bool, features: usize, stored: usize, write: impl Fn(Row<'_>, &mut Storage)) -> Self {
+        let mut storage = Storage::with_room(sparse, features, self.len(), stored);
+        for row in self.iter() {
+            write(row, &mut storage);
+            storage.end_row();
+        }
+        storage.into()
     }
 }
 
-impl Storage {
-    fn row(&self, i: usize) -> Row<'_> {
-        match &self.values {
-            Values::Dense(x) => Row::Dense(&x[i * self.features..(i + 1) * self.features]),
-            Values::Sparse { offsets, indices, values } => {
-                let range = offsets[i]..offsets[i + 1];
-                Row::Sparse { indices: &indices[range.clone()], values: &values[range] }
-            }
-        }
+impl From<Storage> for Contexts {
+    fn from(storage: Storage) -> Self {
+        let range = 0..storage.norms.len();
+        Contexts { storage: Arc::new(storage), list: None, range }
     }
+}
+
+fn copy(row: Row<'_>, out: &mut Storage) {
+    row.for_each(|f, v| out.push(f, v as f32));
+}
+
+/// Whether so many non-zero values are better held in sparse form.
+fn is_sparse_smaller(rows: usize, features: usize, filled: usize) -> bool {
+    filled <= rows.saturating_mul(features) / 4
 }
 
 fn check_features(features: usize) -> Result<()> {
@@ -323,79 +260,4 @@ fn not_finite(row: usize, feature: usize, value: f32) -> Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn both_storages_hold_the_same_rows_and_norms() {
-        let dense = Contexts::dense(vec![0.0, 3.0, 4.0, 0.0, 0.0, 0.0], 3).unwrap();
-        let sparse = dense.to_sparse();
-        assert!(sparse.is_sparse());
-        for i in 0..2 {
-            assert_eq!(dense.norm(i), sparse.norm(i));
-        }
-        let back = sparse.to_dense();
-        assert_eq!(back.row(0).values(), dense.row(0).values());
-        assert_eq!(back.row(1).values(), dense.row(1).values());
-    }
-
-    #[test]
-    fn slices_share_and_selections_copy() {
-        let all = Contexts::dense((0..8).map(|v| v as f32).collect(), 2).unwrap();
-        for contexts in [all.clone(), all.to_sparse()] {
-            assert_eq!(contexts.slice(1..3).row(1).values(), contexts.row(2).values());
-            assert_eq!(contexts.select(&[3, 0]).row(0).values(), contexts.row(3).values());
-            assert_eq!(contexts.slice(1..4).select(&[2]).norm(0), contexts.norm(3));
-        }
-    }
-
-    #[test]
-    fn unit_rows_have_norm_one_and_zero_rows_stay() {
-        let x = Contexts::dense(vec![3.0, 4.0, 0.0, 0.0], 2).unwrap().unit_rows();
-        assert!((x.norm(0) - 1.0).abs() < 1e-7);
-        assert_eq!(x.norm(1), 0.0);
-    }
-
-    #[test]
-    fn compact_picks_the_smaller_form() {
-        let mut values = vec![0.0; 40];
-        values[7] = 1.0;
-        assert!(Contexts::dense(values, 10).unwrap().compact().is_sparse());
-        assert!(!Contexts::dense(vec![1.0; 40], 10).unwrap().to_sparse().compact().is_sparse());
-    }
-
-    #[test]
-    fn errors_name_row_and_feature() {
-        let text = |r: Result<Contexts>| r.unwrap_err().to_string();
-        assert_eq!(
-            text(Contexts::dense(vec![0.0, 1.0, f32::NAN, 2.0], 2)),
-            "row 1: feature 0 should be finite, but is NaN"
-        );
-        assert_eq!(
-            text(Contexts::dense(vec![0.0; 5], 2)),
-            "dense contexts should have a multiple of 2 values, but has 5"
-        );
-        assert_eq!(text(Contexts::dense(vec![], 0)), "the number of features should be from 1 to 4294967295, but is 0");
-        assert_eq!(
-            text(Contexts::sparse(vec![0, 1, 2], vec![0, 9], vec![1.0, 1.0], 9)),
-            "row 1: feature index should be below 9, but is 9"
-        );
-        assert_eq!(
-            text(Contexts::sparse(vec![0, 2], vec![4, 4], vec![1.0, 1.0], 9)),
-            "row 0: feature index should be strictly increasing (at least 5 here), but is 4"
-        );
-        assert_eq!(
-            text(Contexts::sparse(vec![0, 7, 1, 2], vec![0, 1], vec![1.0, 1.0], 9)),
-            "row 1: offset should be at most the next one, 1, but is 7"
-        );
-        assert_eq!(
-            text(Contexts::sparse(vec![0, 2], vec![0, 1], vec![1.0], 9)),
-            "sparse values should have 2 entries, one for each index, but has 1"
-        );
-        assert_eq!(text(Contexts::sparse(vec![], vec![], vec![], 9)), "row 0: offset should be 0, but is None");
-        assert_eq!(
-            text(Contexts::sparse(vec![0, 3], vec![0], vec![1.0], 9)),
-            "row 1: offset should be 1, the number of indices, but is 3"
-        );
-    }
-}
+mod tests;

@@ -75,7 +75,7 @@ mod regularizer;
 mod schedule;
 mod simulation;
 
-pub use contexts::{Contexts, Row};
+pub use contexts::{Contexts, ContextsBuilder, Indices, Row};
 pub use environment::{Dataset, Environment, LabelBandit, Labelled, Synthetic, SyntheticSettings, Truth, Turn};
 pub use error::{Error, Result};
 pub use estimate::estimate;

@@ -43,9 +43,14 @@ impl Labelled {
         self.labels.is_empty()
     }
 
-    /// A copy of the given rows, in the given order.
+    /// The given rows in the given order; the contexts are shared.
     pub fn select(&self, rows: &[usize]) -> Self {
         Labelled { contexts: self.contexts.select(rows), labels: rows.iter().map(|&i| self.labels[i]).collect() }
+    }
+
+    /// The same labels with [unit rows](Contexts::unit_rows).
+    pub(super) fn unit_rows(self) -> Self {
+        Labelled { contexts: self.contexts.unit_rows(), ..self }
     }
 }
 
@@ -85,6 +90,11 @@ impl Dataset {
             return Err(Error::size("a data set", "at least 2 classes", classes));
         }
         Ok(Dataset { name: name.into(), classes, train, test })
+    }
+
+    /// The same data with [unit rows](Contexts::unit_rows), which every bandit made of it can then share.
+    pub fn unit_rows(self) -> Self {
+        Dataset { train: self.train.unit_rows(), test: self.test.unit_rows(), ..self }
     }
 
     /// The name under which results speak of it.

@@ -12,7 +12,8 @@ use crate::policy::{LinearGaussian, Policy, Posterior, Scale, Softmax, SoftmaxTr
 /// The right label brings a reward with probability `1 - noise`, any other with probability `noise`.
 ///
 /// The training split is shuffled and cut in two: a small share on which the first policy is trained, the rest is met
-/// in that order, each record once. Risks are taken on the test split. Rows are divided by their norms.
+/// in that order, each record once. Risks are taken on the test split. Rows are divided by their norms: in a copy, unless
+/// [`Dataset::unit_rows`] has done it; then the data is shared.
 #[derive(Debug, Clone)]
 pub struct LabelBandit {
     name: String,
@@ -38,8 +39,7 @@ impl LabelBandit {
         }
         let mut order: Vec<usize> = (0..n).collect();
         order.shuffle(&mut stream(seed, Purpose::Split, 0));
-        let unit = |split: &Labelled| Labelled::new(split.contexts().unit_rows(), split.labels().to_vec());
-        let train = unit(data.train())?;
+        let train = data.train().clone().unit_rows();
         Ok(LabelBandit {
             name: data.name().to_owned(),
             classes: data.classes(),
@@ -47,7 +47,7 @@ impl LabelBandit {
             seed,
             logging: train.select(&order[..logging]),
             stream: train.select(&order[logging..]),
-            test: unit(data.test())?,
+            test: data.test().clone().unit_rows(),
         })
     }
 

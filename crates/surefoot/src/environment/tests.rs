@@ -1,6 +1,7 @@
 //! The simulated worlds do what they say.
 
 use super::*;
+use crate::contexts::Row;
 use crate::error::Error;
 use crate::features::FeatureMap;
 use crate::policy::{LinearGaussian, Posterior, Scale, Uniform};
@@ -45,6 +46,22 @@ fn a_label_bandit_rewards_right_guesses_and_noise_alike() {
     let risk = world.truth(0).unwrap().risk(&uniform).unwrap();
     assert!((risk - -(0.2 + 0.6 * 0.25)).abs() < 1e-12);
     assert!((world.truth(0).unwrap().optimal_risk() + 0.8).abs() < 1e-12);
+}
+
+#[test]
+fn bandits_share_data_with_unit_rows_and_copy_any_other() {
+    let (raw, unit) = (corners(), corners().unit_rows());
+    for (data, shares) in [(&raw, false), (&unit, true)] {
+        let world = LabelBandit::new(data, 0.2, 1).unwrap();
+        let truth = world.truth(0).unwrap();
+        let logs = world.collect(&Uniform::new(4).unwrap(), Turn { round: 0, start: 0, n: 380 }).unwrap();
+        let of_world = [world.logging_split().contexts(), logs.contexts(), truth.contexts()];
+        for (x, source) in of_world.into_iter().zip([data.train(), data.train(), data.test()]) {
+            assert!((0..x.len()).all(|i| (x.norm(i) - 1.0).abs() < 1e-6));
+            let held = |row: Row<'_>| source.contexts().iter().any(|other| std::ptr::eq(other.values(), row.values()));
+            assert!(x.iter().all(|row| held(row) == shares));
+        }
+    }
 }
 
 #[test]

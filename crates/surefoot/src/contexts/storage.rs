@@ -1,0 +1,181 @@
+//! What contexts are made of: rows one after the other, dense or sparse, with their norms.
+
+/// One feature row.
+#[derive(Debug, Clone, Copy)]
+pub enum Row<'a> {
+    /// All features.
+    Dense(&'a [f32]),
+    /// The non-zero features.
+    Sparse {
+        /// Which, strictly increasing.
+        indices: Indices<'a>,
+        /// Their values.
+        values: &'a [f32],
+    },
+}
+
+/// The features of a sparse row, in the smallest type that holds all of the contexts'.
+#[derive(Debug, Clone, Copy)]
+pub enum Indices<'a> {
+    /// Of at most 65,536 features.
+    Narrow(&'a [u16]),
+    /// Of more.
+    Wide(&'a [u32]),
+}
+
+impl<'a> Row<'a> {
+    /// Calls `visit(feature, value)` for every stored feature, in order.
+    #[inline(always)]
+    pub fn for_each(self, mut visit: impl FnMut(usize, f64)) {
+        match self {
+            Row::Dense(x) => {
+                for (f, &v) in x.iter().enumerate() {
+                    visit(f, f64::from(v));
+                }
+            }
+            Row::Sparse { indices: Indices::Narrow(indices), values } => {
+                for (&f, &v) in indices.iter().zip(values) {
+                    visit(usize::from(f), f64::from(v));
+                }
+            }
+            Row::Sparse { indices: Indices::Wide(indices), values } => {
+                for (&f, &v) in indices.iter().zip(values) {
+                    visit(f as usize, f64::from(v));
+                }
+            }
+        }
+    }
+
+    /// The stored values.
+    pub fn values(self) -> &'a [f32] {
+        match self {
+            Row::Dense(x) => x,
+            Row::Sparse { values, .. } => values,
+        }
+    }
+}
+
+/// Rows, to which more can be added value by value.
+#[derive(Debug)]
+pub(super) struct Storage {
+    pub(super) features: usize,
+    values: Vec<f32>,
+    /// Of sparse rows; dense ones hold every feature.
+    places: Option<Places>,
+    pub(super) norms: Vec<f64>,
+}
+
+/// Row `i` is `offsets[i]..offsets[i + 1]` of the indices and values, indices strictly increasing.
+#[derive(Debug)]
+struct Places {
+    offsets: Vec<usize>,
+    indices: IndexList,
+}
+
+#[derive(Debug)]
+enum IndexList {
+    Narrow(Vec<u16>),
+    Wide(Vec<u32>),
+}
+
+/// Features whose indices fit 16 bits.
+const NARROW: usize = 1 << 16;
+
+impl Storage {
+    /// Dense rows.
+    pub(super) fn dense(features: usize, values: Vec<f32>) -> Self {
+        let norms = values.chunks_exact(features).map(norm).collect();
+        Storage { features, values, places: None, norms }
+    }
+
+    /// Sparse rows, whose parts are known to be valid.
+    pub(super) fn sparse(features: usize, offsets: Vec<usize>, indices: Vec<u32>, values: Vec<f32>) -> Self {
+        let norms = offsets.windows(2).map(|pair| norm(&values[pair[0]..pair[1]])).collect();
+        let indices = if features <= NARROW {
+            IndexList::Narrow(indices.into_iter().map(|f| f as u16).collect())
+        } else {
+            IndexList::Wide(indices)
+        };
+        Storage { features, values, places: Some(Places { offsets, indices }), norms }
+    }
+
+    /// No rows yet, but room for so many with so many stored values: no more, lest growing holds them twice.
+    pub(super) fn with_room(sparse: bool, features: usize, rows: usize, stored: usize) -> Self {
+        let places = sparse.then(|| {
+            let mut offsets = Vec::with_capacity(rows + 1);
+            offsets.push(0);
+            let indices = if features <= NARROW {
+                IndexList::Narrow(Vec::with_capacity(stored))
+            } else {
+                IndexList::Wide(Vec::with_capacity(stored))
+            };
+            Places { offsets, indices }
+        });
+        let values = Vec::with_capacity(if sparse { stored } else { rows * features });
+        Storage { features, values, places, norms: Vec::with_capacity(rows) }
+    }
+
+    /// Adds a value to the row that comes after the finished ones; features must come in order.
+    #[inline]
+    pub(super) fn push(&mut self, feature: usize, value: f32) {
+        match &mut self.places {
+            None => self.values.resize(self.norms.len() * self.features + feature, 0.0),
+            Some(Places { indices: IndexList::Narrow(indices), .. }) => indices.push(feature as u16),
+            Some(Places { indices: IndexList::Wide(indices), .. }) => indices.push(feature as u32),
+        }
+        self.values.push(value);
+    }
+
+    /// Finishes the row.
+    pub(super) fn end_row(&mut self) {
+        let start = match &mut self.places {
+            None => {
+                let start = self.norms.len() * self.features;
+                self.values.resize(start + self.features, 0.0);
+                start
+            }
+            Some(places) => {
+                places.offsets.push(self.values.len());
+                places.offsets[self.norms.len()]
+            }
+        };
+        self.norms.push(norm(&self.values[start..]));
+    }
+
+    pub(super) fn is_sparse(&self) -> bool {
+        self.places.is_some()
+    }
+
+    pub(super) fn row(&self, i: usize) -> Row<'_> {
+        match &self.places {
+            None => Row::Dense(&self.values[i * self.features..(i + 1) * self.features]),
+            Some(Places { offsets, indices }) => {
+                let range = offsets[i]..offsets[i + 1];
+                let values = &self.values[range.clone()];
+                let indices = match indices {
+                    IndexList::Narrow(indices) => Indices::Narrow(&indices[range]),
+                    IndexList::Wide(indices) => Indices::Wide(&indices[range]),
+                };
+                Row::Sparse { indices, values }
+            }
+        }
+    }
+
+    /// Divides each row by its norm; rows of zeros stay.
+    pub(super) fn normalise(&mut self) {
+        let mut rest = &mut self.values[..];
+        for (i, size) in self.norms.iter_mut().enumerate() {
+            let length = self.places.as_ref().map_or(self.features, |p| p.offsets[i + 1] - p.offsets[i]);
+            let row = rest.split_off_mut(..length).expect("the rows are one after the other");
+            if *size > 0.0 {
+                let factor = 1.0 / *size;
+                row.iter_mut().for_each(|v| *v = (f64::from(*v) * factor) as f32);
+                *size = norm(row);
+            }
+        }
+    }
+}
+
+fn norm(row: &[f32]) -> f64 {
+    row.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt()
+}
