@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result, check_setting};
 use crate::logs::Logs;
+use crate::math::quadrature::Integrate;
 use crate::math::random::{Purpose, stream};
 use crate::objective::{Criterion, Objective, ObjectiveParts, Search};
 use crate::optim::{Optimiser, Trace};
@@ -349,30 +351,40 @@ impl Learner {
         let records = objective.records();
         let x = objective.parameters(&shape);
         let mut rng = stream(self.seed, Purpose::Shuffle, state.rounds() as u64);
-        let (x, trace) = match (&self.optimiser, self.precision) {
-            (Optimiser::Adam(adam), Precision::Single) => {
-                let search = Search::<f32>::new(&objective);
-                let start: Vec<f32> = x.iter().map(|&x| x as f32).collect();
-                let end = start.clone();
-                let (end, trace) = adam.search(end, records, &mut rng, |x, batch, g| search.evaluate(x, batch, g))?;
-                // The way is added, so that what does not move is not rounded either.
-                let way = end.iter().zip(&start).map(|(end, start)| f64::from(*end) - f64::from(*start));
-                (x.iter().zip(way).map(|(x, way)| x + way).collect(), trace)
-            }
-            (Optimiser::Adam(adam), Precision::Double) => {
-                let search = Search::<f64>::new(&objective);
-                adam.search(x, records, &mut rng, |x, batch, g| search.evaluate(x, batch, g))?
-            }
-            (Optimiser::Lbfgs(lbfgs), _) => {
-                let search = Search::<f64>::new(&objective);
-                let everything: Vec<u32> = (0..records as u32).collect();
-                lbfgs.minimise(x, |x, gradient| search.evaluate(x, &everything, gradient))?
-            }
+        let (x, trace) = match self.precision {
+            Precision::Single => self.search::<f32>(&objective, &x, &mut rng)?,
+            Precision::Double => self.search::<f64>(&objective, &x, &mut rng)?,
         };
         let learned = next.current.with_posterior(objective.posterior(&x)?);
         let kl = learned.kl(anchor)?;
         next.current = learned;
         Ok((next, Round { n: logs.len(), records, lambda, kl, trace }))
+    }
+
+    fn search<R: Integrate>(
+        &self,
+        objective: &Objective<'_>,
+        x: &[f64],
+        rng: &mut impl Rng,
+    ) -> Result<(Vec<f64>, Trace)> {
+        let records = objective.records();
+        match &self.optimiser {
+            Optimiser::Adam(adam) => {
+                let search = Search::<R>::new(objective);
+                let start = search.parameters(x);
+                let (end, trace) =
+                    adam.search(start.clone(), records, rng, |x, batch, g| search.evaluate(x, batch, g))?;
+                // The way is added, so that what does not move is not rounded either.
+                let (start, end) = (search.objective_parameters(&start), search.objective_parameters(&end));
+                Ok((x.iter().zip(end).zip(start).map(|((x, end), start)| x + (end - start)).collect(), trace))
+            }
+            Optimiser::Lbfgs(lbfgs) => {
+                let search = Search::<f64>::new(objective);
+                let everything: Vec<u32> = (0..records as u32).collect();
+                let (x, trace) = lbfgs.minimise(search.parameters(x), |x, g| search.evaluate(x, &everything, g))?;
+                Ok((search.objective_parameters(&x), trace))
+            }
+        }
     }
 
     /// The state with the new round in it. The first one fixes the basis, if one is asked for.

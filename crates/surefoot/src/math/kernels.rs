@@ -7,9 +7,11 @@
 use pulp::{Arch, NullaryFnOnce};
 
 use super::normal::{cdf_pdf, hazard};
+use super::prefetch::prefetch;
 use super::real::Real;
-use crate::contexts::Row;
+use crate::contexts::{Indices, Row};
 
+const AHEAD: usize = 4;
 /// The lanes of a sum.
 const LANES: usize = 16;
 
@@ -84,7 +86,14 @@ pub(crate) fn sparse_scores<R: Real>(rows: &[Row<'_>], w: &[R], width: usize, ou
         || {
             for_narrow!(width, W => {
                 let (w, out) = (w.as_chunks::<W>().0, out.as_chunks_mut::<W>().0);
-                for (row, out) in rows.iter().zip(out) {
+                for (i, (row, out)) in rows.iter().zip(out).enumerate() {
+                    if let Some(Row::Sparse { indices, values }) = rows.get(i + AHEAD) {
+                        prefetch(values);
+                        match indices {
+                            Indices::Narrow(i) => prefetch(i),
+                            Indices::Wide(i) => prefetch(i),
+                        }
+                    }
                     *out = sparse_product(*row, w);
                 }
             }, {
@@ -100,26 +109,34 @@ pub(crate) fn sparse_scores<R: Real>(rows: &[Row<'_>], w: &[R], width: usize, ou
     );
 }
 
-/// `x'W` for a sparse row: four sums in turn, since one alone would wait for each of its additions.
+/// `x'W` for a sparse row.
 #[inline(always)]
 fn sparse_product<R: Real, const W: usize>(row: Row<'_>, w: &[[R; W]]) -> [R; W] {
     let Row::Sparse { indices, values } = row else { unreachable!("a sparse row") };
-    let mut sums = [[R::ZERO; W]; 4];
+    match indices {
+        Indices::Narrow(indices) => product(indices, values, w),
+        Indices::Wide(indices) => product(indices, values, w),
+    }
+}
+
+/// Four sums in turn, since one alone would wait for each of its additions.
+#[inline(always)]
+fn product<R: Real, I: Copy + Into<u32>, const W: usize>(indices: &[I], values: &[f32], w: &[[R; W]]) -> [R; W] {
+    let [mut a, mut b, mut c, mut d] = [[R::ZERO; W]; 4];
     let ((indices, rest_indices), (values, rest_values)) = (indices.as_chunks::<4>(), values.as_chunks::<4>());
-    for (indices, values) in indices.iter().zip(values) {
-        for i in 0..4 {
-            let row = w[indices[i] as usize];
-            add_scaled(&mut sums[i], R::of_f32(values[i]), &row);
-        }
+    for (f, v) in indices.iter().zip(values) {
+        add_scaled(&mut a, R::of_f32(v[0]), &w[f[0].into() as usize]);
+        add_scaled(&mut b, R::of_f32(v[1]), &w[f[1].into() as usize]);
+        add_scaled(&mut c, R::of_f32(v[2]), &w[f[2].into() as usize]);
+        add_scaled(&mut d, R::of_f32(v[3]), &w[f[3].into() as usize]);
     }
-    for ((sums, &f), &v) in sums.iter_mut().zip(rest_indices).zip(rest_values) {
-        add_scaled(sums, R::of_f32(v), &w[f as usize]);
+    for (&f, &v) in rest_indices.iter().zip(rest_values) {
+        add_scaled(&mut a, R::of_f32(v), &w[f.into() as usize]);
     }
-    let mut sum = [R::ZERO; W];
-    for (a, sum) in sum.iter_mut().enumerate() {
-        *sum = (sums[0][a] + sums[1][a]) + (sums[2][a] + sums[3][a]);
-    }
-    sum
+    add_scaled(&mut a, R::ONE, &b);
+    add_scaled(&mut c, R::ONE, &d);
+    add_scaled(&mut a, R::ONE, &c);
+    a
 }
 
 /// `g += X' D` for sparse rows, with a row of `width` values in `d` for each; `g` is feature-major.
@@ -199,6 +216,63 @@ pub(crate) fn add_squares<R: Real>(row: Row<'_>, v: R, sums: &mut [R]) {
             ),
         },
     );
+}
+
+/// `y += x`.
+pub(crate) fn add<R: Real>(x: &[R], y: &mut [R]) {
+    wide(
+        #[inline(always)]
+        || {
+            for (y, &x) in y.iter_mut().zip(x) {
+                *y += x;
+            }
+        },
+    );
+}
+
+/// `out_i = weight precision_i (x_i - anchor_i)`, and returns `sum_i precision_i (x_i - anchor_i)^2`.
+pub(crate) fn pull<R: Real>(weight: R, x: &[R], anchor: &[R], precision: &[R], out: &mut [R]) -> f64 {
+    wide(
+        #[inline(always)]
+        || {
+            let mut sums = [R::ZERO; LANES];
+            let (x, rest_x) = x.as_chunks::<LANES>();
+            let (anchor, rest_anchor) = anchor.as_chunks::<LANES>();
+            let (precision, rest_precision) = precision.as_chunks::<LANES>();
+            let (out, rest_out) = out.as_chunks_mut::<LANES>();
+            for (((&x, &anchor), &precision), out) in x.iter().zip(anchor).zip(precision).zip(out) {
+                *out = pull_lanes(weight, x, anchor, precision, &mut sums);
+            }
+            let n = rest_x.len();
+            let filled = [rest_x, rest_anchor, rest_precision].map(|rest| {
+                let mut lanes = [R::ZERO; LANES];
+                lanes[..n].copy_from_slice(rest);
+                lanes
+            });
+            let [x, anchor, precision] = filled;
+            rest_out.copy_from_slice(&pull_lanes(weight, x, anchor, precision, &mut sums)[..n]);
+            total(sums).to_f64()
+        },
+    )
+}
+
+/// Some entries of [`pull`].
+#[inline(always)]
+fn pull_lanes<R: Real>(
+    weight: R,
+    x: [R; LANES],
+    anchor: [R; LANES],
+    precision: [R; LANES],
+    sums: &mut [R; LANES],
+) -> [R; LANES] {
+    let mut out = [R::ZERO; LANES];
+    for i in 0..LANES {
+        let far = x[i] - anchor[i];
+        let scaled = precision[i] * far;
+        out[i] = weight * scaled;
+        sums[i] += scaled * far;
+    }
+    out
 }
 
 /// `sum_i f(x_i, y_i)`, in lanes.

@@ -5,6 +5,7 @@ mod lattice;
 pub(crate) mod linear;
 pub(crate) mod normal;
 pub(crate) mod perturbed;
+mod prefetch;
 pub(crate) mod quadrature;
 pub(crate) mod random;
 pub(crate) mod real;

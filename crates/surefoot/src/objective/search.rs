@@ -1,6 +1,5 @@
 //! An objective in the numbers of a search: the kernels, block by block.
 
-use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
@@ -8,31 +7,31 @@ use rayon::prelude::*;
 use super::Objective;
 use crate::contexts::Row;
 use crate::logs::Logs;
-use crate::math::kernels::{add_squares, lane_sum, padded, sum_of_squares, wide};
+use crate::math::kernels::{add, add_squares, lane_sum, padded, pull, sum_of_squares};
 use crate::math::linear::{BLOCK, Block};
 use crate::math::quadrature::Integrate;
-use crate::math::real::Real;
 use crate::policy::{Scale, floored};
 
 /// An [`Objective`] in `f32` or `f64`.
+///
+/// Its parameters are those of the objective in another layout: the means of a feature take `width` places, of which
+/// those beyond `K` are 0 and stay so ([`padded`]).
 #[derive(Debug)]
 pub(crate) struct Search<'o, 'a, R: Integrate> {
     objective: &'o Objective<'a>,
-    /// The anchor's mean, and the inverse of its variance for each feature.
+    width: usize,
+    /// The anchor's mean, and for each of its entries the inverse of the variance.
     anchor: Vec<R>,
     precision: Vec<R>,
     /// The sum over the features of the logarithms of those inverses.
     ln_precision: f64,
-    /// Numbers from one feature to the next in a matrix that meets sparse rows: see [`padded`].
-    width: usize,
     /// Rooms that are not in use.
     rooms: Mutex<Vec<Room<R>>>,
 }
 
 /// The posterior at which the objective is asked for.
-struct Point<'x, R: Real> {
-    /// The mean, in rows of `width`.
-    mean: Cow<'x, [R]>,
+struct Point<'x, R> {
+    mean: &'x [R],
     spread: Spread<R>,
     /// `sum_f ln sigma_f`.
     ln_sigmas: f64,
@@ -68,6 +67,8 @@ struct Room<R: Integrate> {
 #[derive(Debug)]
 struct Work<R: Integrate> {
     quadrature: R::Quadrature,
+    /// The columns of the logs.
+    columns: Vec<Columns>,
     /// Standardised.
     scores: Vec<R>,
     /// `dp/ds`.
@@ -76,6 +77,15 @@ struct Work<R: Integrate> {
     inverse: Vec<R>,
     /// The scores of a record's eligible actions, and `dp/ds` in them.
     subset: (Vec<R>, Vec<R>),
+}
+
+/// What the logs know of a record.
+#[derive(Debug, Clone, Copy)]
+struct Columns {
+    action: u32,
+    q: f64,
+    c: f64,
+    norm: f64,
 }
 
 /// A part's share of the value and of the gradient.
@@ -95,15 +105,31 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
         let anchor = objective.anchor;
         let k = anchor.actions();
         let sparse = objective.rounds.iter().all(|logs| logs.contexts().is_sparse());
+        let width = if sparse { padded(k) } else { k };
         let sigmas = || (0..anchor.features()).map(|f| anchor.scale().get(f));
         Search {
             objective,
-            anchor: anchor.mean().iter().map(|&m| R::of(m)).collect(),
-            precision: sigmas().map(|s| R::of(s.powi(-2))).collect(),
+            width,
+            anchor: widened(anchor.mean(), k, width),
+            precision: sigmas().flat_map(|s| std::iter::repeat_n(R::of(s.powi(-2)), width)).collect(),
             ln_precision: sigmas().map(|s| -2.0 * s.ln()).sum(),
-            width: if sparse { padded(k) } else { k },
             rooms: Mutex::new(Vec::new()),
         }
+    }
+
+    /// Parameters of the objective, in the layout of the search.
+    pub(crate) fn parameters(&self, x: &[f64]) -> Vec<R> {
+        let (mean, logs) = x.split_at(self.objective.means());
+        let mut out = widened(mean, self.objective.shape.actions(), self.width);
+        out.extend(logs.iter().map(|&log| R::of(log)));
+        out
+    }
+
+    /// The way back.
+    pub(crate) fn objective_parameters(&self, x: &[R]) -> Vec<f64> {
+        let (mean, logs) = x.split_at(self.anchor.len());
+        let rows = mean.chunks_exact(self.width).flat_map(|row| &row[..self.objective.shape.actions()]);
+        rows.chain(logs).map(|x| x.to_f64()).collect()
     }
 
     /// See [`Objective::evaluate`].
@@ -111,11 +137,14 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
         let o = self.objective;
         let point = self.point(x);
         let skip = o.criterion.skips_zero_costs();
-        let active: Vec<Record<'a>> = batch
-            .iter()
-            .map(|&i| o.locate(i as usize))
-            .filter(|(logs, row)| !skip || logs.cost()[*row] != 0.0)
-            .collect();
+        // Without a branch, which nobody could predict: every record is written, those of cost 0 are written over.
+        let mut active: Vec<Record<'a>> = Vec::with_capacity(batch.len() + 1);
+        for &i in batch {
+            let (logs, row) = o.locate(i as usize);
+            active.push((logs, row));
+            let keep = !skip || logs.cost()[row] != 0.0;
+            active.truncate(active.len() - usize::from(!keep));
+        }
         // A mean is a sum over records; any other criterion has to know all propensities before the first slope.
         let joint = o.criterion.mean_of().is_none().then(|| self.joint(&point, &active, batch.len()));
         let size = active.len().div_ceil(PARTS).next_multiple_of(BLOCK).max(PART);
@@ -141,8 +170,7 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
 
     fn point<'x>(&self, x: &'x [R]) -> Point<'x, R> {
         let o = self.objective;
-        let k = o.shape.actions();
-        let (mean, logs) = x.split_at(o.means());
+        let (mean, logs) = x.split_at(self.anchor.len());
         // Kept in a range: a search without a divergence may run away.
         let limit = -R::SMALLEST_SCALE.ln();
         let log = |log: &R| R::of(log.to_f64().clamp(-limit, limit));
@@ -153,17 +181,8 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
         };
         let sum = logs.iter().map(|log| log.to_f64()).sum::<f64>();
         let (spread, ln_sigmas) = match o.shape.scale() {
-            Scale::Shared(_) => (Spread::Shared(logs[0].exp()), sum * (mean.len() / k) as f64),
+            Scale::Shared(_) => (Spread::Shared(logs[0].exp()), sum * o.shape.features() as f64),
             Scale::PerFeature(_) => (Spread::PerFeature(logs.iter().map(|&log| (log + log).exp()).collect()), sum),
-        };
-        let mean = if self.width == k {
-            Cow::Borrowed(mean)
-        } else {
-            let mut wide = vec![R::ZERO; mean.len() / k * self.width];
-            for (wide, mean) in wide.chunks_exact_mut(self.width).zip(mean.chunks_exact(k)) {
-                wide[..k].copy_from_slice(mean);
-            }
-            Cow::Owned(wide)
         };
         Point { mean, spread, ln_sigmas }
     }
@@ -177,6 +196,7 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
             x: Vec::new(),
             work: Work {
                 quadrature: R::quadrature(k, o.tolerance),
+                columns: Vec::new(),
                 scores: Vec::new(),
                 d: Vec::new(),
                 inverse: Vec::new(),
@@ -230,7 +250,7 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
             let p = self.propensity((logs, row), i, work, true);
             let slope = match (slopes, o.criterion.mean_of()) {
                 (None, Some(h)) => {
-                    let (q, c) = (logs.propensity()[row], logs.cost()[row]);
+                    let Columns { q, c, .. } = work.columns[i];
                     sums.value += h.h(p, q, c) / n;
                     h.dh_dp(p, q, c) / n
                 }
@@ -265,12 +285,20 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
         block: &Block<'_, R>,
         work: &mut Work<R>,
     ) {
+        // All at once: the processor waits for many of them together, and not for one in front of each row's work.
+        work.columns.clear();
+        work.columns.extend(records.iter().map(|&(logs, i)| Columns {
+            action: logs.action()[i],
+            q: logs.propensity()[i],
+            c: logs.cost()[i],
+            norm: logs.contexts().norm(i),
+        }));
         work.scores.resize(rows.len() * self.width, R::ZERO);
-        block.scores(&point.mean, self.width, &mut work.scores);
+        block.scores(point.mean, self.width, &mut work.scores);
         work.inverse.clear();
-        for ((&(logs, i), &row), s) in records.iter().zip(rows).zip(work.scores.chunks_exact_mut(self.width)) {
+        for ((columns, &row), s) in work.columns.iter().zip(rows).zip(work.scores.chunks_exact_mut(self.width)) {
             let deviation = match &point.spread {
-                Spread::Shared(sigma) => *sigma * R::of(logs.contexts().norm(i)),
+                Spread::Shared(sigma) => *sigma * R::of(columns.norm),
                 Spread::PerFeature(variances) => sum_of_squares(row, variances).sqrt(),
             };
             // A context of zeros has neither scores nor deviation: all actions are equal, whatever the posterior.
@@ -283,7 +311,7 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
     /// The probability of a record's action, the exploration floor counted, and, if asked for, `dp/ds` without it.
     fn propensity(&self, (logs, row): Record<'a>, i: usize, work: &mut Work<R>, gradient: bool) -> f64 {
         let o = self.objective;
-        let (k, action) = (o.shape.actions(), logs.action()[row]);
+        let (k, action) = (o.shape.actions(), work.columns[i].action);
         let scores = &work.scores[i * self.width..][..k];
         let quadrature = &mut work.quadrature;
         let Some(set) = logs.eligible().map(|e| e.get(row)) else {
@@ -315,45 +343,26 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
         let o = self.objective;
         let (p, k) = (o.shape.features(), o.shape.actions());
         let weight = R::of(o.kl_weight);
-        let (means, logs) = gradient.split_at_mut(o.means());
-        let features = (PIECE / k).max(1);
+        let (means, logs) = gradient.split_at_mut(self.anchor.len());
         let work = |(piece, gradient): (usize, &mut [R])| -> f64 {
-            wide(
-                #[inline(always)]
-                || {
-                    let mut distance = 0.0;
-                    for (f, gradient) in (piece * features..).zip(gradient.chunks_exact_mut(k)) {
-                        let (x, anchor) = (&x[f * k..][..k], &self.anchor[f * k..][..k]);
-                        let pull = weight * self.precision[f];
-                        for ((g, &x), &anchor) in gradient.iter_mut().zip(x).zip(anchor) {
-                            *g = pull * (x - anchor);
-                        }
-                        for room in rooms {
-                            for (g, &sum) in gradient.iter_mut().zip(&room.sums.mean[f * self.width..][..k]) {
-                                *g += sum;
-                            }
-                        }
-                        let squares = lane_sum(
-                            x,
-                            anchor,
-                            #[inline(always)]
-                            |x, anchor| (x - anchor) * (x - anchor),
-                        );
-                        distance += (self.precision[f] * squares).to_f64();
-                    }
-                    distance
-                },
-            )
+            let range = piece * PIECE..piece * PIECE + gradient.len();
+            let (x, anchor, precision) =
+                (&x[range.clone()], &self.anchor[range.clone()], &self.precision[range.clone()]);
+            let distance = pull(weight, x, anchor, precision, gradient);
+            for room in rooms {
+                add(&room.sums.mean[range.clone()], gradient);
+            }
+            distance
         };
         let distance: f64 = if means.len() <= 2 * PIECE {
-            means.chunks_mut(features * k).enumerate().map(work).sum()
+            means.chunks_mut(PIECE).enumerate().map(work).sum()
         } else {
-            means.par_chunks_mut(features * k).enumerate().map(work).collect::<Vec<f64>>().into_iter().sum()
+            means.par_chunks_mut(PIECE).enumerate().map(work).collect::<Vec<f64>>().into_iter().sum()
         };
         // The ratio of the variances, over the anchor's.
         let ratio = |f: usize| match &point.spread {
-            Spread::Shared(sigma) => *sigma * *sigma * self.precision[f],
-            Spread::PerFeature(variances) => variances[f] * self.precision[f],
+            Spread::Shared(sigma) => *sigma * *sigma * self.precision[f * self.width],
+            Spread::PerFeature(variances) => variances[f] * self.precision[f * self.width],
         };
         let actions = R::of(k as f64);
         if o.learn_scale {
@@ -381,4 +390,13 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
 
 fn rows<'a>(records: &[Record<'a>]) -> Vec<Row<'a>> {
     records.iter().map(|(logs, row)| logs.contexts().row(*row)).collect()
+}
+
+/// Rows of `k` numbers, each followed by zeros up to `width`.
+fn widened<R: Integrate>(mean: &[f64], k: usize, width: usize) -> Vec<R> {
+    let mut out = vec![R::ZERO; mean.len() / k * width];
+    for (row, mean) in out.chunks_exact_mut(width).zip(mean.chunks_exact(k)) {
+        row.iter_mut().zip(mean).for_each(|(x, &mean)| *x = R::of(mean));
+    }
+    out
 }
