@@ -112,6 +112,11 @@ impl FeatureMap {
         self.fourier.as_ref().map(|f| (f.count, f.bandwidth, f.seed))
     }
 
+    /// Whether the features are the contexts themselves.
+    pub fn is_identity(&self) -> bool {
+        self.fourier.is_none() && !self.intercept
+    }
+
     /// Whether a constant feature is added.
     pub fn intercept(&self) -> bool {
         self.intercept

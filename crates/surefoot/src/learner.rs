@@ -95,6 +95,11 @@ impl Algorithm {
         matches!(self, Algorithm::SeqAdjLs | Algorithm::ShiftAdjLs)
     }
 
+    /// Whether records of cost 0 only count in the number of records.
+    fn ignores_zero_costs(&self) -> bool {
+        self.recipe(1.0).criterion.skips_zero_costs()
+    }
+
     fn recipe(&self, lambda: f64) -> Recipe {
         use Algorithm::*;
         let (window, anchor) = match self {
@@ -389,7 +394,7 @@ impl Learner {
 
     /// The state with the new round in it. The first one fixes the basis, if one is asked for.
     fn take_in(&self, state: &State, logs: &Logs) -> Result<State> {
-        let mut x = state.first.features().apply(logs.contexts())?;
+        let features = state.first.features();
         let mut next = state.clone();
         let plain = state.first.posterior().basis().is_none();
         if self.shape == Shape::Principal && plain {
@@ -397,18 +402,21 @@ impl Learner {
                 let (allowed, value) = ("isotropic or per-feature, as in the rounds before", "principal");
                 return Err(Error::setting("the posterior's shape", allowed, value));
             }
-            let basis = Arc::new(Basis::principal(&x)?);
+            let basis = Arc::new(Basis::principal(&features.apply(logs.contexts())?)?);
             let prior = state.first.posterior().in_basis(Some(&basis)).ok_or_else(|| {
                 Error::setting("the first policy", "a posterior with one shared scale", "one with a scale per feature")
             })?;
             next.first = state.first.with_posterior(prior);
             next.current = next.first.clone();
         }
-        if let Some(basis) = next.first.posterior().basis() {
-            x = basis.apply(&x)?;
-        }
-
-        next.rounds.push(Arc::new(logs.clone().with_contexts(x)));
+        let basis = next.first.posterior().basis();
+        // Contexts as they are cost nothing: they are shared. Features of them are only made where they will be read.
+        let made = basis.is_some() || !features.is_identity();
+        let logs = logs.clone().map_contexts(made && self.algorithm.ignores_zero_costs(), |contexts| {
+            let x = features.apply(contexts)?;
+            basis.map_or(Ok(x.clone()), |basis| basis.apply(&x))
+        })?;
+        next.rounds.push(Arc::new(logs));
         Ok(next)
     }
 

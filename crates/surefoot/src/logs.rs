@@ -32,7 +32,12 @@ pub struct Logs {
     cost: Vec<f64>,
     eligible: Option<Eligible>,
     policy_version: String,
+    /// The row of each record in `contexts`, if those of some records have been left out.
+    rows: Option<Vec<u32>>,
 }
+
+/// In place of the row of a record whose context has been left out.
+const LEFT_OUT: u32 = u32::MAX;
 
 impl Logs {
     /// The records of one round over `actions` actions, one entry a record in every column.
@@ -62,7 +67,8 @@ impl Logs {
                 return Err(Error::value(row, "cost", "in [-1, 0]", c));
             }
         }
-        Ok(Logs { actions, contexts, action, propensity, cost, eligible: None, policy_version: String::new() })
+        let (eligible, policy_version, rows) = (None, String::new(), None);
+        Ok(Logs { actions, contexts, action, propensity, cost, eligible, policy_version, rows })
     }
 
     /// Adds the set of actions that could be chosen in each record; the logged action must be one of them.
@@ -84,11 +90,32 @@ impl Logs {
         self
     }
 
-    /// The same records over other features of the same contexts.
-    pub(crate) fn with_contexts(mut self, contexts: Contexts) -> Self {
-        assert_eq!(contexts.len(), self.len());
-        self.contexts = contexts;
-        self
+    /// The same records over other features of their contexts; those of records of cost 0 may be left out.
+    pub(crate) fn map_contexts(
+        mut self,
+        leave_out: bool,
+        map: impl FnOnce(&Contexts) -> Result<Contexts>,
+    ) -> Result<Self> {
+        let kept: Vec<usize> = (0..self.len()).filter(|&i| !leave_out || self.cost[i] != 0.0).collect();
+        if kept.len() == self.len() {
+            self.contexts = map(&self.contexts)?;
+            return Ok(self);
+        }
+        let mut rows = vec![LEFT_OUT; self.len()];
+        kept.iter().enumerate().for_each(|(row, &i)| rows[i] = row as u32);
+        self.contexts = map(&self.contexts.select(&kept))?;
+        self.rows = Some(rows);
+        Ok(self)
+    }
+
+    /// The row of a record in the contexts, which must not have been left out.
+    pub(crate) fn row(&self, i: usize) -> usize {
+        self.rows.as_ref().map_or(i, |rows| rows[i] as usize)
+    }
+
+    /// Whether the contexts of all records are there.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.rows.is_none()
     }
 
     /// The number of records.

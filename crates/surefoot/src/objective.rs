@@ -73,6 +73,10 @@ impl<'a> Objective<'a> {
             if logs.actions() != k {
                 return Err(Error::size("the logs", format!("{k} actions, as the policy"), logs.actions()));
             }
+            if !logs.is_complete() && !criterion.skips_zero_costs() {
+                let allowed = "one that needs no records of cost 0, as in the rounds before";
+                return Err(Error::setting("the criterion", allowed, "self-normalised"));
+            }
             offsets.push(offsets[offsets.len() - 1] + logs.len());
         }
         let records = offsets[rounds.len()];

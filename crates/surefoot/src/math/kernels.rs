@@ -291,6 +291,29 @@ pub(crate) fn lane_sum<X: Copy, R: Real>(x: &[X], y: &[R], f: impl Fn(X, R) -> R
     total(sums)
 }
 
+/// The largest of some numbers, of which there is at least one.
+#[inline(always)]
+pub(crate) fn largest<R: Real>(x: &[R]) -> R {
+    let mut tops = [x[0]; LANES];
+    let (wide, rest) = x.as_chunks::<LANES>();
+    for x in wide {
+        for (top, &x) in tops.iter_mut().zip(x) {
+            *top = if x > *top { x } else { *top };
+        }
+    }
+    for (top, &x) in tops.iter_mut().zip(rest) {
+        *top = if x > *top { x } else { *top };
+    }
+    let mut n = LANES / 2;
+    while n > 0 {
+        for i in 0..n {
+            tops[i] = if tops[i + n] > tops[i] { tops[i + n] } else { tops[i] };
+        }
+        n /= 2;
+    }
+    tops[0]
+}
+
 /// The sum of lanes, by halves.
 #[inline(always)]
 pub(crate) fn total<R: Real, const N: usize>(mut lanes: [R; N]) -> R {

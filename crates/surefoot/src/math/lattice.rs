@@ -52,6 +52,12 @@ impl<R: Real, const COEFS: usize> Lattice<R, COEFS> {
     pub(crate) fn hazard<const LANES: usize>(&self, j: usize, n: i32) -> &[R; LANES] {
         nodes(&self.hazard[j], n - self.first)
     }
+
+    /// Coefficient `j` of the hazard at a number of nodes from `n` on.
+    #[inline(always)]
+    pub(crate) fn hazards(&self, j: usize, n: i32, count: usize) -> &[R] {
+        &self.hazard[j][(n - self.first) as usize..][..count]
+    }
 }
 
 #[inline(always)]

@@ -10,6 +10,7 @@ use faer::{Accum, MatMut, MatRef, Par, Side};
 use rayon::prelude::*;
 
 use super::kernels::{sparse_accumulate, sparse_scores};
+use super::prefetch::prefetch;
 use super::real::Real;
 use crate::contexts::{Contexts, Row};
 use crate::error::Result;
@@ -37,7 +38,10 @@ impl<'a, R: Real> Block<'a, R> {
             return Block::Sparse(rows);
         }
         room.clear();
-        for row in rows {
+        for (i, row) in rows.iter().enumerate() {
+            if let Some(Row::Dense(next)) = rows.get(i + 2) {
+                prefetch(next);
+            }
             match row {
                 Row::Dense(x) => room.extend(x.iter().map(|&v| R::of_f32(v))),
                 Row::Sparse { .. } => {
@@ -97,19 +101,23 @@ pub(crate) fn accumulate(rows: &[Row<'_>], d: &[f64], k: usize, g: &mut [f64]) {
     }
 }
 
-/// Cuts `0..n` into ranges of at most `size`, works on them in parallel, and puts the results one after the other:
-/// the cut, and so every sum inside it, does not depend on the number of threads.
-pub(crate) fn in_blocks<T: Send>(
+/// Fills `width` entries for each of `0..n`, in parallel over ranges of at most `size`: the cut, and so every sum inside
+/// it, does not depend on the number of threads. Of several errors the first one counts.
+pub(crate) fn in_blocks<T: Send + Clone>(
     n: usize,
     size: usize,
-    work: impl Fn(Range<usize>) -> Result<Vec<T>> + Sync,
+    (width, empty): (usize, T),
+    work: impl Fn(Range<usize>, &mut [T]) -> Result<()> + Sync,
 ) -> Result<Vec<T>> {
+    let mut out = vec![empty; n * width];
     if n <= size {
-        return work(0..n);
+        work(0..n, &mut out)?;
+        return Ok(out);
     }
-    let blocks: Result<Vec<Vec<T>>> =
-        (0..n.div_ceil(size)).into_par_iter().map(|b| work(b * size..((b + 1) * size).min(n))).collect();
-    Ok(blocks?.into_iter().flatten().collect())
+    let blocks = out.par_chunks_mut(size * width).enumerate();
+    let done: Vec<Result<()>> = blocks.map(|(b, out)| work(b * size..b * size + out.len() / width, out)).collect();
+    done.into_iter().collect::<Result<()>>()?;
+    Ok(out)
 }
 
 /// The eigenvectors of the second moments `X'X` of the contexts, as the columns of a row-major `p x p` matrix.
@@ -146,11 +154,12 @@ pub(crate) fn map_rows(
     k: usize,
     finish: impl Fn(usize, f64) -> f32 + Sync,
 ) -> Result<Vec<f32>> {
-    in_blocks(contexts.len(), BLOCK, |range| {
+    in_blocks(contexts.len(), BLOCK, (k, 0.0), |range, out| {
         let rows: Vec<Row<'_>> = range.map(|i| contexts.row(i)).collect();
-        let mut out = vec![0.0; rows.len() * k];
-        scores(&rows, u, k, &mut out);
-        Ok(out.iter().enumerate().map(|(i, &v)| finish(i % k, v)).collect())
+        let mut values = vec![0.0; rows.len() * k];
+        scores(&rows, u, k, &mut values);
+        out.iter_mut().zip(values).enumerate().for_each(|(i, (out, v))| *out = finish(i % k, v));
+        Ok(())
     })
 }
 
@@ -172,6 +181,7 @@ pub(crate) fn rotate(a: &[f64], transpose: bool, b: &[f64], p: usize, k: usize) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Error;
     use proptest::prelude::*;
 
     proptest! {
@@ -227,7 +237,16 @@ mod tests {
 
     #[test]
     fn blocks_come_back_in_order() {
-        assert_eq!(in_blocks(10, 3, |r| Ok(r.collect())), Ok((0..10).collect::<Vec<_>>()));
-        assert_eq!(in_blocks(0, 3, |r| Ok(r.collect())), Ok(vec![]));
+        let twice = |range: Range<usize>, out: &mut [usize]| {
+            for (i, out) in range.zip(out.chunks_exact_mut(2)) {
+                out.copy_from_slice(&[2 * i, 2 * i + 1]);
+            }
+            Ok(())
+        };
+        assert_eq!(in_blocks(10, 3, (2, 0), twice), Ok((0..20).collect::<Vec<_>>()));
+        assert_eq!(in_blocks(2, 3, (2, 0), twice), Ok((0..4).collect::<Vec<_>>()));
+        assert_eq!(in_blocks(0, 3, (2, 0), twice), Ok(vec![]));
+        let late = |range: Range<usize>, _: &mut [usize]| Err(Error::value(range.start, "x", "y", "z"));
+        assert_eq!(in_blocks(10, 3, (1, 0), late), Err(Error::value(0, "x", "y", "z")));
     }
 }

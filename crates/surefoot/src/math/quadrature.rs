@@ -12,7 +12,7 @@
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::kernels::{total, wide};
+use super::kernels::{lane_sum, largest, total, wide};
 use super::lattice::Lattice;
 use super::normal::tail_point;
 use super::real::Real;
@@ -75,7 +75,7 @@ impl<R: Real, const COEFS: usize> Rule<R, COEFS> {
         Rule {
             h: R::of(h),
             per_h: R::of(1.0 / h),
-            lattice: Lattice::new(h, lowest, zero, zero + lanes),
+            lattice: Lattice::new(h, lowest, zero, zero + 2 * lanes),
             tau: R::of(tau),
             start,
             bottom,
@@ -149,7 +149,8 @@ fn rule<R: Kept<COEFS>, const COEFS: usize>(actions: usize, tolerance: f64, lane
 pub(crate) struct Quadrature<R, const COEFS: usize, const LANES: usize> {
     rule: Arc<Rule<R, COEFS>>,
     /// Where each score lies: its cell, counted downwards from the largest score, and its remainder there in steps.
-    places: Vec<(i32, R)>,
+    cells: Vec<i32>,
+    remainders: Vec<R>,
     /// The sums of the powers of the remainders in each cell.
     moments: Vec<[R; COEFS]>,
     /// The last cell with a score in it that is not idle.
@@ -165,7 +166,8 @@ impl<R: Kept<COEFS>, const COEFS: usize, const LANES: usize> Quadrature<R, COEFS
     pub(crate) fn new(actions: usize, tolerance: f64) -> Self {
         Quadrature {
             rule: rule(actions, tolerance, LANES as i32),
-            places: Vec::new(),
+            cells: Vec::new(),
+            remainders: Vec::new(),
             moments: Vec::new(),
             deepest: 0,
             grid: Vec::new(),
@@ -187,8 +189,8 @@ impl<R: Kept<COEFS>, const COEFS: usize, const LANES: usize> Quadrature<R, COEFS
                 }
                 self.walk(self.rule.start, self.rule.bottom);
                 self.integrate();
-                for (out, &place) in out.iter_mut().zip(&self.places) {
-                    *out = self.rule.h * self.integral(place);
+                for (b, out) in out.iter_mut().enumerate() {
+                    *out = self.rule.h * self.integral(b);
                 }
             },
         );
@@ -220,8 +222,8 @@ impl<R: Kept<COEFS>, const COEFS: usize, const LANES: usize> Quadrature<R, COEFS
                 let p = self.weigh(scores, action);
                 self.integrate();
                 let mut sum = R::ZERO;
-                for (g, &place) in gradient.iter_mut().zip(&self.places) {
-                    *g = -self.rule.h * self.integral(place);
+                for (b, g) in gradient.iter_mut().enumerate() {
+                    *g = -self.rule.h * self.integral(b);
                     sum += *g;
                 }
                 gradient[action] -= sum;
@@ -236,7 +238,7 @@ impl<R: Kept<COEFS>, const COEFS: usize, const LANES: usize> Quadrature<R, COEFS
         if !self.place(scores) {
             return R::of(f64::NAN);
         }
-        let (cell, remainder) = self.places[action];
+        let (cell, remainder) = (self.cells[action], self.remainders[action]);
         if cell >= self.rule.idle {
             self.grid.clear();
             return R::ZERO;
@@ -266,27 +268,31 @@ impl<R: Kept<COEFS>, const COEFS: usize, const LANES: usize> Quadrature<R, COEFS
     /// Finds the cell of each score and sums up the moments. False if a score is not finite.
     #[inline(always)]
     fn place(&mut self, scores: &[R]) -> bool {
-        let (mut top, mut zero) = (scores[0], R::ZERO);
-        for &s in scores {
-            top = if s > top { s } else { top };
-            // Stays 0 as long as all are finite.
-            zero += s * R::ZERO;
-        }
-        if zero != R::ZERO {
-            return false;
-        }
+        let top = largest(scores);
         let idle = self.rule.idle;
         let farthest = R::of(-f64::from(idle));
-        self.places.resize(scores.len(), (0, R::ZERO));
-        for (place, &s) in self.places.iter_mut().zip(scores) {
-            let steps = (s - top) * self.rule.per_h;
-            let (cell, remainder) = (if steps < farthest { farthest } else { steps }).split();
-            *place = (-cell, remainder);
+        self.cells.resize(scores.len(), 0);
+        self.remainders.resize(scores.len(), R::ZERO);
+        let per_h = self.rule.per_h;
+        for ((&s, cell), remainder) in scores.iter().zip(&mut self.cells).zip(&mut self.remainders) {
+            let steps = (s - top) * per_h;
+            let (n, rest) = (if steps < farthest { farthest } else { steps }).split();
+            (*cell, *remainder) = (-n, rest);
+        }
+        // 0 as long as all are finite.
+        let check = lane_sum(
+            scores,
+            scores,
+            #[inline(always)]
+            |s, _| s * R::ZERO,
+        );
+        if check != R::ZERO {
+            return false;
         }
         self.moments.clear();
         self.moments.resize(idle as usize + 1, [R::ZERO; COEFS]);
         self.deepest = 0;
-        for &(cell, remainder) in &self.places {
+        for (&cell, &remainder) in self.cells.iter().zip(&self.remainders) {
             let mut power = R::ONE;
             for moment in &mut self.moments[cell as usize] {
                 *moment += power;
@@ -338,26 +344,25 @@ impl<R: Kept<COEFS>, const COEFS: usize, const LANES: usize> Quadrature<R, COEFS
             integrals.clear();
         }
         for cell in (0..cells as i32).step_by(LANES) {
-            let mut sums = [[R::ZERO; LANES]; COEFS];
-            for (lowest, weights) in &self.grid {
-                for (n, &weight) in (lowest + cell..rule.zero).zip(weights) {
-                    for (j, sums) in sums.iter_mut().enumerate() {
-                        let c = rule.lattice.hazard::<LANES>(j, n);
-                        for (sum, &c) in sums.iter_mut().zip(c) {
+            for (j, integrals) in self.integrals.iter_mut().enumerate() {
+                let mut sums = [R::ZERO; LANES];
+                for (lowest, weights) in self.grid.iter().filter(|(lowest, _)| lowest + cell < rule.zero) {
+                    let nodes = rule.lattice.hazards(j, lowest + cell, 2 * LANES);
+                    for (i, &weight) in weights.iter().enumerate() {
+                        for (sum, &c) in sums.iter_mut().zip(&nodes[i..i + LANES]) {
                             *sum += weight * c;
                         }
                     }
                 }
-            }
-            for (integrals, sums) in self.integrals.iter_mut().zip(sums) {
                 integrals.extend_from_slice(&sums);
             }
         }
     }
 
-    /// The integral against the hazard of a score at this place.
+    /// The integral against the hazard of an action.
     #[inline(always)]
-    fn integral(&self, (cell, remainder): (i32, R)) -> R {
+    fn integral(&self, action: usize) -> R {
+        let (cell, remainder) = (self.cells[action], self.remainders[action]);
         if cell > self.deepest {
             return R::ZERO;
         }

@@ -46,7 +46,7 @@ impl Criterion {
     }
 
     /// Whether a record of cost 0 can be left out: it is 0 whatever the policy does, and only counts in `n`.
-    pub(super) fn skips_zero_costs(&self) -> bool {
+    pub(crate) fn skips_zero_costs(&self) -> bool {
         !matches!(self, Criterion::SelfNormalised { .. })
     }
 

@@ -291,7 +291,7 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
             action: logs.action()[i],
             q: logs.propensity()[i],
             c: logs.cost()[i],
-            norm: logs.contexts().norm(i),
+            norm: logs.contexts().norm(logs.row(i)),
         }));
         work.scores.resize(rows.len() * self.width, R::ZERO);
         block.scores(point.mean, self.width, &mut work.scores);
@@ -389,7 +389,7 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
 }
 
 fn rows<'a>(records: &[Record<'a>]) -> Vec<Row<'a>> {
-    records.iter().map(|(logs, row)| logs.contexts().row(*row)).collect()
+    records.iter().map(|(logs, i)| logs.contexts().row(logs.row(*i))).collect()
 }
 
 /// Rows of `k` numbers, each followed by zeros up to `width`.

@@ -164,13 +164,12 @@ fn each_row<T: Send + Sync + Clone, W>(
     room: impl Fn() -> W + Sync,
     work: impl Fn(&mut W, usize, Option<&[u32]>, &[f64], &mut [T]) + Sync,
 ) -> Result<Vec<T>> {
-    in_blocks(contexts.len(), BLOCK, |range| {
+    in_blocks(contexts.len(), BLOCK, (width, empty), |range, out| {
         let scores = scores(&contexts.slice(range.clone()))?;
         if let Some(i) = scores.iter().position(|s| !s.is_finite()) {
             let column = format!("the score of action {}", i % k);
             return Err(Error::value(range.start + i / k, column, "finite", scores[i]));
         }
-        let mut out = vec![empty.clone(); range.len() * width];
         let (mut room, mut subset) = (room(), Vec::new());
         for ((row, all), out) in range.zip(scores.chunks_exact(k)).zip(out.chunks_exact_mut(width)) {
             match eligible.map(|e| e.get(row)) {
@@ -182,7 +181,7 @@ fn each_row<T: Send + Sync + Clone, W>(
                 }
             }
         }
-        Ok(out)
+        Ok(())
     })
 }
 
