@@ -105,7 +105,7 @@ impl Growth {
 
         fs::create_dir_all(&self.out)?;
         fs::write(self.out.join("growth.csv"), csv)?;
-        curves("Seconds an epoch", &panels)?.write(&self.out.join("growth"))?;
+        curves("Seconds an epoch; grey lines are linear growth", &panels)?.write(&self.out.join("growth"))?;
         let body = format!(
             "One thread, batches of 1,024, every record weighs; the smallest of {REPEATS} repeats. A slope of 1 in logarithms is \
              linear growth.\n\n{}\n{}\n![Seconds an epoch](growth.svg)\n",
