@@ -110,7 +110,7 @@ class Bench:
                 flags = ["epoch", "--data", folder, "--threads", threads, "--batch", batch]
                 rivals = {title: self.theirs(*flags, "--version", version) for version, title in VERSIONS.items()}
                 work = f"epoch, {name}, batch {batch:,}"
-                self.compare(work, threads, self.ours(*flags), rivals, 7, target, chart=batch == 128)
+                self.compare(work, threads, self.ours(*flags), rivals, 5, target, chart=batch == 128)
 
     def runs(self, name, data, folder):
         rounds = 2 if self.quick else 10

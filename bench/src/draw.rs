@@ -10,14 +10,18 @@ use kuva::render::color::Color;
 use kuva::render::render::{Primitive, Scene, TextAnchor};
 use serde::Deserialize;
 
-use crate::report::number;
 use crate::work::Result;
 
 const INK: Color = Color::Rgb(0x22, 0x22, 0x22);
 const SOFT: Color = Color::Rgb(0x66, 0x66, 0x66);
 const GRID: Color = Color::Rgb(0xe4, 0xe4, 0xe4);
-/// Okabe and Ito's blue, orange and green, which people with any colour vision tell apart.
-const COLORS: [Color; 3] = [Color::Rgb(0x00, 0x72, 0xb2), Color::Rgb(0xe6, 0x9f, 0x00), Color::Rgb(0x00, 0x9e, 0x73)];
+/// Four colours of Okabe and Ito, which people with any colour vision tell apart.
+const COLORS: [Color; 4] = [
+    Color::Rgb(0x00, 0x72, 0xb2),
+    Color::Rgb(0xe6, 0x9f, 0x00),
+    Color::Rgb(0x00, 0x9e, 0x73),
+    Color::Rgb(0xcc, 0x79, 0xa7),
+];
 
 /// A picture under construction.
 #[derive(Debug)]
@@ -98,6 +102,11 @@ impl Axis {
             (self.at(value), text.replace('-', "\u{2212}"))
         })
     }
+}
+
+/// A ratio as it is read: few digits, and commas.
+fn times(ratio: f64) -> String {
+    if ratio < 100.0 { format!("{ratio:.1} x") } else { thousands(&format!("{ratio:.0}")) + " x" }
 }
 
 fn thousands(digits: &str) -> String {
@@ -203,10 +212,12 @@ impl Chart {
 /// A bar for each ratio, those of one work and number of threads under one heading.
 fn bars(rows: &[Ratio]) -> Picture {
     const LEFT: f64 = 320.0;
-    const RIGHT: f64 = 760.0;
+    const RIGHT: f64 = 750.0;
+    const WIDTH: f64 = 840.0;
+    const TOP: f64 = 90.0;
     const BAR: f64 = 15.0;
     let groups: Vec<&[Ratio]> = rows.chunk_by(|a, b| (&a.work, a.threads) == (&b.work, b.threads)).collect();
-    let height = 92.0 + rows.len() as f64 * (BAR + 3.0) + groups.len() as f64 * 14.0 + 30.0;
+    let height = TOP + 14.0 + rows.len() as f64 * (BAR + 3.0) + groups.len() as f64 * 14.0 + 30.0;
     let bottom = height - 34.0;
     let mut rivals: Vec<&str> = Vec::new();
     for row in rows {
@@ -216,23 +227,22 @@ fn bars(rows: &[Ratio]) -> Picture {
     }
     let color = |row: &Ratio| COLORS[rivals.iter().position(|r| *r == row.rival).unwrap_or(0) % COLORS.len()].clone();
 
-    let mut picture = Picture::new(840.0, height);
+    let mut picture = Picture::new(WIDTH, height);
     picture.text((20.0, 30.0), "How many times as fast as", 16, TextAnchor::Start, INK);
-    let mut legend = 20.0;
-    for (rival, color) in rivals.iter().zip(COLORS.iter().cycle()) {
-        picture.rectangle((legend, 44.0), (12.0, 12.0), color.clone());
-        picture.text((legend + 17.0, 54.0), rival, 12, TextAnchor::Start, INK);
-        legend += 45.0 + 7.2 * rival.len() as f64;
+    for (i, (rival, color)) in rivals.iter().zip(COLORS.iter().cycle()).enumerate() {
+        let (left, top) = (20.0 + 250.0 * (i / 2) as f64, 44.0 + 20.0 * (i % 2) as f64);
+        picture.rectangle((left, top), (12.0, 12.0), color.clone());
+        picture.text((left + 18.0, top + 10.0), rival, 12, TextAnchor::Start, INK);
     }
-    picture.line(vec![(legend, 42.0), (legend, 58.0)], INK, 2.0);
-    picture.text((legend + 8.0, 54.0), "aim", 12, TextAnchor::Start, INK);
+    picture.line(vec![(566.0, 42.0), (566.0, 58.0)], INK, 2.0);
+    picture.text((576.0, 54.0), "aim", 12, TextAnchor::Start, INK);
 
     let x = Axis::new(rows.iter().map(|row| row.ratio).chain([1.0]), (LEFT, RIGHT));
     for (place, label) in x.ticks() {
-        picture.line(vec![(place, 70.0), (place, bottom)], GRID, 1.0);
+        picture.line(vec![(place, TOP), (place, bottom)], GRID, 1.0);
         picture.text((place, bottom + 18.0), &label, 12, TextAnchor::Middle, SOFT);
     }
-    let mut top = 78.0;
+    let mut top = TOP + 8.0;
     for group in groups {
         let middle = top + 0.5 * group.len() as f64 * (BAR + 3.0);
         let threads = if group[0].threads == 1 { "1 thread".into() } else { format!("{} threads", group[0].threads) };
@@ -241,7 +251,7 @@ fn bars(rows: &[Ratio]) -> Picture {
         for row in group {
             let (start, end) = (x.at(1.0), x.at(row.ratio));
             picture.rectangle((start.min(end), top), ((end - start).abs(), BAR), color(row));
-            picture.text((start.max(end) + 5.0, top + 12.0), &number(row.ratio), 12, TextAnchor::Start, INK);
+            picture.text((WIDTH - 15.0, top + 12.0), &times(row.ratio), 12, TextAnchor::End, INK);
             if let Some(target) = row.target {
                 picture.line(vec![(x.at(target), top - 2.0), (x.at(target), top + BAR + 2.0)], INK, 2.0);
             }
@@ -274,8 +284,8 @@ mod tests {
             target: Some(60.0),
             chart: true,
         };
-        let svg = bars(&[row("published", 81.5), row("tuned", 7.25)]).svg();
-        for text in ["an epoch", "2 threads", "published", "tuned", "81.5", "7.250"] {
+        let svg = bars(&[row("published", 81.5), row("tuned", 12345.0)]).svg();
+        for text in ["an epoch", "2 threads", "published", "tuned", "81.5 x", "12,345 x"] {
             assert!(svg.contains(&format!(">{text}<")), "{text}");
         }
     }
