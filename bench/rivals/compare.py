@@ -95,7 +95,8 @@ class Bench:
         """The folder that all workers read."""
         folder = self.data / name
         command(self.binary, "collect", "--data", data, "--out", folder)
-        x, action, label, cost = (worker.load(folder)[column] for column in ["x", "action", "label", "cost"])
+        arrays = worker.load(folder)
+        x, action, label, cost = (arrays[column] for column in ["x", "action", "label", "cost"])
         n, p = x.shape
         self.notes.append(
             f"{name}: {n:,} x {p}, {share(x != 0)} non-zero, K = {1 + label.max()}. The first policy takes the best action in "
@@ -213,13 +214,18 @@ def make(file, kind, rows):
     return file
 
 
+def absolute(path):
+    """Programs run in the root of the repository, whoever calls."""
+    return Path(path).resolve()
+
+
 def main():
     flags = argparse.ArgumentParser(description=__doc__)
-    flags.add_argument("--mnist", type=Path, help="a folder with MNIST's four idx files; otherwise random data of its shape")
+    flags.add_argument("--mnist", type=absolute, help="a folder with MNIST's four idx files; otherwise random data of its shape")
     flags.add_argument("--quick", action="store_true", help="small sizes, to see that it works")
     flags.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     flags.add_argument("--only", choices=["epochs", "runs", "propensities"], nargs="+", help="leave out the rest")
-    flags.add_argument("--out", type=Path, default=ROOT / "bench/results")
+    flags.add_argument("--out", type=absolute, default=ROOT / "bench/results")
     options = flags.parse_args()
     only = options.only or ["epochs", "runs", "propensities"]
     bench = Bench(options)

@@ -71,9 +71,12 @@ def propensities(data, options):
     return work
 
 
+WORKS = {"epoch": epoch, "run": run, "propensities": propensities}
+
+
 def main():
-    flags = argparse.ArgumentParser()
-    flags.add_argument("work", choices=["epoch", "run", "propensities"])
+    flags = argparse.ArgumentParser(description=__doc__)
+    flags.add_argument("work", choices=WORKS)
     flags.add_argument("--data", required=True)
     flags.add_argument("--threads", type=int, default=1)
     flags.add_argument("--batch", type=int, default=128)
@@ -85,7 +88,7 @@ def main():
     options = flags.parse_args()
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
-    work = globals()[options.work](load(options.data), options)
+    work = WORKS[options.work](load(options.data), options)
 
     def say(answer):
         print(json.dumps(answer), flush=True)

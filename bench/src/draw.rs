@@ -133,7 +133,7 @@ pub(crate) struct Panel {
 
 /// Panels side by side over one vertical axis, with a grey line of slope 1 through the end of each curve.
 pub(crate) fn curves(title: &str, panels: &[Panel]) -> Result<Picture> {
-    const WIDTH: f64 = 330.0;
+    const WIDTH: f64 = 350.0;
     const BOTTOM: f64 = 390.0;
     let mut picture = Picture::new(70.0 + WIDTH * panels.len() as f64, 440.0);
     picture.text((20.0, 30.0), title, 16, TextAnchor::Start, INK);
@@ -141,7 +141,7 @@ pub(crate) fn curves(title: &str, panels: &[Panel]) -> Result<Picture> {
     let y = Axis::new(all().map(|p| p.1), (BOTTOM, 110.0));
     for (i, panel) in panels.iter().enumerate() {
         let left = 70.0 + WIDTH * i as f64;
-        let right = left + WIDTH - 40.0;
+        let right = left + WIDTH - 66.0;
         let points = || panel.curves.iter().flat_map(|curve| &curve.points);
         let x = Axis::new(points().map(|p| p.0), (left, right));
         for (place, label) in y.ticks() {

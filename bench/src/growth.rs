@@ -97,7 +97,9 @@ impl Growth {
                 );
                 csv += &format!("{},\"{}\",{size},{records},{seconds:e},{each:e}\n", sweep.grows, sweep.setting);
             }
-            slopes.push([sweep.grows.to_owned(), sweep.setting.to_owned(), format!("{:.2}", slope(&curve))]);
+            // What does not grow hides the slope at small sizes: the last step tells where it goes.
+            let [all, last] = [&curve[..], &curve[curve.len() - 2..]].map(|points| format!("{:.2}", slope(points)));
+            slopes.push([sweep.grows.to_owned(), sweep.setting.to_owned(), all, last]);
             let panel = panels.iter_mut().find(|panel| panel.name == sweep.grows).expect("one for each");
             panel.curves.push(Curve { label: sweep.setting.to_owned(), points: curve });
         }
@@ -109,7 +111,7 @@ impl Growth {
         let body = format!(
             "One thread, batches of 1,024, every record weighs; the smallest of {REPEATS} repeats. A slope of 1 in logarithms is \
              linear growth.\n\n{}\n{}\n![Seconds an epoch](growth.svg)\n",
-            table(["grows", "the rest", "slope"], &slopes),
+            table(["grows", "the rest", "slope", "of the last step"], &slopes),
             table(["grows", "the rest", "size", "seconds an epoch", "microseconds a record"], &rows),
         );
         publish(&self.out, "growth", "Growth of an epoch", &body)

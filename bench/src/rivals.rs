@@ -3,7 +3,7 @@
 //! A worker reads its data, says `{"ready": true}`, and then does its work once for every line `go` and answers with a
 //! line of JSON: so the driver can alternate two sides in one run.
 
-use std::io::{BufRead, Write, stdin, stdout};
+use std::io::stdin;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -23,9 +23,8 @@ const NOISE: f64 = 0.2;
 
 fn serve(mut answer: impl FnMut(&str) -> Result<Value>) -> Result<()> {
     say(&json!({"ready": true}).to_string())?;
-    for line in stdin().lock().lines() {
+    for line in stdin().lines() {
         say(&answer(line?.trim())?.to_string())?;
-        stdout().flush()?;
     }
     Ok(())
 }
