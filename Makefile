@@ -3,11 +3,12 @@
 CARGO ?= cargo
 PYTHON ?= python3
 GOLDEN_ENV := .venv-golden
+BENCH_ENV := .venv-bench
 
-.PHONY: help test lint fmt doc bench golden demo clean
+.PHONY: help test lint fmt doc bench bench-rivals golden demo clean
 
 help: ## what can be made
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 test: ## all tests, of every crate, with the examples in the documentation
 	$(CARGO) test --workspace --locked
@@ -20,8 +21,19 @@ lint: ## formatting and lints, warnings denied, documentation included
 fmt: ## format the code
 	$(CARGO) fmt --all
 
-bench: ## micro-benchmarks, as ratios measured side by side
-	$(CARGO) bench --locked --package surefoot
+bench: ## our own benchmarks: ratios measured side by side, growth and memory, into bench/results/
+	$(CARGO) build --release --locked --package surefoot-bench
+	for measure in micro growth memory; do \
+		$(CARGO) run --release --locked --quiet --package surefoot-bench -- $$measure || exit 1; \
+	done
+
+bench-rivals: $(BENCH_ENV)/installed ## against PyTorch, into bench/results/; MNIST=folder for the real digits
+	$(BENCH_ENV)/bin/python bench/rivals/compare.py $(if $(MNIST),--mnist $(MNIST)) $(BENCH_FLAGS)
+
+$(BENCH_ENV)/installed: bench/rivals/requirements.txt
+	$(PYTHON) -m venv $(BENCH_ENV)
+	$(BENCH_ENV)/bin/pip install --quiet --requirement bench/rivals/requirements.txt
+	touch $@
 
 demo: ## the main job, on the digits that ship with the repo
 	$(CARGO) run --release --locked -- demo
@@ -36,4 +48,4 @@ $(GOLDEN_ENV)/installed: reference/requirements.txt
 
 clean: ## remove what was built
 	$(CARGO) clean
-	rm -rf $(GOLDEN_ENV)
+	rm -rf $(GOLDEN_ENV) $(BENCH_ENV) bench/data

@@ -1,0 +1,52 @@
+//! Surefoot's benchmarks, one subcommand a measurement.
+//!
+//! Our own (`make bench`): [`micro`], [`growth`] and [`memory`]. Against rivals (`make bench-rivals`): the workers in
+//! [`rivals`], which `rivals/compare.py` times in turn with those written in Python. Times on a shared machine mean
+//! little, so every figure that is compared is a ratio of two works done in turn, in one run.
+
+mod draw;
+mod folder;
+mod growth;
+mod memory;
+mod micro;
+mod report;
+mod rivals;
+mod work;
+
+use clap::{Parser, Subcommand};
+
+/// Measure Surefoot
+#[derive(Debug, Parser)]
+struct Cli {
+    #[command(subcommand)]
+    measure: Measure,
+}
+
+#[derive(Debug, Subcommand)]
+enum Measure {
+    Micro(micro::Micro),
+    Growth(growth::Growth),
+    Memory(memory::Memory),
+    Collect(rivals::Collect),
+    Epoch(rivals::Epoch),
+    Run(rivals::Run),
+    Propensities(rivals::Propensities),
+    Risk(rivals::Risk),
+    Machine(report::Machine),
+    Chart(draw::Chart),
+}
+
+fn main() -> work::Result<()> {
+    match Cli::parse().measure {
+        Measure::Micro(measure) => measure.run(),
+        Measure::Growth(measure) => measure.run(),
+        Measure::Memory(measure) => measure.run(),
+        Measure::Collect(measure) => measure.run(),
+        Measure::Epoch(measure) => measure.run(),
+        Measure::Run(measure) => measure.run(),
+        Measure::Propensities(measure) => measure.run(),
+        Measure::Risk(measure) => measure.run(),
+        Measure::Machine(measure) => measure.run(),
+        Measure::Chart(measure) => measure.run(),
+    }
+}

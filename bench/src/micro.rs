@@ -1,0 +1,138 @@
+//! `micro`: two ways to do the same work, timed in turn. A new comparison is one more function in [`COMPARISONS`].
+
+use std::hint::black_box;
+use std::path::PathBuf;
+
+use clap::Args;
+use surefoot::Policy;
+
+use crate::report::{number, publish, table};
+use crate::work::{Result, Task, dense, policy, threads, timed};
+
+/// Compare two ways of doing the same work, and write `micro.md`
+#[derive(Debug, Args)]
+pub(crate) struct Micro {
+    #[arg(long, default_value = "bench/results")]
+    out: PathBuf,
+    /// Small sizes, to see that it works
+    #[arg(long)]
+    quick: bool,
+}
+
+/// What a comparison has at hand.
+struct Bench {
+    quick: bool,
+    rows: Vec<[String; 4]>,
+}
+
+const COMPARISONS: [fn(&mut Bench) -> Result<()>; 4] = [propensities, sparse, zeros, two_threads];
+
+impl Micro {
+    pub(crate) fn run(&self) -> Result<()> {
+        let mut bench = Bench { quick: self.quick, rows: Vec::new() };
+        for comparison in COMPARISONS {
+            comparison(&mut bench)?;
+        }
+        let body = table(["work", "slow", "fast", "ratio"], &bench.rows);
+        publish(&self.out, "micro", "Two ways to do the same work", &body)
+    }
+}
+
+impl Bench {
+    /// So many, or few if it is to be quick.
+    fn size(&self, full: usize) -> usize {
+        if self.quick { full / 200 + 1 } else { full }
+    }
+
+    /// Times two pieces of work in turn, and notes the ratio of the medians.
+    fn compare<'a>(
+        &mut self,
+        what: &str,
+        (slow_name, slow): (&str, &'a mut dyn FnMut() -> Result<()>),
+        (fast_name, fast): (&str, &'a mut dyn FnMut() -> Result<()>),
+    ) -> Result<()> {
+        let mut times = [Vec::new(), Vec::new()];
+        for _ in 0..if self.quick { 1 } else { 7 } {
+            for (work, times) in [&mut *slow, &mut *fast].into_iter().zip(&mut times) {
+                let (seconds, done) = timed(work);
+                done?;
+                times.push(seconds);
+            }
+        }
+        let [slow, fast] = times.map(|mut times| {
+            times.sort_by(f64::total_cmp);
+            times[times.len() / 2]
+        });
+        eprintln!("{what}: {} x", number(slow / fast));
+        let side = |name: &str, seconds: f64| format!("{name}: {} ms", number(1e3 * seconds));
+        let row = [what.to_owned(), side(slow_name, slow), side(fast_name, fast), number(slow / fast)];
+        self.rows.push(row);
+        Ok(())
+    }
+}
+
+/// The paper's way, `mean over e of prod_{b != a} Phi(e + s_a - s_b)` for one action after the other, against ours.
+fn propensities(bench: &mut Bench) -> Result<()> {
+    let cdf = |t: f64| 0.5 * libm::erfc(-t * std::f64::consts::FRAC_1_SQRT_2);
+    let samples: Vec<f64> = (0..32).map(|i| (f64::from(i) - 15.5) / 8.0).collect();
+    for (k, rows) in [(10, 400), (100, 20)] {
+        let scores: Vec<f64> = (0..k).map(|a| f64::from((37 * a) % k) / f64::from(k)).collect();
+        let policy = policy(k as usize, scores.clone())?;
+        let x = dense(rows, 1, 1.0)?;
+        let product = |a: usize, e: f64| -> f64 {
+            (0..scores.len()).filter(|&b| b != a).map(|b| cdf(e + scores[a] - scores[b])).product()
+        };
+        let mean = |a: usize| samples.iter().map(|&e| product(a, e)).sum::<f64>() / samples.len() as f64;
+        let pool = threads(1)?;
+        bench.compare(
+            &format!("all propensities, K = {k}"),
+            ("Monte Carlo, 32 samples", &mut || {
+                for a in (0..rows).flat_map(|_| 0..scores.len()) {
+                    black_box(mean(black_box(a)));
+                }
+                Ok(())
+            }),
+            ("quadrature to 1e-10", &mut || {
+                black_box(pool.install(|| policy.distribution(black_box(&x), None))?);
+                Ok(())
+            }),
+        )?;
+    }
+    Ok(())
+}
+
+fn sparse(bench: &mut Bench) -> Result<()> {
+    let x = dense(bench.size(20_000), 784, 0.2)?;
+    let (full, thin) = (Task::new(x.clone(), 10, 1.0)?, Task::new(x.to_sparse(), 10, 1.0)?);
+    let pool = threads(1)?;
+    bench.compare(
+        "epoch, 20,000 x 784, 20 % non-zero, K = 10, batch 1,024",
+        ("dense", &mut || pool.install(|| full.epoch(1024))),
+        ("sparse", &mut || pool.install(|| thin.epoch(1024))),
+    )
+}
+
+fn zeros(bench: &mut Bench) -> Result<()> {
+    let x = dense(bench.size(20_000), 784, 0.2)?.to_sparse();
+    let (none, most) = (Task::new(x.clone(), 10, 1.0)?, Task::new(x, 10, 0.1)?);
+    let pool = threads(1)?;
+    bench.compare(
+        "the same, sparse, if 90 % of the costs are zero",
+        ("no zeros", &mut || pool.install(|| none.epoch(1024))),
+        ("skipped", &mut || pool.install(|| most.epoch(1024))),
+    )
+}
+
+fn two_threads(bench: &mut Bench) -> Result<()> {
+    let n = bench.size(57_000);
+    let task = Task::new(dense(n, 500, 1.0)?, 100, 1.0)?;
+    let (one, two) = (threads(1)?, threads(2)?);
+    for (name, batch) in [("batch 1,024", 1024), ("one batch", n)] {
+        bench.compare(
+            &format!("epoch, 57,000 x 500 dense, K = 100, {name}"),
+            ("one thread", &mut || one.install(|| task.epoch(batch))),
+            ("two threads", &mut || two.install(|| task.epoch(batch))),
+        )?;
+    }
+    Ok(())
+}
