@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::{fs, mem};
 
 use clap::Args;
-use surefoot::{Contexts, Logs, Row, State};
+use surefoot::{Contexts, Indices, Logs, Row, State};
 
 use crate::report::{publish, table};
 use crate::work::{Result, Task, learner, policy, sparse, threads};
@@ -72,7 +72,8 @@ fn held(contexts: &Contexts) -> usize {
         mem::size_of_val(row.values())
             + match row {
                 Row::Dense(_) => 0,
-                Row::Sparse { indices, .. } => mem::size_of_val(indices) + mem::size_of::<usize>(),
+                Row::Sparse { indices: Indices::Narrow(i), .. } => mem::size_of_val(i) + mem::size_of::<usize>(),
+                Row::Sparse { indices: Indices::Wide(i), .. } => mem::size_of_val(i) + mem::size_of::<usize>(),
             }
     };
     contexts.iter().map(|r| row(r) + mem::size_of::<f64>()).sum()

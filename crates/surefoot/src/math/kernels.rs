@@ -11,7 +11,7 @@ use super::prefetch::prefetch;
 use super::real::Real;
 use crate::contexts::{Indices, Row};
 
-const AHEAD: usize = 4;
+const AHEAD: usize = 8;
 /// The lanes of a sum.
 const LANES: usize = 16;
 

@@ -4,23 +4,22 @@
 //! one polynomial in `v = (a - c)/(a + c)` covers the whole half line.
 
 use super::real::Real;
-use super::tables::{MILLS, MILLS_SHIFT};
 
 /// `1/sqrt(2 pi)`.
 const FRAC_1_SQRT_2PI: f64 = 0.398_942_280_401_432_7;
 /// `ln sqrt(2 pi)`.
 const LN_SQRT_2PI: f64 = 0.918_938_533_204_672_8;
 
-/// `M(a) = Phi(-a)/phi(a)` for `a >= 0`.
+/// `M(a) = Phi(-a)/phi(a)` for `a >= 0`: relative error below 6e-16 in `f64`, 3e-7 in `f32`.
 #[inline(always)]
-fn mills(a: f64) -> f64 {
-    let v = (a - MILLS_SHIFT) / (a + MILLS_SHIFT);
-    polynomial(&MILLS, v) / (a + MILLS_SHIFT)
+fn mills<R: Real>(a: R) -> R {
+    let inverse = R::ONE / (a + R::MILLS_SHIFT);
+    R::mills_numerator((a - R::MILLS_SHIFT) * inverse) * inverse
 }
 
 /// `sum_i c_i x^i`, as four interleaved polynomials in `x^4`: Horner's rule alone would wait for each product.
 #[inline(always)]
-fn polynomial<R: Real, const N: usize>(c: &[R; N], x: R) -> R {
+pub(super) fn polynomial<R: Real, const N: usize>(c: &[R; N], x: R) -> R {
     const { assert!(N.is_multiple_of(4)) };
     let x2 = x * x;
     let x4 = x2 * x2;
@@ -37,25 +36,25 @@ fn polynomial<R: Real, const N: usize>(c: &[R; N], x: R) -> R {
 
 /// `phi(t)`, the density. Its relative error grows as `t^2/2` times the rounding unit, 1e-13 at `t = 38`.
 #[inline(always)]
-pub(crate) fn pdf(t: f64) -> f64 {
-    FRAC_1_SQRT_2PI * exp_nonpositive(-0.5 * t * t)
+pub(crate) fn pdf<R: Real>(t: R) -> R {
+    R::of(FRAC_1_SQRT_2PI) * (R::of(-0.5) * t * t).exp_nonpositive()
 }
 
 /// `(Phi(t), phi(t))`.
 #[inline(always)]
-pub(crate) fn cdf_pdf(t: f64) -> (f64, f64) {
-    let a = t.abs();
+pub(crate) fn cdf_pdf<R: Real>(t: R) -> (R, R) {
+    let a = t.magnitude();
     let density = pdf(a);
     let tail = density * mills(a);
-    (if t < 0.0 { tail } else { 1.0 - tail }, density)
+    (if t < R::ZERO { tail } else { R::ONE - tail }, density)
 }
 
 /// `phi(t)/Phi(t)`, without underflow however far to the left `t` is.
 #[inline(always)]
-pub(crate) fn hazard(t: f64) -> f64 {
-    let a = t.abs();
+pub(crate) fn hazard<R: Real>(t: R) -> R {
+    let a = t.magnitude();
     let (m, density) = (mills(a), pdf(a));
-    if t < 0.0 { 1.0 / m } else { density / (1.0 - density * m) }
+    if t < R::ZERO { R::ONE / m } else { density / (R::ONE - density * m) }
 }
 
 /// `ln Phi(t)`, likewise.
@@ -190,7 +189,7 @@ mod tests {
         assert_eq!(exp_nonpositive(0.0), 1.0);
         assert_eq!(cdf_pdf(1e7), (1.0, 0.0));
         assert_eq!(cdf_pdf(-1e7), (0.0, 0.0));
-        assert!((ln_cdf(-1e7) / -5e13 - 1.0).abs() < 1e-12 && (hazard(-1e7) / 1e7 - 1.0).abs() < 1e-12);
+        assert!((ln_cdf(-1e7) / -5e13 - 1.0).abs() < 1e-12 && (hazard(-1e7) / 1e7 - 1.0f64).abs() < 1e-12);
         assert!(ln_cdf(1e7) == 0.0 && hazard(1e7) == 0.0);
     }
 }

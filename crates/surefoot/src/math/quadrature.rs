@@ -9,6 +9,8 @@
 //! cell, and not the scores. Likewise all integrals against the hazards of a cell are one polynomial in the remainder.
 //! Hence `O(K + C G)` operations with `C` cells, some tens of them, where each action alone would make `O(K G)`.
 
+mod narrow;
+
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -101,6 +103,17 @@ pub(crate) trait Integrate: Real {
     fn quadrature(actions: usize, tolerance: f64) -> Self::Quadrature;
     fn propensity(quadrature: &mut Self::Quadrature, scores: &[Self], action: usize) -> Self;
     fn gradient(quadrature: &mut Self::Quadrature, scores: &[Self], action: usize, gradient: &mut [Self]) -> Self;
+
+    /// The same for many records: the scores of each, and its entries of `gradients`, are the first of these two numbers
+    /// of each as many as the second.
+    fn gradients(
+        quadrature: &mut Self::Quadrature,
+        size: (usize, usize),
+        scores: &[Self],
+        actions: &[u32],
+        probabilities: &mut [Self],
+        gradients: &mut [Self],
+    );
 }
 
 macro_rules! integrate {
@@ -125,6 +138,17 @@ macro_rules! integrate {
 
             fn gradient(quadrature: &mut $quadrature, scores: &[Self], action: usize, gradient: &mut [Self]) -> Self {
                 quadrature.gradient(scores, action, gradient)
+            }
+
+            fn gradients(
+                quadrature: &mut $quadrature,
+                size: (usize, usize),
+                scores: &[Self],
+                actions: &[u32],
+                probabilities: &mut [Self],
+                gradients: &mut [Self],
+            ) {
+                quadrature.gradients(size, scores, actions, probabilities, gradients);
             }
         }
     };
@@ -230,6 +254,24 @@ impl<R: Kept<COEFS>, const COEFS: usize, const LANES: usize> Quadrature<R, COEFS
                 p
             },
         )
+    }
+
+    /// The same for many records: see [`Integrate::gradients`].
+    pub(crate) fn gradients(
+        &mut self,
+        (k, width): (usize, usize),
+        scores: &[R],
+        actions: &[u32],
+        probabilities: &mut [R],
+        gradients: &mut [R],
+    ) {
+        if k <= narrow::MOST {
+            return narrow::gradients(&self.rule, (k, width), scores, actions, probabilities, gradients);
+        }
+        let rows = scores.chunks_exact(width).zip(gradients.chunks_exact_mut(width));
+        for ((scores, gradient), (&action, p)) in rows.zip(actions.iter().zip(probabilities)) {
+            *p = self.gradient(&scores[..k], action as usize, &mut gradient[..k]);
+        }
     }
 
     /// Leaves the integrand of an action's probability on the grid, and returns its integral.

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Sub, SubAssign};
 
-use super::normal;
+use super::{normal, tables};
 use crate::policy::Posterior;
 
 /// `f32` for a search with minibatches, whose noise is far larger; `f64` for everything else.
@@ -31,10 +31,15 @@ pub(crate) trait Real:
     /// A scale whose square is still a normal number, and that of its inverse is finite.
     const SMALLEST_SCALE: f64;
 
+    /// The shift `c` and the polynomial of the Mills ratio, `M(a) = P((a - c)/(a + c))/(a + c)`.
+    const MILLS_SHIFT: Self;
+    fn mills_numerator(v: Self) -> Self;
+
     fn of(x: f64) -> Self;
     fn of_f32(x: f32) -> Self;
     fn to_f64(self) -> f64;
     fn sqrt(self) -> Self;
+    fn magnitude(self) -> Self;
 
     /// `exp(x)` for `x <= 0` or a rounding above it.
     fn exp_nonpositive(self) -> Self;
@@ -55,6 +60,13 @@ impl Real for f64 {
     const ZERO: f64 = 0.0;
     const ONE: f64 = 1.0;
     const SMALLEST_SCALE: f64 = *Posterior::SCALES.start();
+
+    const MILLS_SHIFT: f64 = tables::MILLS_SHIFT;
+
+    #[inline(always)]
+    fn mills_numerator(v: f64) -> f64 {
+        normal::polynomial(&tables::MILLS, v)
+    }
 
     #[inline(always)]
     fn of(x: f64) -> f64 {
@@ -77,6 +89,11 @@ impl Real for f64 {
     }
 
     #[inline(always)]
+    fn magnitude(self) -> f64 {
+        self.abs()
+    }
+
+    #[inline(always)]
     fn exp_nonpositive(self) -> f64 {
         normal::exp_nonpositive(self)
     }
@@ -94,6 +111,13 @@ impl Real for f32 {
     const ZERO: f32 = 0.0;
     const ONE: f32 = 1.0;
     const SMALLEST_SCALE: f64 = 1e-18;
+
+    const MILLS_SHIFT: f32 = tables::MILLS_SHIFT_F32;
+
+    #[inline(always)]
+    fn mills_numerator(v: f32) -> f32 {
+        normal::polynomial(&tables::MILLS_F32, v)
+    }
 
     #[inline(always)]
     fn of(x: f64) -> f32 {
@@ -113,6 +137,11 @@ impl Real for f32 {
     #[inline(always)]
     fn sqrt(self) -> f32 {
         f32::sqrt(self)
+    }
+
+    #[inline(always)]
+    fn magnitude(self) -> f32 {
+        self.abs()
     }
 
     #[inline(always)]

@@ -68,7 +68,9 @@ struct Room<R: Integrate> {
 struct Work<R: Integrate> {
     quadrature: R::Quadrature,
     /// The columns of the logs.
+    actions: Vec<u32>,
     columns: Vec<Columns>,
+    p: Vec<f64>,
     /// Standardised.
     scores: Vec<R>,
     /// `dp/ds`.
@@ -82,7 +84,6 @@ struct Work<R: Integrate> {
 /// What the logs know of a record.
 #[derive(Debug, Clone, Copy)]
 struct Columns {
-    action: u32,
     q: f64,
     c: f64,
     norm: f64,
@@ -196,7 +197,9 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
             x: Vec::new(),
             work: Work {
                 quadrature: R::quadrature(k, o.tolerance),
+                actions: Vec::new(),
                 columns: Vec::new(),
+                p: Vec::new(),
                 scores: Vec::new(),
                 d: Vec::new(),
                 inverse: Vec::new(),
@@ -244,10 +247,9 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
         let rows = rows(records);
         let block = Block::new(&rows, o.shape.features(), x);
         self.scores(point, records, &rows, &block, work);
-        work.d.clear();
-        work.d.resize(rows.len() * self.width, R::ZERO);
-        for (i, &(logs, row)) in records.iter().enumerate() {
-            let p = self.propensity((logs, row), i, work, true);
+        self.gradients(records, work);
+        for i in 0..records.len() {
+            let p = work.p[i];
             let slope = match (slopes, o.criterion.mean_of()) {
                 (None, Some(h)) => {
                     let Columns { q, c, .. } = work.columns[i];
@@ -286,9 +288,10 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
         work: &mut Work<R>,
     ) {
         // All at once: the processor waits for many of them together, and not for one in front of each row's work.
+        work.actions.clear();
+        work.actions.extend(records.iter().map(|&(logs, i)| logs.action()[i]));
         work.columns.clear();
         work.columns.extend(records.iter().map(|&(logs, i)| Columns {
-            action: logs.action()[i],
             q: logs.propensity()[i],
             c: logs.cost()[i],
             norm: logs.contexts().norm(logs.row(i)),
@@ -308,10 +311,28 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
         }
     }
 
+    /// The probabilities of a block's actions, the exploration floor counted, and `dp/ds` without it.
+    fn gradients(&self, records: &[Record<'a>], work: &mut Work<R>) {
+        let k = self.objective.shape.actions();
+        work.d.clear();
+        work.d.resize(records.len() * self.width, R::ZERO);
+        work.p.clear();
+        if records.iter().any(|(logs, _)| logs.eligible().is_some()) {
+            for (i, &record) in records.iter().enumerate() {
+                let p = self.propensity(record, i, work, true);
+                work.p.push(p);
+            }
+            return;
+        }
+        let mut p = [R::ZERO; BLOCK];
+        R::gradients(&mut work.quadrature, (k, self.width), &work.scores, &work.actions, &mut p, &mut work.d);
+        work.p.extend(p[..records.len()].iter().map(|p| floored(p.to_f64(), self.objective.exploration, k)));
+    }
+
     /// The probability of a record's action, the exploration floor counted, and, if asked for, `dp/ds` without it.
     fn propensity(&self, (logs, row): Record<'a>, i: usize, work: &mut Work<R>, gradient: bool) -> f64 {
         let o = self.objective;
-        let (k, action) = (o.shape.actions(), work.columns[i].action);
+        let (k, action) = (o.shape.actions(), work.actions[i]);
         let scores = &work.scores[i * self.width..][..k];
         let quadrature = &mut work.quadrature;
         let Some(set) = logs.eligible().map(|e| e.get(row)) else {

@@ -1,0 +1,120 @@
+//! Few actions: a register holds the scores of one action in many records, and `Phi` is taken as it stands.
+//!
+//! `O(K G)` with a small constant: nothing is summed across lanes, nothing is looked up. Up to some 16 actions that is
+//! faster than the moments of the lattice, whose cells would hold one score each.
+
+use super::{Rule, wide};
+use crate::math::normal::cdf_pdf;
+use crate::math::real::Real;
+
+/// Records that are worked on together.
+const LANES: usize = 16;
+/// The most actions.
+pub(super) const MOST: usize = 16;
+
+type Lanes<R> = [R; LANES];
+
+/// Probabilities and gradients of one action a record, as [`Quadrature::gradient`](super::Quadrature::gradient); the
+/// scores of a record, and its entries of `gradients`, are `k` of each `width` numbers.
+pub(super) fn gradients<R: Real, const COEFS: usize>(
+    rule: &Rule<R, COEFS>,
+    (k, width): (usize, usize),
+    scores: &[R],
+    actions: &[u32],
+    probabilities: &mut [R],
+    out: &mut [R],
+) {
+    let blocks = scores.chunks(LANES * width).zip(out.chunks_mut(LANES * width));
+    for ((scores, out), (actions, p)) in blocks.zip(actions.chunks(LANES).zip(probabilities.chunks_mut(LANES))) {
+        // Lanes without a record have scores of 0.
+        let (mut s, mut g) = ([[R::ZERO; LANES]; MOST], [[R::ZERO; LANES]; MOST]);
+        let mut chosen = [0; LANES];
+        for (lane, (row, &action)) in scores.chunks_exact(width).zip(actions).enumerate() {
+            chosen[lane] = action;
+            for (b, &score) in row[..k].iter().enumerate() {
+                s[b][lane] = score;
+            }
+        }
+        let all = wide(
+            #[inline(always)]
+            || integrate(rule, k, &mut s, chosen, &mut g),
+        );
+        for (lane, (row, &action)) in out.chunks_exact_mut(width).zip(actions).enumerate() {
+            let mut sum = R::ZERO;
+            for (b, out) in row[..k].iter_mut().enumerate() {
+                *out = g[b][lane];
+                sum += *out;
+            }
+            row[action as usize] -= sum;
+            p[lane] = all[lane];
+        }
+    }
+}
+
+/// The probabilities; `g[b]` becomes `-int f(z) g(z - s_b) dz` with the integrand `f` of each.
+#[inline(always)]
+fn integrate<R: Real, const COEFS: usize>(
+    rule: &Rule<R, COEFS>,
+    k: usize,
+    s: &mut [Lanes<R>; MOST],
+    chosen: [u32; LANES],
+    g: &mut [Lanes<R>; MOST],
+) -> Lanes<R> {
+    let (mut top, mut own) = (s[0], [R::ZERO; LANES]);
+    let mut check = [R::ZERO; LANES];
+    for (b, s) in s[..k].iter().enumerate() {
+        for i in 0..LANES {
+            top[i] = if s[i] > top[i] { s[i] } else { top[i] };
+            own[i] = if chosen[i] == b as u32 { s[i] } else { own[i] };
+            // 0 as long as all are finite, NaN otherwise, and added to all results.
+            check[i] += s[i] * R::ZERO;
+        }
+    }
+    for s in &mut s[..k] {
+        for i in 0..LANES {
+            s[i] -= top[i];
+        }
+    }
+    let mut nearest = R::of(-f64::from(rule.idle)) * rule.h;
+    for i in 0..LANES {
+        own[i] -= top[i];
+        nearest = if own[i] > nearest { own[i] } else { nearest };
+    }
+    let reach = R::of(f64::from(rule.reach)) * rule.h;
+    let start = R::of(f64::from(rule.start)) * rule.h;
+    let mut z = if start < nearest + reach { start } else { nearest + reach };
+    let mut p = check;
+    for g in g.iter_mut() {
+        *g = check;
+    }
+    let mut hazards = [[R::ZERO; LANES]; MOST];
+    let mut weight = [R::ZERO; LANES];
+    loop {
+        let (mut f, mut hazard) = ([R::ONE; LANES], [R::ZERO; LANES]);
+        for (b, (s, (hazards, g))) in s[..k].iter().zip(hazards.iter_mut().zip(g.iter_mut())).enumerate() {
+            // On copies, of which the compiler knows that they do not overlap.
+            let (s, mut sum, mut all) = (*s, *g, *hazards);
+            for i in 0..LANES {
+                // What the last point adds, in the same pass.
+                sum[i] -= weight[i] * all[i];
+                let (phi, density) = cdf_pdf(z - s[i]);
+                all[i] = density / phi;
+                f[i] *= phi;
+            }
+            for i in 0..LANES {
+                hazard[i] = if chosen[i] == b as u32 { all[i] } else { hazard[i] };
+            }
+            (*g, *hazards) = (sum, all);
+        }
+        let mut open = false;
+        for i in 0..LANES {
+            weight[i] = if f[i] < rule.tau { R::ZERO } else { rule.h * f[i] * hazard[i] };
+            p[i] += weight[i];
+            open |= f[i] >= rule.tau && z + reach >= own[i];
+        }
+        if !open {
+            return p;
+        }
+        z -= rule.h;
+    }
+}
