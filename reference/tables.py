@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 ACTIONS = [2, 3, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000]
-TOLERANCES = [1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12, 1e-13]
+TOLERANCES = [float(t) for e in range(4, 13) for t in (f"1e-{e}", f"5e-{e + 1}")] + [1e-13]
 GRADIENT_MARGIN = 0.88
 
 

@@ -252,7 +252,7 @@ impl Default for Learner {
             start: Start::default(),
             optimiser: Optimiser::default(),
             precision: Precision::default(),
-            tolerance: 1e-6,
+            tolerance: 1e-5,
             seed: 0,
         }
     }
@@ -376,18 +376,17 @@ impl Learner {
         match &self.optimiser {
             Optimiser::Adam(adam) => {
                 let search = Search::<R>::new(objective);
-                let start = search.parameters(x);
+                let start: Vec<R> = x.iter().map(|&x| R::of(x)).collect();
                 let (end, trace) =
                     adam.search(start.clone(), records, rng, |x, batch, g| search.evaluate(x, batch, g))?;
                 // The way is added, so that what does not move is not rounded either.
-                let (start, end) = (search.objective_parameters(&start), search.objective_parameters(&end));
-                Ok((x.iter().zip(end).zip(start).map(|((x, end), start)| x + (end - start)).collect(), trace))
+                let way = end.iter().zip(&start).map(|(end, start)| end.to_f64() - start.to_f64());
+                Ok((x.iter().zip(way).map(|(x, way)| x + way).collect(), trace))
             }
             Optimiser::Lbfgs(lbfgs) => {
                 let search = Search::<f64>::new(objective);
                 let everything: Vec<u32> = (0..records as u32).collect();
-                let (x, trace) = lbfgs.minimise(search.parameters(x), |x, g| search.evaluate(x, &everything, g))?;
-                Ok((search.objective_parameters(&x), trace))
+                lbfgs.minimise(x.to_vec(), |x, g| search.evaluate(x, &everything, g))
             }
         }
     }

@@ -130,12 +130,7 @@ impl<'a> Objective<'a> {
     /// If `x` and `gradient` are not as long as [`parameters`](Objective::parameters) makes them, or a place is not
     /// below [`records`](Objective::records).
     pub fn evaluate(&self, x: &[f64], batch: &[u32], gradient: &mut [f64]) -> f64 {
-        let search = Search::<f64>::new(self);
-        let mut wide = search.parameters(x);
-        let place = wide.clone();
-        let value = search.evaluate(&place, batch, &mut wide);
-        gradient.copy_from_slice(&search.objective_parameters(&wide));
-        value
+        Search::new(self).evaluate(x, batch, gradient)
     }
 
     fn locate(&self, i: usize) -> (&'a Logs, usize) {

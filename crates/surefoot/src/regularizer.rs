@@ -138,6 +138,18 @@ impl Regularizer {
         }
     }
 
+    /// Both at once.
+    pub(crate) fn h_and_slope(&self, p: f64, q: f64, c: f64) -> (f64, f64) {
+        match self {
+            // One logarithm for both.
+            Regularizer::LsLinear { .. } | Regularizer::LsAdjusted { .. } => {
+                let slope = self.slope(q, c);
+                (p * slope, slope)
+            }
+            _ => (self.h(p, q, c), self.dh_dp(p, q, c)),
+        }
+    }
+
     /// `h / p` of the two estimators whose slope is a logarithm.
     fn slope(&self, q: f64, c: f64) -> f64 {
         match *self {

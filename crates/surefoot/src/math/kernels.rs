@@ -60,32 +60,27 @@ pub(crate) fn cdfs(z: f64, scores: &[f64], cdfs: &mut [f64]) {
     );
 }
 
-/// Runs `$few` with the width of a matrix as a constant if it is a short one, so that a row of it stays in registers;
+/// Runs `$few` with the number of actions as a constant if it is small, so that a row of scores stays in registers;
 /// otherwise `$many`, whose inner loop is long enough to be vectorised by itself.
-macro_rules! for_narrow {
-    ($width:expr, $W:ident => $few:block, $many:block) => {
-        for_narrow!(@ $width, $W, $few, $many, 4 8 16)
+macro_rules! for_few_actions {
+    ($k:expr, $K:ident => $few:block, $many:block) => {
+        for_few_actions!(@ $k, $K, $few, $many, 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16)
     };
-    (@ $width:expr, $W:ident, $few:block, $many:block, $($n:literal)*) => {
-        match $width {
-            $($n => { const $W: usize = $n; $few })*
+    (@ $k:expr, $K:ident, $few:block, $many:block, $($n:literal)*) => {
+        match $k {
+            $($n => { const $K: usize = $n; $few })*
             _ => $many,
         }
     };
 }
 
-/// The width to which a narrow matrix is padded so that each of its rows is a register, or half of one.
-pub(crate) fn padded(k: usize) -> usize {
-    [4, 8, 16].into_iter().find(|&width| k <= width).unwrap_or(k)
-}
-
-/// `out = X W` for sparse rows, a row of `width` values each; `W` is feature-major.
-pub(crate) fn sparse_scores<R: Real>(rows: &[Row<'_>], w: &[R], width: usize, out: &mut [R]) {
+/// `out = X W` for sparse rows, a row of `k` values each; `W` is feature-major.
+pub(crate) fn sparse_scores<R: Real>(rows: &[Row<'_>], w: &[R], k: usize, out: &mut [R]) {
     wide(
         #[inline(always)]
         || {
-            for_narrow!(width, W => {
-                let (w, out) = (w.as_chunks::<W>().0, out.as_chunks_mut::<W>().0);
+            for_few_actions!(k, K => {
+                let (w, out) = (w.as_chunks::<K>().0, out.as_chunks_mut::<K>().0);
                 for (i, (row, out)) in rows.iter().zip(out).enumerate() {
                     if let Some(Row::Sparse { indices, values }) = rows.get(i + AHEAD) {
                         prefetch(values);
@@ -98,10 +93,10 @@ pub(crate) fn sparse_scores<R: Real>(rows: &[Row<'_>], w: &[R], width: usize, ou
                 }
             }, {
                 out.fill(R::ZERO);
-                for (row, out) in rows.iter().zip(out.chunks_exact_mut(width)) {
+                for (row, out) in rows.iter().zip(out.chunks_exact_mut(k)) {
                     row.for_each(
                         #[inline(always)]
-                        |f, v| add_scaled(out, R::of(v), &w[f * width..(f + 1) * width]),
+                        |f, v| add_scaled(out, R::of(v), &w[f * k..(f + 1) * k]),
                     );
                 }
             });
@@ -111,7 +106,7 @@ pub(crate) fn sparse_scores<R: Real>(rows: &[Row<'_>], w: &[R], width: usize, ou
 
 /// `x'W` for a sparse row.
 #[inline(always)]
-fn sparse_product<R: Real, const W: usize>(row: Row<'_>, w: &[[R; W]]) -> [R; W] {
+fn sparse_product<R: Real, const K: usize>(row: Row<'_>, w: &[[R; K]]) -> [R; K] {
     let Row::Sparse { indices, values } = row else { unreachable!("a sparse row") };
     match indices {
         Indices::Narrow(indices) => product(indices, values, w),
@@ -121,8 +116,8 @@ fn sparse_product<R: Real, const W: usize>(row: Row<'_>, w: &[[R; W]]) -> [R; W]
 
 /// Four sums in turn, since one alone would wait for each of its additions.
 #[inline(always)]
-fn product<R: Real, I: Copy + Into<u32>, const W: usize>(indices: &[I], values: &[f32], w: &[[R; W]]) -> [R; W] {
-    let [mut a, mut b, mut c, mut d] = [[R::ZERO; W]; 4];
+fn product<R: Real, I: Copy + Into<u32>, const K: usize>(indices: &[I], values: &[f32], w: &[[R; K]]) -> [R; K] {
+    let [mut a, mut b, mut c, mut d] = [[R::ZERO; K]; 4];
     let ((indices, rest_indices), (values, rest_values)) = (indices.as_chunks::<4>(), values.as_chunks::<4>());
     for (f, v) in indices.iter().zip(values) {
         add_scaled(&mut a, R::of_f32(v[0]), &w[f[0].into() as usize]);
@@ -139,13 +134,13 @@ fn product<R: Real, I: Copy + Into<u32>, const W: usize>(indices: &[I], values: 
     a
 }
 
-/// `g += X' D` for sparse rows, with a row of `width` values in `d` for each; `g` is feature-major.
-pub(crate) fn sparse_accumulate<R: Real>(rows: &[Row<'_>], d: &[R], width: usize, g: &mut [R]) {
+/// `g += X' D` for sparse rows, with a row of `k` values in `d` for each; `g` is feature-major.
+pub(crate) fn sparse_accumulate<R: Real>(rows: &[Row<'_>], d: &[R], k: usize, g: &mut [R]) {
     wide(
         #[inline(always)]
         || {
-            for_narrow!(width, W => {
-                let (d, g) = (d.as_chunks::<W>().0, g.as_chunks_mut::<W>().0);
+            for_few_actions!(k, K => {
+                let (d, g) = (d.as_chunks::<K>().0, g.as_chunks_mut::<K>().0);
                 for (row, &d) in rows.iter().zip(d) {
                     row.for_each(
                         #[inline(always)]
@@ -158,10 +153,10 @@ pub(crate) fn sparse_accumulate<R: Real>(rows: &[Row<'_>], d: &[R], width: usize
                     );
                 }
             }, {
-                for (row, d) in rows.iter().zip(d.chunks_exact(width)) {
+                for (row, d) in rows.iter().zip(d.chunks_exact(k)) {
                     row.for_each(
                         #[inline(always)]
-                        |f, v| add_scaled(&mut g[f * width..(f + 1) * width], R::of(v), d),
+                        |f, v| add_scaled(&mut g[f * k..(f + 1) * k], R::of(v), d),
                     );
                 }
             });
@@ -230,7 +225,7 @@ pub(crate) fn add<R: Real>(x: &[R], y: &mut [R]) {
     );
 }
 
-/// `out_i = weight precision_i (x_i - anchor_i)`, and returns `sum_i precision_i (x_i - anchor_i)^2`.
+/// `out_i += weight precision_i (x_i - anchor_i)`, and returns `sum_i precision_i (x_i - anchor_i)^2`.
 pub(crate) fn pull<R: Real>(weight: R, x: &[R], anchor: &[R], precision: &[R], out: &mut [R]) -> f64 {
     wide(
         #[inline(always)]
@@ -241,16 +236,16 @@ pub(crate) fn pull<R: Real>(weight: R, x: &[R], anchor: &[R], precision: &[R], o
             let (precision, rest_precision) = precision.as_chunks::<LANES>();
             let (out, rest_out) = out.as_chunks_mut::<LANES>();
             for (((&x, &anchor), &precision), out) in x.iter().zip(anchor).zip(precision).zip(out) {
-                *out = pull_lanes(weight, x, anchor, precision, &mut sums);
+                *out = pull_lanes(weight, x, anchor, precision, *out, &mut sums);
             }
             let n = rest_x.len();
-            let filled = [rest_x, rest_anchor, rest_precision].map(|rest| {
+            let filled = [rest_x, rest_anchor, rest_precision, &*rest_out].map(|rest| {
                 let mut lanes = [R::ZERO; LANES];
                 lanes[..n].copy_from_slice(rest);
                 lanes
             });
-            let [x, anchor, precision] = filled;
-            rest_out.copy_from_slice(&pull_lanes(weight, x, anchor, precision, &mut sums)[..n]);
+            let [x, anchor, precision, out] = filled;
+            rest_out.copy_from_slice(&pull_lanes(weight, x, anchor, precision, out, &mut sums)[..n]);
             total(sums).to_f64()
         },
     )
@@ -263,13 +258,13 @@ fn pull_lanes<R: Real>(
     x: [R; LANES],
     anchor: [R; LANES],
     precision: [R; LANES],
+    mut out: [R; LANES],
     sums: &mut [R; LANES],
 ) -> [R; LANES] {
-    let mut out = [R::ZERO; LANES];
     for i in 0..LANES {
         let far = x[i] - anchor[i];
         let scaled = precision[i] * far;
-        out[i] = weight * scaled;
+        out[i] += weight * scaled;
         sums[i] += scaled * far;
     }
     out

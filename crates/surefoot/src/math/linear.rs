@@ -69,13 +69,19 @@ impl<'a, R: Real> Block<'a, R> {
         }
     }
 
-    /// `g += X' D`, with a row of `k` values in `d` for each row; `g` is `p x k`.
-    pub(crate) fn accumulate(&self, d: &[R], k: usize, g: &mut [R]) {
+    /// `g += X' D`, or `g = X' D` unless something has been added to it before, with a row of `k` values in `d` for each
+    /// row; `g` is `p x k`.
+    pub(crate) fn accumulate(&self, d: &[R], k: usize, add: bool, g: &mut [R]) {
         match *self {
-            Block::Sparse(rows) => sparse_accumulate(rows, d, k, g),
+            Block::Sparse(rows) => {
+                if !add {
+                    g.fill(R::ZERO);
+                }
+                sparse_accumulate(rows, d, k, g);
+            }
             Block::Dense { x, n, p } => matmul(
                 MatMut::from_row_major_slice_mut(g, p, k),
-                Accum::Add,
+                if add { Accum::Add } else { Accum::Replace },
                 MatRef::from_row_major_slice(x, n, p).transpose(),
                 MatRef::from_row_major_slice(d, n, k),
                 R::ONE,
@@ -97,7 +103,7 @@ pub(crate) fn scores(rows: &[Row<'_>], w: &[f64], k: usize, out: &mut [f64]) {
 pub(crate) fn accumulate(rows: &[Row<'_>], d: &[f64], k: usize, g: &mut [f64]) {
     let mut room = Vec::new();
     for (rows, d) in rows.chunks(BLOCK).zip(d.chunks(BLOCK * k)) {
-        Block::new(rows, g.len() / k, &mut room).accumulate(d, k, g);
+        Block::new(rows, g.len() / k, &mut room).accumulate(d, k, true, g);
     }
 }
 

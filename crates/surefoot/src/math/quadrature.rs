@@ -104,11 +104,10 @@ pub(crate) trait Integrate: Real {
     fn propensity(quadrature: &mut Self::Quadrature, scores: &[Self], action: usize) -> Self;
     fn gradient(quadrature: &mut Self::Quadrature, scores: &[Self], action: usize, gradient: &mut [Self]) -> Self;
 
-    /// The same for many records: the scores of each, and its entries of `gradients`, are the first of these two numbers
-    /// of each as many as the second.
+    /// The same for many records, with a row of `k` scores and of `k` entries of `gradients` for each.
     fn gradients(
         quadrature: &mut Self::Quadrature,
-        size: (usize, usize),
+        k: usize,
         scores: &[Self],
         actions: &[u32],
         probabilities: &mut [Self],
@@ -142,13 +141,13 @@ macro_rules! integrate {
 
             fn gradients(
                 quadrature: &mut $quadrature,
-                size: (usize, usize),
+                k: usize,
                 scores: &[Self],
                 actions: &[u32],
                 probabilities: &mut [Self],
                 gradients: &mut [Self],
             ) {
-                quadrature.gradients(size, scores, actions, probabilities, gradients);
+                quadrature.gradients(k, scores, actions, probabilities, gradients);
             }
         }
     };
@@ -259,18 +258,18 @@ impl<R: Kept<COEFS>, const COEFS: usize, const LANES: usize> Quadrature<R, COEFS
     /// The same for many records: see [`Integrate::gradients`].
     pub(crate) fn gradients(
         &mut self,
-        (k, width): (usize, usize),
+        k: usize,
         scores: &[R],
         actions: &[u32],
         probabilities: &mut [R],
         gradients: &mut [R],
     ) {
         if k <= narrow::MOST {
-            return narrow::gradients(&self.rule, (k, width), scores, actions, probabilities, gradients);
+            return narrow::gradients(&self.rule, k, scores, actions, probabilities, gradients);
         }
-        let rows = scores.chunks_exact(width).zip(gradients.chunks_exact_mut(width));
+        let rows = scores.chunks_exact(k).zip(gradients.chunks_exact_mut(k));
         for ((scores, gradient), (&action, p)) in rows.zip(actions.iter().zip(probabilities)) {
-            *p = self.gradient(&scores[..k], action as usize, &mut gradient[..k]);
+            *p = self.gradient(scores, action as usize, gradient);
         }
     }
 

@@ -7,24 +7,22 @@ use rayon::prelude::*;
 use super::Objective;
 use crate::contexts::Row;
 use crate::logs::Logs;
-use crate::math::kernels::{add, add_squares, lane_sum, padded, pull, sum_of_squares};
+use crate::math::kernels::{add, add_squares, lane_sum, pull, sum_of_squares};
 use crate::math::linear::{BLOCK, Block};
 use crate::math::quadrature::Integrate;
 use crate::policy::{Scale, floored};
 
 /// An [`Objective`] in `f32` or `f64`.
-///
-/// Its parameters are those of the objective in another layout: the means of a feature take `width` places, of which
-/// those beyond `K` are 0 and stay so ([`padded`]).
 #[derive(Debug)]
 pub(crate) struct Search<'o, 'a, R: Integrate> {
     objective: &'o Objective<'a>,
-    width: usize,
     /// The anchor's mean, and for each of its entries the inverse of the variance.
     anchor: Vec<R>,
     precision: Vec<R>,
     /// The sum over the features of the logarithms of those inverses.
     ln_precision: f64,
+    /// Which records count for more than their number.
+    weighs: Vec<bool>,
     /// Rooms that are not in use.
     rooms: Mutex<Vec<Room<R>>>,
 }
@@ -47,8 +45,7 @@ enum Spread<R> {
 /// A record: the logs that it is in, and its row there.
 type Record<'a> = (&'a Logs, usize);
 
-/// The gradient is summed in parts of at least so many records, and at most so many parts, whatever the number of
-/// threads.
+/// The gradient is summed in parts of about so many records, and at most so many parts, whatever the number of threads.
 const PART: usize = 2 * BLOCK;
 const PARTS: usize = 16;
 /// Parameters that one thread works on together.
@@ -63,7 +60,7 @@ struct Room<R: Integrate> {
     sums: Sums<R>,
 }
 
-/// What is made of the block at hand, rows of `width` in `scores` and `d`.
+/// What is made of the block at hand, rows of `K` in `scores` and `d`.
 #[derive(Debug)]
 struct Work<R: Integrate> {
     quadrature: R::Quadrature,
@@ -93,8 +90,9 @@ struct Columns {
 #[derive(Debug)]
 struct Sums<R> {
     value: f64,
-    /// In the mean, in rows of `width`;
+    /// In the mean, once the first block is in;
     mean: Vec<R>,
+    begun: bool,
     /// in the logarithm of a shared scale;
     shrink: f64,
     /// and in that of each feature's, divided by its variance.
@@ -104,51 +102,33 @@ struct Sums<R> {
 impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
     pub(crate) fn new(objective: &'o Objective<'a>) -> Self {
         let anchor = objective.anchor;
-        let k = anchor.actions();
-        let sparse = objective.rounds.iter().all(|logs| logs.contexts().is_sparse());
-        let width = if sparse { padded(k) } else { k };
+        let skip = objective.criterion.skips_zero_costs();
         let sigmas = || (0..anchor.features()).map(|f| anchor.scale().get(f));
         Search {
             objective,
-            width,
-            anchor: widened(anchor.mean(), k, width),
-            precision: sigmas().flat_map(|s| std::iter::repeat_n(R::of(s.powi(-2)), width)).collect(),
+            anchor: anchor.mean().iter().map(|&m| R::of(m)).collect(),
+            precision: sigmas().flat_map(|s| std::iter::repeat_n(R::of(s.powi(-2)), anchor.actions())).collect(),
             ln_precision: sigmas().map(|s| -2.0 * s.ln()).sum(),
+            weighs: objective.rounds.iter().flat_map(|logs| logs.cost()).map(|&c| !skip || c != 0.0).collect(),
             rooms: Mutex::new(Vec::new()),
         }
-    }
-
-    /// Parameters of the objective, in the layout of the search.
-    pub(crate) fn parameters(&self, x: &[f64]) -> Vec<R> {
-        let (mean, logs) = x.split_at(self.objective.means());
-        let mut out = widened(mean, self.objective.shape.actions(), self.width);
-        out.extend(logs.iter().map(|&log| R::of(log)));
-        out
-    }
-
-    /// The way back.
-    pub(crate) fn objective_parameters(&self, x: &[R]) -> Vec<f64> {
-        let (mean, logs) = x.split_at(self.anchor.len());
-        let rows = mean.chunks_exact(self.width).flat_map(|row| &row[..self.objective.shape.actions()]);
-        rows.chain(logs).map(|x| x.to_f64()).collect()
     }
 
     /// See [`Objective::evaluate`].
     pub(crate) fn evaluate(&self, x: &[R], batch: &[u32], gradient: &mut [R]) -> f64 {
         let o = self.objective;
         let point = self.point(x);
-        let skip = o.criterion.skips_zero_costs();
-        // Without a branch, which nobody could predict: every record is written, those of cost 0 are written over.
-        let mut active: Vec<Record<'a>> = Vec::with_capacity(batch.len() + 1);
+        // Without a branch, which nobody could predict: every place is written, those that do not weigh are written over.
+        let (mut places, mut count) = (vec![0; batch.len() + 1], 0);
         for &i in batch {
-            let (logs, row) = o.locate(i as usize);
-            active.push((logs, row));
-            let keep = !skip || logs.cost()[row] != 0.0;
-            active.truncate(active.len() - usize::from(!keep));
+            places[count] = i;
+            count += usize::from(self.weighs[i as usize]);
         }
+        let active: Vec<Record<'a>> = places[..count].iter().map(|&i| o.locate(i as usize)).collect();
         // A mean is a sum over records; any other criterion has to know all propensities before the first slope.
         let joint = o.criterion.mean_of().is_none().then(|| self.joint(&point, &active, batch.len()));
-        let size = active.len().div_ceil(PARTS).next_multiple_of(BLOCK).max(PART);
+        let parts = active.len().div_ceil(PART).clamp(1, PARTS);
+        let size = active.len().div_ceil(parts).max(1);
         let work = |(part, records): (usize, &[Record<'a>])| {
             let mut room = self.room();
             for (b, block) in records.chunks(BLOCK).enumerate() {
@@ -207,7 +187,8 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
             },
             sums: Sums {
                 value: 0.0,
-                mean: vec![R::ZERO; p * self.width],
+                mean: vec![R::ZERO; p * k],
+                begun: false,
                 shrink: 0.0,
                 squares: match o.shape.scale() {
                     Scale::PerFeature(_) if o.learn_scale => vec![R::ZERO; p],
@@ -216,8 +197,7 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
             },
         });
         let sums = &mut room.sums;
-        (sums.value, sums.shrink) = (0.0, 0.0);
-        sums.mean.fill(R::ZERO);
+        (sums.value, sums.shrink, sums.begun) = (0.0, 0.0, false);
         sums.squares.fill(R::ZERO);
         room
     }
@@ -253,16 +233,17 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
             let slope = match (slopes, o.criterion.mean_of()) {
                 (None, Some(h)) => {
                     let Columns { q, c, .. } = work.columns[i];
-                    sums.value += h.h(p, q, c) / n;
-                    h.dh_dp(p, q, c) / n
+                    let (h, slope) = h.h_and_slope(p, q, c);
+                    sums.value += h / n;
+                    slope / n
                 }
                 (slopes, _) => slopes.map_or(0.0, |slopes| slopes[i]),
             };
             // Some h have an infinite slope at p = 0. There the propensity has underflowed, and so has its gradient.
             let slope = R::of(if p == 0.0 { 0.0 } else { slope * share });
-            let d = &mut work.d[i * self.width..][..k];
+            let d = &mut work.d[i * k..][..k];
             if o.learn_scale {
-                let scores = &work.scores[i * self.width..][..k];
+                let scores = &work.scores[i * k..][..k];
                 let pull = -slope * lane_sum(d, scores, |d, s| d * s);
                 match point.spread {
                     Spread::Shared(_) => sums.shrink += pull.to_f64(),
@@ -275,7 +256,8 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
             let factor = slope * work.inverse[i];
             d.iter_mut().for_each(|d| *d *= factor);
         }
-        block.accumulate(&work.d, self.width, &mut sums.mean);
+        block.accumulate(&work.d, k, sums.begun, &mut sums.mean);
+        sums.begun = true;
     }
 
     /// The standardised scores of a block.
@@ -287,6 +269,7 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
         block: &Block<'_, R>,
         work: &mut Work<R>,
     ) {
+        let k = self.objective.shape.actions();
         // All at once: the processor waits for many of them together, and not for one in front of each row's work.
         work.actions.clear();
         work.actions.extend(records.iter().map(|&(logs, i)| logs.action()[i]));
@@ -296,10 +279,10 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
             c: logs.cost()[i],
             norm: logs.contexts().norm(logs.row(i)),
         }));
-        work.scores.resize(rows.len() * self.width, R::ZERO);
-        block.scores(point.mean, self.width, &mut work.scores);
+        work.scores.resize(rows.len() * k, R::ZERO);
+        block.scores(point.mean, k, &mut work.scores);
         work.inverse.clear();
-        for ((columns, &row), s) in work.columns.iter().zip(rows).zip(work.scores.chunks_exact_mut(self.width)) {
+        for ((columns, &row), s) in work.columns.iter().zip(rows).zip(work.scores.chunks_exact_mut(k)) {
             let deviation = match &point.spread {
                 Spread::Shared(sigma) => *sigma * R::of(columns.norm),
                 Spread::PerFeature(variances) => sum_of_squares(row, variances).sqrt(),
@@ -315,7 +298,7 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
     fn gradients(&self, records: &[Record<'a>], work: &mut Work<R>) {
         let k = self.objective.shape.actions();
         work.d.clear();
-        work.d.resize(records.len() * self.width, R::ZERO);
+        work.d.resize(records.len() * k, R::ZERO);
         work.p.clear();
         if records.iter().any(|(logs, _)| logs.eligible().is_some()) {
             for (i, &record) in records.iter().enumerate() {
@@ -325,7 +308,7 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
             return;
         }
         let mut p = [R::ZERO; BLOCK];
-        R::gradients(&mut work.quadrature, (k, self.width), &work.scores, &work.actions, &mut p, &mut work.d);
+        R::gradients(&mut work.quadrature, k, &work.scores, &work.actions, &mut p, &mut work.d);
         work.p.extend(p[..records.len()].iter().map(|p| floored(p.to_f64(), self.objective.exploration, k)));
     }
 
@@ -333,11 +316,11 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
     fn propensity(&self, (logs, row): Record<'a>, i: usize, work: &mut Work<R>, gradient: bool) -> f64 {
         let o = self.objective;
         let (k, action) = (o.shape.actions(), work.actions[i]);
-        let scores = &work.scores[i * self.width..][..k];
+        let scores = &work.scores[i * k..][..k];
         let quadrature = &mut work.quadrature;
         let Some(set) = logs.eligible().map(|e| e.get(row)) else {
             let p = match gradient {
-                true => R::gradient(quadrature, scores, action as usize, &mut work.d[i * self.width..][..k]),
+                true => R::gradient(quadrature, scores, action as usize, &mut work.d[i * k..][..k]),
                 false => R::propensity(quadrature, scores, action as usize),
             };
             return floored(p.to_f64(), o.exploration, k);
@@ -350,7 +333,7 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
             d.resize(set.len(), R::ZERO);
             let p = R::gradient(quadrature, subset, place, d);
             for (&a, d) in set.iter().zip(d) {
-                work.d[i * self.width + a as usize] = *d;
+                work.d[i * k + a as usize] = *d;
             }
             p
         } else {
@@ -369,11 +352,14 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
             let range = piece * PIECE..piece * PIECE + gradient.len();
             let (x, anchor, precision) =
                 (&x[range.clone()], &self.anchor[range.clone()], &self.precision[range.clone()]);
-            let distance = pull(weight, x, anchor, precision, gradient);
-            for room in rooms {
+            match rooms {
+                [] => gradient.fill(R::ZERO),
+                [first, ..] => gradient.copy_from_slice(&first.sums.mean[range.clone()]),
+            }
+            for room in rooms.iter().skip(1) {
                 add(&room.sums.mean[range.clone()], gradient);
             }
-            distance
+            pull(weight, x, anchor, precision, gradient)
         };
         let distance: f64 = if means.len() <= 2 * PIECE {
             means.chunks_mut(PIECE).enumerate().map(work).sum()
@@ -382,8 +368,8 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
         };
         // The ratio of the variances, over the anchor's.
         let ratio = |f: usize| match &point.spread {
-            Spread::Shared(sigma) => *sigma * *sigma * self.precision[f * self.width],
-            Spread::PerFeature(variances) => variances[f] * self.precision[f * self.width],
+            Spread::Shared(sigma) => *sigma * *sigma * self.precision[f * k],
+            Spread::PerFeature(variances) => variances[f] * self.precision[f * k],
         };
         let actions = R::of(k as f64);
         if o.learn_scale {
@@ -411,13 +397,4 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
 
 fn rows<'a>(records: &[Record<'a>]) -> Vec<Row<'a>> {
     records.iter().map(|(logs, i)| logs.contexts().row(logs.row(*i))).collect()
-}
-
-/// Rows of `k` numbers, each followed by zeros up to `width`.
-fn widened<R: Integrate>(mean: &[f64], k: usize, width: usize) -> Vec<R> {
-    let mut out = vec![R::ZERO; mean.len() / k * width];
-    for (row, mean) in out.chunks_exact_mut(width).zip(mean.chunks_exact(k)) {
-        row.iter_mut().zip(mean).for_each(|(x, &mean)| *x = R::of(mean));
-    }
-    out
 }

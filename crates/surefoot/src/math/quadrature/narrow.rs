@@ -14,24 +14,24 @@ pub(super) const MOST: usize = 16;
 
 type Lanes<R> = [R; LANES];
 
-/// Probabilities and gradients of one action a record, as [`Quadrature::gradient`](super::Quadrature::gradient); the
-/// scores of a record, and its entries of `gradients`, are `k` of each `width` numbers.
+/// Probabilities and gradients of one action a record, as [`Quadrature::gradient`](super::Quadrature::gradient); there is
+/// a row of `k` scores, and of `k` entries of `out`, for each.
 pub(super) fn gradients<R: Real, const COEFS: usize>(
     rule: &Rule<R, COEFS>,
-    (k, width): (usize, usize),
+    k: usize,
     scores: &[R],
     actions: &[u32],
     probabilities: &mut [R],
     out: &mut [R],
 ) {
-    let blocks = scores.chunks(LANES * width).zip(out.chunks_mut(LANES * width));
+    let blocks = scores.chunks(LANES * k).zip(out.chunks_mut(LANES * k));
     for ((scores, out), (actions, p)) in blocks.zip(actions.chunks(LANES).zip(probabilities.chunks_mut(LANES))) {
         // Lanes without a record have scores of 0.
         let (mut s, mut g) = ([[R::ZERO; LANES]; MOST], [[R::ZERO; LANES]; MOST]);
         let mut chosen = [0; LANES];
-        for (lane, (row, &action)) in scores.chunks_exact(width).zip(actions).enumerate() {
+        for (lane, (row, &action)) in scores.chunks_exact(k).zip(actions).enumerate() {
             chosen[lane] = action;
-            for (b, &score) in row[..k].iter().enumerate() {
+            for (b, &score) in row.iter().enumerate() {
                 s[b][lane] = score;
             }
         }
@@ -39,9 +39,9 @@ pub(super) fn gradients<R: Real, const COEFS: usize>(
             #[inline(always)]
             || integrate(rule, k, &mut s, chosen, &mut g),
         );
-        for (lane, (row, &action)) in out.chunks_exact_mut(width).zip(actions).enumerate() {
+        for (lane, (row, &action)) in out.chunks_exact_mut(k).zip(actions).enumerate() {
             let mut sum = R::ZERO;
-            for (b, out) in row[..k].iter_mut().enumerate() {
+            for (b, out) in row.iter_mut().enumerate() {
                 *out = g[b][lane];
                 sum += *out;
             }
