@@ -4,7 +4,9 @@ use std::hint::black_box;
 use std::path::PathBuf;
 
 use clap::Args;
-use surefoot::Policy;
+use faer::linalg::matmul::matmul;
+use faer::{Accum, MatMut, MatRef, Par};
+use surefoot::{Policy, internals};
 
 use crate::report::{number, publish, table};
 use crate::work::{Result, Task, dense, policy, threads, timed};
@@ -25,7 +27,7 @@ struct Bench {
     rows: Vec<[String; 4]>,
 }
 
-const COMPARISONS: [fn(&mut Bench) -> Result<()>; 4] = [propensities, sparse, zeros, two_threads];
+const COMPARISONS: [fn(&mut Bench) -> Result<()>; 5] = [propensities, products, sparse, zeros, two_threads];
 
 impl Micro {
     pub(crate) fn run(&self) -> Result<()> {
@@ -99,6 +101,35 @@ fn propensities(bench: &mut Bench) -> Result<()> {
         )?;
     }
     Ok(())
+}
+
+/// Scores and gradients as a search takes them, block by block from rows in memory, against as many operations in large
+/// square products, the peak of this machine: the ratio is our share of it.
+fn products(bench: &mut Bench) -> Result<()> {
+    const SIDE: usize = 1024;
+    let (n, p, k) = (bench.size(21_475), 500, 100);
+    let x = dense(n, p, 1.0)?;
+    let w = vec![0.5; p * k];
+    let (mut scores, mut gradient) = (vec![0.0; n * k], vec![0.0; p * k]);
+    let (a, mut c) = (vec![0.5f32; SIDE * SIDE], vec![0.0; SIDE * SIDE]);
+    let square = || MatRef::from_row_major_slice(&a, SIDE, SIDE);
+    // 4 n p k operations, and 2 SIDE^3 in one square product: two of them, but for 1 in 100,000.
+    let squares = (2 * n * p * k / SIDE.pow(3)).max(1);
+    bench.compare(
+        "scores and gradients, 500 features, K = 100, share of the peak",
+        ("large square products", &mut || {
+            for _ in 0..squares {
+                let c = MatMut::from_row_major_slice_mut(&mut c, SIDE, SIDE);
+                matmul(c, Accum::Replace, black_box(square()), square(), 1.0, Par::Seq);
+            }
+            Ok(())
+        }),
+        ("blocks of rows", &mut || {
+            internals::products(black_box(&x), &w, k, &mut scores, &mut gradient);
+            black_box(&gradient);
+            Ok(())
+        }),
+    )
 }
 
 fn sparse(bench: &mut Bench) -> Result<()> {

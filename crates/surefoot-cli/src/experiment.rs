@@ -230,6 +230,7 @@ fn learner(config: &Config) -> Result<Learner> {
         lambda: lambda(&config.lambda.0)?,
         shape,
         start: named("start", &config.start, "warm or anchor")?,
+        precision: named("precision", &config.precision, "single or double")?,
         optimiser,
         seed: config.seed,
         ..Learner::default()

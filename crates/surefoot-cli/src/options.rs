@@ -111,6 +111,9 @@ options! {
     /// How the step size falls to 0 within a round [default: linear]
     #[arg(long, value_name = "COURSE", help_heading = "Search", value_parser = ["none", "linear", "cosine"])]
     decay: String = "linear".into(),
+    /// Numbers in which Adam searches; what is logged or reported is always in double precision [default: single]
+    #[arg(long, value_name = "NAME", help_heading = "Search", value_parser = ["single", "double"])]
+    precision: String = "single".into(),
 
     /// Iterations of L-BFGS in a round, at the most [default: 200]
     #[arg(long, value_name = "N", help_heading = "Search")]

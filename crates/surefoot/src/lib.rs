@@ -96,3 +96,10 @@ pub use simulation::{SimulatedRound, simulate};
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// What only benchmarks look at: no part of the interface.
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub mod internals {
+    pub use crate::math::linear::products;
+}

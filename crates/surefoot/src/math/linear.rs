@@ -107,6 +107,18 @@ pub(crate) fn accumulate(rows: &[Row<'_>], d: &[f64], k: usize, g: &mut [f64]) {
     }
 }
 
+/// The two products of a search, block by block: `scores = X W` and `gradient = X' scores`, as if scores were slopes.
+#[cfg(feature = "internals")]
+pub fn products(contexts: &Contexts, w: &[f32], k: usize, scores: &mut [f32], gradient: &mut [f32]) {
+    let mut room = Vec::new();
+    let rows: Vec<Row<'_>> = contexts.iter().collect();
+    for (b, (rows, scores)) in rows.chunks(BLOCK).zip(scores.chunks_mut(BLOCK * k)).enumerate() {
+        let block = Block::new(rows, contexts.features(), &mut room);
+        block.scores(w, k, scores);
+        block.accumulate(scores, k, b > 0, gradient);
+    }
+}
+
 /// Fills `width` entries for each of `0..n`, in parallel over ranges of at most `size`: the cut, and so every sum inside
 /// it, does not depend on the number of threads. Of several errors the first one counts.
 pub(crate) fn in_blocks<T: Send + Clone>(
