@@ -49,8 +49,8 @@
 //! # Conventions
 //!
 //! Costs are in `[-1, 0]`, lower is better; a risk is an expected cost. Symbols are the paper's: `p` the probability under
-//! the policy that is judged, `q` the logged propensity, `c` the cost, `K` actions. Features are `f32`; propensities,
-//! sums and parameters are `f64`. Matrices are feature-major. Randomness is an argument: the same seed gives the same
+//! the policy that is judged, `q` the logged propensity, `c` the cost, `K` actions. Features are `f32`, and so is
+//! the inside of a search with Adam ([`Precision`]); propensities, estimates and parameters are `f64`. Matrices are feature-major. Randomness is an argument: the same seed gives the same
 //! bits, whatever the number of threads. Data is checked in constructors, and the [`Error`] names the row, the column,
 //! what is allowed and what came.
 //!
