@@ -19,26 +19,36 @@ fn largest(scores: &[f64]) -> f64 {
 #[derive(Debug)]
 pub(crate) struct Propensity {
     quadrature: Double,
+    /// Made when it is first needed.
+    deep: Option<Double>,
+    actions: usize,
 }
 
 impl Propensity {
-    /// Above `LARGE` the absolute error of a quadrature is small enough, and the quadrature is fast.
+    /// Above it the absolute error of a quadrature is small enough.
     const LARGE: f64 = 1e-3;
+    /// Above it a deep one still holds the whole integrand.
+    const SMALL: f64 = 1e-14;
 
     /// For at most so many actions.
     pub(crate) fn new(actions: usize) -> Self {
-        Propensity { quadrature: Double::new(actions, 1e-9 * Self::LARGE) }
+        Propensity { quadrature: Double::new(actions, 1e-9 * Self::LARGE), deep: None, actions }
     }
 
     pub(crate) fn of(&mut self, scores: &[f64], action: usize) -> f64 {
-        let p = self.quadrature.propensity(scores, action);
-        let p = if p < Self::LARGE { small_propensity(scores, action) } else { p };
+        let mut p = self.quadrature.propensity(scores, action);
+        if p < Self::LARGE {
+            p = self.deep.get_or_insert_with(|| Double::deep(self.actions)).propensity(scores, action);
+        }
+        if p < Self::SMALL {
+            p = small_propensity(scores, action);
+        }
         // Not `min`, which would turn a NaN into certainty.
         if p > 1.0 { 1.0 } else { p }
     }
 }
 
-/// The same for any action, however unlikely, in ten times the time.
+/// The same for any action, however unlikely, and much slower.
 ///
 /// `g(z) = ln f(z) = -(z - s_a)^2/2 + sum_{b != a} ln Phi(z - s_b)` is strictly concave, so the window is found by
 /// walking from its mode to both sides. `g'` falls and is convex, hence Newton's method from `s_a`, where
@@ -173,8 +183,9 @@ mod tests {
     proptest! {
         #[test]
         fn both_ways_to_a_propensity_agree(
-            scores in prop::collection::vec(-5.0..5.0, 2..40), action in 0usize..40,
+            scores in prop::collection::vec(-1.0..1.0, 2..200), spread in 0.0..12.0, action in 0usize..200,
         ) {
+            let scores: Vec<f64> = scores.iter().map(|s: &f64| s * spread).collect();
             let a = action % scores.len();
             let slow = small_propensity(&scores, a);
             prop_assert!((propensity(&scores, a) / slow - 1.0).abs() <= 2e-9);

@@ -64,10 +64,9 @@ pub(crate) struct Rule<R, const COEFS: usize> {
 }
 
 impl<R: Real, const COEFS: usize> Rule<R, COEFS> {
-    /// Of the tolerance one half is for the step, and an eighth each for what is above the grid, for what is below it,
-    /// for factors next to 1, and for what is out of one action's reach.
-    fn new(actions: usize, tolerance: f64, h: f64, lanes: i32) -> Self {
-        let tau = tolerance / 4.0;
+    /// Steps `h`; each of what is above the grid, below it, in factors next to 1, and out of one action's reach is at most
+    /// `tau`.
+    fn new(actions: usize, h: f64, tau: f64, lanes: i32) -> Self {
         let index = |x: f64| (x / h).ceil() as i32;
         // A union bound over the actions: above it the maximum exceeds z with probability tau at most.
         let start = index(tail_point(tau / actions as f64));
@@ -155,14 +154,21 @@ macro_rules! integrate {
 integrate!(f32, Single, 6);
 integrate!(f64, Double, 12);
 
-fn rule<R: Kept<COEFS>, const COEFS: usize>(actions: usize, tolerance: f64, lanes: i32) -> Arc<Rule<R, COEFS>> {
+/// Of the tolerance one half is for the step; `tau` is given, or an eighth of the tolerance.
+fn rule<R: Kept<COEFS>, const COEFS: usize>(
+    actions: usize,
+    tolerance: f64,
+    tau: Option<f64>,
+    lanes: i32,
+) -> Arc<Rule<R, COEFS>> {
     let (actions, half, h) = step(actions, tolerance / 2.0);
-    let key = (actions, half.to_bits());
+    let tau = tau.unwrap_or(half / 4.0);
+    let key = (actions, tau.to_bits());
     let mut shelf = R::shelf().lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, rule)) = shelf.iter().find(|(k, _)| *k == key) {
         return Arc::clone(rule);
     }
-    let rule = Arc::new(Rule::new(actions, half, h, lanes));
+    let rule = Arc::new(Rule::new(actions, h, tau, lanes));
     shelf.push((key, Arc::clone(&rule)));
     rule
 }
@@ -187,8 +193,17 @@ pub(crate) struct Quadrature<R, const COEFS: usize, const LANES: usize> {
 impl<R: Kept<COEFS>, const COEFS: usize, const LANES: usize> Quadrature<R, COEFS, LANES> {
     /// For at most so many actions; `tolerance` is the absolute error of each probability and each entry of a gradient.
     pub(crate) fn new(actions: usize, tolerance: f64) -> Self {
+        Self::with_rule(rule(actions, tolerance, None, LANES as i32))
+    }
+
+    /// For propensities far below the tolerance: the finest step, and a grid that reaches to where `F` is 1e-26.
+    pub(crate) fn deep(actions: usize) -> Self {
+        Self::with_rule(rule(actions, 0.0, Some(1e-26), LANES as i32))
+    }
+
+    fn with_rule(rule: Arc<Rule<R, COEFS>>) -> Self {
         Quadrature {
-            rule: rule(actions, tolerance, LANES as i32),
+            rule,
             cells: Vec::new(),
             remainders: Vec::new(),
             moments: Vec::new(),

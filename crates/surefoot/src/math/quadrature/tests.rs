@@ -75,10 +75,10 @@ fn the_functions_on_the_lattice_have_the_stated_errors() {
         for exponent in 2..=13 {
             let tolerance = 10f64.powi(-exponent);
             if exponent <= 6 {
-                let e = lattice_errors(&rule::<f32, 6>(k, tolerance, 16));
+                let e = lattice_errors(&rule::<f32, 6>(k, tolerance, None, 16));
                 singles = (singles.0.max(e.0), singles.1.max(e.1));
             }
-            let e = lattice_errors(&rule::<f64, 12>(k, tolerance, 8));
+            let e = lattice_errors(&rule::<f64, 12>(k, tolerance, None, 8));
             doubles = (doubles.0.max(e.0), doubles.1.max(e.1));
         }
     }
