@@ -40,7 +40,7 @@ pub(crate) fn pdf<R: Real>(t: R) -> R {
     R::of(FRAC_1_SQRT_2PI) * (R::of(-0.5) * t * t).exp_nonpositive()
 }
 
-/// `(Phi(t), phi(t))`.
+/// `(Phi(t), phi(t))`: on `[-6, 12]` to an absolute error of 3e-16 and 2e-16 in `f64`, 2e-7 and 7e-8 in `f32`.
 #[inline(always)]
 pub(crate) fn cdf_pdf<R: Real>(t: R) -> (R, R) {
     let a = t.magnitude();
@@ -49,7 +49,8 @@ pub(crate) fn cdf_pdf<R: Real>(t: R) -> (R, R) {
     (if t < R::ZERO { tail } else { R::ONE - tail }, density)
 }
 
-/// `phi(t)/Phi(t)`, without underflow however far to the left `t` is.
+/// `phi(t)/Phi(t)`, without underflow however far to the left `t` is: on `[-6, 12]` to a relative error of 4e-15 in
+/// `f64`, 5e-6 in `f32`, which is that of the density on the right.
 #[inline(always)]
 pub(crate) fn hazard<R: Real>(t: R) -> R {
     let a = t.magnitude();
@@ -92,7 +93,8 @@ pub(crate) fn exp_nonpositive(x: f64) -> f64 {
         1.0 / 87_178_291_200.0,
         1.0 / 1_307_674_368_000.0,
     ];
-    let clamped = x.max(-708.0);
+    // Not `max`, which would turn a NaN into a number.
+    let clamped = if x < -708.0 { -708.0 } else { x };
     let shifted = clamped * std::f64::consts::LOG2_E + ROUND;
     let n = shifted - ROUND;
     let r = (clamped - n * LN_2_HI) - n * LN_2_LO;
@@ -110,7 +112,7 @@ pub(crate) fn exp_nonpositive_f32(x: f32) -> f32 {
     const LN_2_HI: f32 = 6.933_593_8e-1;
     const LN_2_LO: f32 = -2.121_944_4e-4;
     const TAYLOR: [f32; 8] = [1.0, 1.0, 1.0 / 2.0, 1.0 / 6.0, 1.0 / 24.0, 1.0 / 120.0, 1.0 / 720.0, 1.0 / 5040.0];
-    let clamped = x.max(-87.0);
+    let clamped = if x < -87.0 { -87.0 } else { x };
     let shifted = clamped * std::f32::consts::LOG2_E + ROUND;
     let n = shifted - ROUND;
     let r = (clamped - n * LN_2_HI) - n * LN_2_LO;
@@ -181,6 +183,69 @@ mod tests {
             prop_assert!((ln_cdf(t) - cdf.ln()).abs() < 1e-12);
             prop_assert!((hazard(t) * cdf / pdf - 1.0).abs() < 1e-12);
         }
+    }
+
+    /// The largest errors of `Phi` (absolute), `phi` (absolute) and the hazard (relative), in this order.
+    fn errors<R: Real>(points: impl Iterator<Item = (f64, f64, f64, f64)>) -> [f64; 3] {
+        let mut worst = [0.0f64; 3];
+        for (t, cdf, pdf, hazard) in points {
+            let (t, (found, density)) = (R::of(t), cdf_pdf(R::of(t)));
+            let errors = [found.to_f64() - cdf, density.to_f64() - pdf, super::hazard(t).to_f64() / hazard - 1.0];
+            worst = std::array::from_fn(|i| worst[i].max(errors[i].abs()));
+        }
+        worst
+    }
+
+    #[test]
+    fn the_errors_are_the_stated_ones() {
+        let golden: Vec<Golden> = serde_json::from_str(include_str!("../../tests/golden/normal.json")).unwrap();
+        let within = golden.iter().filter(|g| (-6.0..=12.0).contains(&g.t));
+        // The points are multiples of 1/4, exact in both.
+        let points = || within.clone().map(|g| (g.t, g.cdf, g.hazard * g.cdf, g.hazard));
+        assert!(points().count() > 60);
+        let between = (-6000..=12_000).map(|i| {
+            let t = f64::from((f64::from(i) / 1000.0) as f32);
+            let (cdf, pdf) = cdf_pdf(t);
+            (t, cdf, pdf, super::hazard(t))
+        });
+        let (doubles, singles) = (errors::<f64>(points()), errors::<f32>(points().chain(between)));
+        let below = |found: [f64; 3], stated: [f64; 3]| found.iter().zip(stated).all(|(found, stated)| *found < stated);
+        assert!(below(doubles, [3e-16, 2e-16, 4e-15]), "{doubles:?}");
+        assert!(below(singles, [2e-7, 7e-8, 5e-6]), "{singles:?}");
+    }
+
+    #[test]
+    fn exp_in_single_precision_has_the_stated_error() {
+        for i in 0..=87_000 {
+            let x = -(i as f32) / 1000.0;
+            let error = f64::from(exp_nonpositive_f32(x)) / f64::from(x).exp() - 1.0;
+            assert!(error.abs() < 2e-7, "{x}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_tail_beyond_its_point_is_what_was_asked_for() {
+        assert!(tail_point(0.5) < 1e-12);
+        for exponent in 1..300 {
+            let q = 10f64.powi(-exponent);
+            let x = tail_point(q);
+            assert!((ln_cdf(-x) / q.ln() - 1.0).abs() < 1e-12, "{q}: {x}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_stays_none() {
+        assert!(exp_nonpositive(f64::NAN).is_nan() && exp_nonpositive_f32(f32::NAN).is_nan());
+        assert!(pdf(f64::NAN).is_nan() && pdf(f32::NAN).is_nan());
+        assert!(cdf_pdf(f64::NAN).0.is_nan() && cdf_pdf(f32::NAN).0.is_nan());
+        assert!(hazard(f64::NAN).is_nan() && hazard(f32::NAN).is_nan() && ln_cdf(f64::NAN).is_nan());
+    }
+
+    #[test]
+    fn the_ends_of_the_line_are_finite_in_single_precision() {
+        assert_eq!((exp_nonpositive_f32(-1e9), exp_nonpositive_f32(0.0)), (0.0, 1.0));
+        assert_eq!((cdf_pdf(1e30f32), cdf_pdf(-1e30f32)), ((1.0, 0.0), (0.0, 0.0)));
+        assert!((hazard(-1e7f32) / 1e7 - 1.0).abs() < 1e-6 && hazard(1e7f32) == 0.0);
     }
 
     #[test]

@@ -180,7 +180,9 @@ pub(crate) struct Quadrature<R, const COEFS: usize, const LANES: usize> {
     /// Where each score lies: its cell, counted downwards from the largest score, and its remainder there in steps.
     cells: Vec<i32>,
     remainders: Vec<R>,
-    /// The sums of the powers of the remainders in each cell.
+    /// The sums of the powers of the remainders in each cell: a crowd of equal scores, each rounded the same way, would
+    /// drift in `f32`.
+    sums: Vec<[f64; COEFS]>,
     moments: Vec<[R; COEFS]>,
     /// The last cell with a score in it that is not idle.
     deepest: i32,
@@ -191,14 +193,17 @@ pub(crate) struct Quadrature<R, const COEFS: usize, const LANES: usize> {
 }
 
 impl<R: Kept<COEFS>, const COEFS: usize, const LANES: usize> Quadrature<R, COEFS, LANES> {
+    #[allow(clippy::cast_possible_wrap)] // 8 or 16.
+    const STRIDE: i32 = LANES as i32;
+
     /// For at most so many actions; `tolerance` is the absolute error of each probability and each entry of a gradient.
     pub(crate) fn new(actions: usize, tolerance: f64) -> Self {
-        Self::with_rule(rule(actions, tolerance, None, LANES as i32))
+        Self::with_rule(rule(actions, tolerance, None, Self::STRIDE))
     }
 
     /// For propensities far below the tolerance: the finest step, and a grid that reaches to where `F` is 1e-26.
     pub(crate) fn deep(actions: usize) -> Self {
-        Self::with_rule(rule(actions, 0.0, Some(1e-26), LANES as i32))
+        Self::with_rule(rule(actions, 0.0, Some(1e-26), Self::STRIDE))
     }
 
     fn with_rule(rule: Arc<Rule<R, COEFS>>) -> Self {
@@ -206,6 +211,7 @@ impl<R: Kept<COEFS>, const COEFS: usize, const LANES: usize> Quadrature<R, COEFS
             rule,
             cells: Vec::new(),
             remainders: Vec::new(),
+            sums: Vec::new(),
             moments: Vec::new(),
             deepest: 0,
             grid: Vec::new(),
@@ -258,6 +264,11 @@ impl<R: Kept<COEFS>, const COEFS: usize, const LANES: usize> Quadrature<R, COEFS
             #[inline(always)]
             || {
                 let p = self.weigh(scores, action);
+                // What is on the grid is then that of the row before.
+                if p.to_f64().is_nan() {
+                    gradient.fill(p);
+                    return p;
+                }
                 self.integrate();
                 let mut sum = R::ZERO;
                 for (b, g) in gradient.iter_mut().enumerate() {
@@ -345,16 +356,23 @@ impl<R: Kept<COEFS>, const COEFS: usize, const LANES: usize> Quadrature<R, COEFS
         if check != R::ZERO {
             return false;
         }
-        self.moments.clear();
-        self.moments.resize(idle as usize + 1, [R::ZERO; COEFS]);
+        self.sums.clear();
+        self.sums.resize(idle as usize + 1, [0.0; COEFS]);
         self.deepest = 0;
         for (&cell, &remainder) in self.cells.iter().zip(&self.remainders) {
             let mut power = R::ONE;
-            for moment in &mut self.moments[cell as usize] {
-                *moment += power;
+            for sum in &mut self.sums[cell as usize] {
+                *sum += power.to_f64();
                 power *= remainder;
             }
             self.deepest = self.deepest.max(if cell < idle { cell } else { 0 });
+        }
+        self.moments.clear();
+        self.moments.resize(self.deepest as usize + 1, [R::ZERO; COEFS]);
+        for (moments, sums) in self.moments.iter_mut().zip(&self.sums) {
+            for (moment, &sum) in moments.iter_mut().zip(sums) {
+                *moment = R::of(sum);
+            }
         }
         true
     }
@@ -366,7 +384,7 @@ impl<R: Kept<COEFS>, const COEFS: usize, const LANES: usize> Quadrature<R, COEFS
         self.grid.clear();
         let mut lowest = from + 1;
         while lowest > to {
-            lowest -= LANES as i32;
+            lowest -= Self::STRIDE;
             let mut ln_f = [R::ZERO; LANES];
             for cell in 0..=self.deepest.min(rule.zero - 1 - lowest) {
                 let moments = &self.moments[cell as usize];
@@ -395,11 +413,10 @@ impl<R: Kept<COEFS>, const COEFS: usize, const LANES: usize> Quadrature<R, COEFS
     #[inline(always)]
     fn integrate(&mut self) {
         let rule = &self.rule;
-        let cells = self.deepest as usize + 1;
         for integrals in &mut self.integrals {
             integrals.clear();
         }
-        for cell in (0..cells as i32).step_by(LANES) {
+        for cell in (0..=self.deepest).step_by(LANES) {
             for (j, integrals) in self.integrals.iter_mut().enumerate() {
                 let mut sums = [R::ZERO; LANES];
                 for (lowest, weights) in self.grid.iter().filter(|(lowest, _)| lowest + cell < rule.zero) {

@@ -70,9 +70,12 @@ fn integrate<R: Real, const COEFS: usize>(
             check[i] += s[i] * R::ZERO;
         }
     }
+    // From here on Phi is 1 and its density 0, whatever the grid; a difference of finite scores may be infinite.
+    let far = R::of(-100.0);
     for s in &mut s[..k] {
         for i in 0..LANES {
-            s[i] -= top[i];
+            let below = s[i] - top[i];
+            s[i] = if below < far { far } else { below };
         }
     }
     let mut nearest = R::of(-f64::from(rule.idle)) * rule.h;
@@ -87,6 +90,8 @@ fn integrate<R: Real, const COEFS: usize>(
     for g in g.iter_mut() {
         *g = check;
     }
+    // What is left out below is `F` in a probability, and about `F g/K` in a gradient, where the hazard `g` reaches 8.
+    let tau = rule.tau * R::of((k as f64 / 8.0).min(1.0));
     let mut hazards = [[R::ZERO; LANES]; MOST];
     let mut weight = [R::ZERO; LANES];
     loop {
@@ -108,9 +113,9 @@ fn integrate<R: Real, const COEFS: usize>(
         }
         let mut open = false;
         for i in 0..LANES {
-            weight[i] = if f[i] < rule.tau { R::ZERO } else { rule.h * f[i] * hazard[i] };
+            weight[i] = if f[i] < tau { R::ZERO } else { rule.h * f[i] * hazard[i] };
             p[i] += weight[i];
-            open |= f[i] >= rule.tau && z + reach >= own[i];
+            open |= f[i] >= tau && z + reach >= own[i];
         }
         if !open {
             return p;

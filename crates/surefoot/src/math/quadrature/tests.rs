@@ -1,5 +1,8 @@
 //! The quadrature against golden values, against a slow one, and against itself.
 
+mod many;
+mod range;
+
 use super::*;
 use crate::math::normal::{cdf_pdf, hazard, ln_cdf};
 use proptest::prelude::*;
