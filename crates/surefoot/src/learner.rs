@@ -434,3 +434,6 @@ impl Learner {
         posterior.with(posterior.mean().to_vec(), scale)
     }
 }
+
+#[cfg(test)]
+mod tests;

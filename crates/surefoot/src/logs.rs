@@ -96,6 +96,7 @@ impl Logs {
         leave_out: bool,
         map: impl FnOnce(&Contexts) -> Result<Contexts>,
     ) -> Result<Self> {
+        debug_assert!(self.is_complete(), "rows are counted once");
         let kept: Vec<usize> = (0..self.len()).filter(|&i| !leave_out || self.cost[i] != 0.0).collect();
         if kept.len() == self.len() {
             self.contexts = map(&self.contexts)?;

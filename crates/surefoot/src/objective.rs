@@ -138,3 +138,6 @@ impl<'a> Objective<'a> {
         (self.rounds[round].as_ref(), i - self.offsets[round])
     }
 }
+
+#[cfg(test)]
+mod tests;

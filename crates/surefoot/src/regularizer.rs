@@ -259,6 +259,13 @@ mod tests {
         }
 
         #[test]
+        fn both_at_once_are_each_alone(
+            r in any(), p in prop_oneof![Just(0.0), 0.0..=1.0], q in 1e-6..=1.0, c in prop_oneof![Just(0.0), -1.0..=0.0],
+        ) {
+            prop_assert_eq!(r.h_and_slope(p, q, c), (r.h(p, q, c), r.dh_dp(p, q, c)));
+        }
+
+        #[test]
         fn a_cost_of_zero_weighs_nothing(r in any(), p in 0.001..=1.0, q in 1e-6..=1.0) {
             prop_assert_eq!(r.h(p, q, 0.0), 0.0);
             prop_assert_eq!(r.dh_dp(p, q, 0.0), 0.0);

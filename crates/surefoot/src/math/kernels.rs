@@ -33,7 +33,25 @@ pub(crate) fn wide<T>(f: impl FnMut() -> T) -> T {
         }
     }
 
+    #[cfg(test)]
+    if PLAIN.get() {
+        return NullaryFnOnce::call(Wide(f));
+    }
     Arch::new().dispatch(Wide(f))
+}
+
+#[cfg(test)]
+thread_local! {
+    static PLAIN: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Runs `f` with every [`wide`] of this thread on the instructions that all machines have.
+#[cfg(test)]
+pub(crate) fn plainly<T>(f: impl FnOnce() -> T) -> T {
+    PLAIN.set(true);
+    let out = f();
+    PLAIN.set(false);
+    out
 }
 
 /// `hazards[b] = phi(z - s_b)/Phi(z - s_b)`, also where the distribution function underflows.
@@ -322,3 +340,6 @@ pub(crate) fn total<R: Real, const N: usize>(mut lanes: [R; N]) -> R {
     }
     lanes[0]
 }
+
+#[cfg(test)]
+mod tests;

@@ -157,3 +157,47 @@ impl Real for f32 {
         (nearest as i32, self - nearest)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn splits<R: Real>(x: f64) {
+        let x = R::of(x);
+        let (n, rest) = x.split();
+        // Both are exact: a float of this size is a multiple of a power of 2 that the rest can hold.
+        assert_eq!(f64::from(n) + rest.to_f64(), x.to_f64());
+        assert!(rest.to_f64().abs() <= 0.5, "{x:?}: {n} {rest:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn a_number_splits_into_an_integer_and_a_rest(x in prop_oneof![-1e6..1e6, -3.0..3.0], n in -1_000_000..1_000_000) {
+            splits::<f32>(x);
+            splits::<f64>(x);
+            splits::<f32>(f64::from(n) + 0.5);
+            splits::<f64>(f64::from(n) + 0.5);
+            prop_assert_eq!((Real::split(n as f32), Real::split(f64::from(n))), ((n, 0.0), (n, 0.0)));
+        }
+
+        #[test]
+        fn exp_is_the_library_s_on_both_sides(x in -700.0..700.0, y in -87.0f32..87.0) {
+            prop_assert!((Real::exp(x) / f64::exp(x) - 1.0).abs() < 1e-15);
+            prop_assert!((f64::from(Real::exp(y)) / f64::from(y).exp() - 1.0).abs() < 4e-7);
+        }
+    }
+
+    #[test]
+    fn the_smallest_scale_and_its_inverse_have_squares() {
+        fn check<R: Real>() {
+            for scale in [R::SMALLEST_SCALE, 1.0 / R::SMALLEST_SCALE] {
+                let log = R::of(2.0 * scale.ln());
+                assert!(log.exp().to_f64().is_normal());
+            }
+        }
+        check::<f32>();
+        check::<f64>();
+        assert!(Real::exp(f32::NAN).is_nan() && Real::exp(f64::NAN).is_nan());
+    }
+}

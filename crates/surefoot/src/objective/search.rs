@@ -205,11 +205,14 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
     /// The value of a criterion that is not a mean, and its slope in each propensity.
     fn joint(&self, point: &Point<'_, R>, active: &[Record<'a>], n: usize) -> (f64, Vec<f64>) {
         let work = |records: &[Record<'a>]| -> Vec<f64> {
-            let Room { mut x, mut work, .. } = self.room();
+            let mut room = self.room();
+            let Room { x, work, .. } = &mut room;
             let rows = rows(records);
-            let block = Block::new(&rows, self.objective.shape.features(), &mut x);
-            self.scores(point, records, &rows, &block, &mut work);
-            (0..records.len()).map(|i| self.propensity(records[i], i, &mut work, false)).collect()
+            let block = Block::new(&rows, self.objective.shape.features(), x);
+            self.scores(point, records, &rows, &block, work);
+            let p = (0..records.len()).map(|i| self.propensity(records[i], i, work, false)).collect();
+            self.rooms.lock().unwrap_or_else(PoisonError::into_inner).push(room);
+            p
         };
         let p: Vec<Vec<f64>> = active.par_chunks(BLOCK).map(work).collect();
         let column = |of: fn(&Record<'a>) -> f64| -> Vec<f64> { active.iter().map(of).collect() };
@@ -288,7 +291,7 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
                 Spread::PerFeature(variances) => sum_of_squares(row, variances).sqrt(),
             };
             // A context of zeros has neither scores nor deviation: all actions are equal, whatever the posterior.
-            let inverse = if deviation > R::ZERO { R::ONE / deviation } else { R::ZERO };
+            let inverse = if deviation == R::ZERO { R::ZERO } else { R::ONE / deviation };
             s.iter_mut().for_each(|s| *s *= inverse);
             work.inverse.push(inverse);
         }

@@ -190,7 +190,9 @@ impl<R: Real> Update<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::math::kernels::plainly;
     use crate::math::random::{Purpose, stream};
+    use rand::RngExt;
 
     /// `mean_i |x - i|^2`, least at the mean of the records.
     fn spread(x: &[f64], batch: &[u32], g: &mut [f64]) -> f64 {
@@ -226,6 +228,35 @@ mod tests {
         assert_ne!(run(&adam, 1).0, run(&adam, 2).0);
         let whole = Adam { batch_size: 100, ..adam };
         assert_eq!(run(&whole, 1), run(&whole, 2));
+    }
+
+    #[test]
+    fn an_update_has_the_same_bits_on_every_instruction_set() {
+        fn check<R: Real>() {
+            for n in [1, 7, 16, 45, 200] {
+                let mut rng = stream(7, Purpose::Shuffle, n);
+                let mut numbers = || (0..n).map(|_| R::of(rng.random::<f64>() - 0.5)).collect::<Vec<R>>();
+                let (x, g, m, v) = (numbers(), numbers(), numbers(), numbers());
+                let v: Vec<R> = v.into_iter().map(|v| v * v).collect();
+                let update = Update {
+                    beta1: R::of(0.9),
+                    rest1: R::of(0.1),
+                    beta2: R::of(0.999),
+                    rest2: R::of(0.001),
+                    rate: R::of(0.3),
+                    unbias: R::of(1.7),
+                    epsilon: R::of(1e-8),
+                };
+                let run = || {
+                    let (mut x, mut m, mut v) = (x.clone(), m.clone(), v.clone());
+                    update.apply(&mut x, &g, &mut m, &mut v);
+                    [x, m, v].concat().iter().map(|x| x.to_f64().to_bits()).collect::<Vec<u64>>()
+                };
+                assert_eq!(run(), plainly(run));
+            }
+        }
+        check::<f32>();
+        check::<f64>();
     }
 
     #[test]
