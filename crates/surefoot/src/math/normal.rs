@@ -109,7 +109,7 @@ pub(crate) fn exp_nonpositive(x: f64) -> f64 {
 #[inline(always)]
 pub(crate) fn exp_nonpositive_f32(x: f32) -> f32 {
     const ROUND: f32 = 12_582_912.0;
-    const LN_2_HI: f32 = 6.933_593_8e-1;
+    const LN_2_HI: f32 = 6.933_594e-1;
     const LN_2_LO: f32 = -2.121_944_4e-4;
     const TAYLOR: [f32; 8] = [1.0, 1.0, 1.0 / 2.0, 1.0 / 6.0, 1.0 / 24.0, 1.0 / 120.0, 1.0 / 720.0, 1.0 / 5040.0];
     let clamped = if x < -87.0 { -87.0 } else { x };

@@ -3,14 +3,14 @@
 use super::*;
 
 /// The largest errors of the probabilities, and of the gradient's entries for the other actions, in both ways.
-fn errors<R: Kept<C>, const C: usize, const L: usize>(
+fn errors<R, const C: usize, const L: usize>(
     scores: &[f64],
     a: usize,
     tolerance: f64,
     (p, gradient): &(f64, Vec<f64>),
 ) -> [f64; 2]
 where
-    R: Integrate<Quadrature = Quadrature<R, C, L>>,
+    R: Kept<C> + Integrate<Quadrature = Quadrature<R, C, L>>,
 {
     let scores: Vec<R> = scores.iter().map(|&s| R::of(s)).collect();
     let k = scores.len();
