@@ -60,17 +60,20 @@ impl Problem {
     }
 
     fn objective(&self, criterion: Criterion, exploration: f64) -> Objective<'_> {
-        Objective::new(ObjectiveParts {
+        Objective::new(ObjectiveParts { exploration, ..self.parts(criterion) }).unwrap()
+    }
+
+    fn parts(&self, criterion: Criterion) -> ObjectiveParts<'_> {
+        ObjectiveParts {
             rounds: &self.rounds,
             criterion,
             anchor: &self.anchor,
             shape: &self.shape,
             learn_scale: true,
             lambda: Some(0.3),
-            exploration,
+            exploration: 0.0,
             tolerance: 1e-6,
-        })
-        .unwrap()
+        }
     }
 }
 
@@ -160,6 +163,28 @@ fn a_batch_is_the_mean_of_its_records() {
     }
 }
 
+/// Also where a slope depends on all records, and those are in several parts.
+#[test]
+fn the_gradient_of_every_criterion_is_the_finite_difference() {
+    let problem = Problem::new(Kind { seed: 5, n: 400, p: 3, k: 3, sparse: false, shared: false, eligible: true });
+    let batch: Vec<u32> = (0..400).collect();
+    for criterion in criteria() {
+        let objective = Objective::new(ObjectiveParts { tolerance: 1e-12, ..problem.parts(criterion) }).unwrap();
+        let (_, gradient) = evaluate::<f64>(&objective, &batch);
+        let x = objective.parameters(&problem.shape);
+        let at = |i: usize, e: f64| {
+            let mut x = x.clone();
+            x[i] += e;
+            objective.evaluate(&x, &batch, &mut vec![0.0; x.len()])
+        };
+        for (i, g) in gradient.iter().enumerate() {
+            let e = 1e-5;
+            let difference = (at(i, e) - at(i, -e)) / (2.0 * e);
+            assert!((g - difference).abs() < 1e-7, "{criterion:?}: {i}: {g} {difference}");
+        }
+    }
+}
+
 #[test]
 fn a_batch_in_which_nothing_weighs_leaves_the_divergence() {
     let problem = Problem::new(Kind { seed: 3, n: 90, p: 3, k: 4, sparse: true, shared: false, eligible: false });
@@ -185,16 +210,7 @@ fn a_batch_in_which_nothing_weighs_leaves_the_divergence() {
 fn parameters_that_are_not_numbers_are_no_value() {
     let problem = Problem::new(Kind { seed: 4, n: 40, p: 2, k: 3, sparse: false, shared: true, eligible: false });
     for criterion in criteria() {
-        let parts = ObjectiveParts {
-            rounds: &problem.rounds,
-            criterion,
-            anchor: &problem.anchor,
-            shape: &problem.shape,
-            learn_scale: true,
-            lambda: None,
-            exploration: 0.0,
-            tolerance: 1e-6,
-        };
+        let parts = ObjectiveParts { lambda: None, ..problem.parts(criterion) };
         let objective = Objective::new(parts).unwrap();
         let batch: Vec<u32> = (0..40).collect();
         let x = objective.parameters(&problem.shape);
