@@ -91,11 +91,7 @@ impl Storage {
     /// Sparse rows, whose parts are known to be valid.
     pub(super) fn sparse(features: usize, offsets: Vec<usize>, indices: Vec<u32>, values: Vec<f32>) -> Self {
         let norms = offsets.windows(2).map(|pair| norm(&values[pair[0]..pair[1]])).collect();
-        let indices = if features <= NARROW {
-            IndexList::Narrow(indices.into_iter().map(|f| f as u16).collect())
-        } else {
-            IndexList::Wide(indices)
-        };
+        let indices = if features <= NARROW { IndexList::Narrow(narrowed(indices)) } else { IndexList::Wide(indices) };
         Storage { features, values, places: Some(Places { offsets, indices }), norms }
     }
 
@@ -178,4 +174,20 @@ impl Storage {
 
 fn norm(row: &[f32]) -> f64 {
     row.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt()
+}
+
+/// The same numbers, all below 65,536, in half the memory. From the back, and what has been read is given back on the way:
+/// both lists at once would be the most that a run ever holds.
+fn narrowed(mut wide: Vec<u32>) -> Vec<u16> {
+    let mut narrow = vec![0; wide.len()];
+    let step = wide.len().div_ceil(16).max(1);
+    while !wide.is_empty() {
+        let rest = wide.len().saturating_sub(step);
+        for (narrow, &wide) in narrow[rest..].iter_mut().zip(&wide[rest..]) {
+            *narrow = wide as u16;
+        }
+        wide.truncate(rest);
+        wide.shrink_to_fit();
+    }
+    narrow
 }

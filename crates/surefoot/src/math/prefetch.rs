@@ -9,8 +9,10 @@ pub(crate) fn prefetch<T>(slice: &[T]) {
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         const LINE: usize = 64;
+        // The processor follows a long row by itself, once it has begun.
+        const MOST: usize = 64 * LINE;
         let bytes = slice.as_ptr().cast::<i8>();
-        for offset in (0..size_of_val(slice)).step_by(LINE) {
+        for offset in (0..size_of_val(slice).min(MOST)).step_by(LINE) {
             // SAFETY: the address is inside the slice; a prefetch reads nothing, and SSE is part of x86-64.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.add(offset)) };
         }

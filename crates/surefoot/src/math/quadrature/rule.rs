@@ -1,0 +1,97 @@
+//! What of a quadrature depends on the number of actions and the tolerance alone: made once, and kept.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::math::lattice::Lattice;
+use crate::math::normal::tail_point;
+use crate::math::real::Real;
+use crate::math::tables::{STEP_ACTIONS, STEP_TOLERANCES, STEPS};
+
+/// The trapezoid step that keeps the error of `actions` actions, and of their gradients, below `tolerance`, and the
+/// numbers for which it is made.
+///
+/// The table falls in both directions; between two of its entries the smaller step is taken, and below its smallest
+/// tolerance, which is at the rounding of the sum, the last. Beyond its largest `K` the step, which shrinks as the
+/// width of a maximum's distribution, `1/sqrt(ln K)`, is made to shrink faster still.
+fn step(actions: usize, tolerance: f64) -> (usize, f64, f64) {
+    let row = STEP_TOLERANCES.iter().position(|&t| t <= tolerance).unwrap_or(STEP_TOLERANCES.len() - 1);
+    let last = STEP_ACTIONS.len() - 1;
+    match STEP_ACTIONS.iter().position(|&k| k as usize >= actions) {
+        Some(column) => (STEP_ACTIONS[column] as usize, STEP_TOLERANCES[row], STEPS[row][column]),
+        None => {
+            let actions = actions.next_power_of_two();
+            let h = STEPS[row][last] * f64::from(STEP_ACTIONS[last]).ln() / (actions as f64).ln();
+            (actions, STEP_TOLERANCES[row], h)
+        }
+    }
+}
+
+/// What depends on the number of actions and the tolerance alone. All indices count steps `h` from the largest score.
+#[derive(Debug)]
+pub(crate) struct Rule<R, const COEFS: usize> {
+    pub(super) h: R,
+    pub(super) per_h: R,
+    pub(super) lattice: Lattice<R, COEFS>,
+    /// The walk ends where `F` is below this.
+    pub(super) tau: R,
+    /// Where the walk down the grid starts, and beyond which it does not go.
+    pub(super) start: i32,
+    pub(super) bottom: i32,
+    /// How far the density of one action reaches.
+    pub(super) reach: i32,
+    /// From this distance on, a factor of `F` is 1 and its hazard 0.
+    pub(super) zero: i32,
+    /// Scores in this cell or below are too far from all grid points.
+    pub(super) idle: i32,
+}
+
+impl<R: Real, const COEFS: usize> Rule<R, COEFS> {
+    /// Steps `h`; each of what is above the grid, below it, in factors next to 1, and out of one action's reach is at most
+    /// `tau`.
+    fn new(actions: usize, h: f64, tau: f64, lanes: i32) -> Self {
+        let index = |x: f64| (x / h).ceil() as i32;
+        // A union bound over the actions: above it the maximum exceeds z with probability tau at most.
+        let start = index(tail_point(tau / actions as f64));
+        let bottom = -index(tail_point(tau));
+        let zero = start + 1;
+        let lowest = bottom - lanes + 1;
+        Rule {
+            h: R::of(h),
+            per_h: R::of(1.0 / h),
+            lattice: Lattice::new(h, lowest, zero, zero + 2 * lanes),
+            tau: R::of(tau),
+            start,
+            bottom,
+            reach: index(tail_point(tau / 2.0)),
+            zero,
+            idle: zero - lowest,
+        }
+    }
+}
+
+/// A rule takes longer to make than a row to integrate: each is made once. There are few, since steps come from a table.
+pub(super) type Shelf<R, const COEFS: usize> = Mutex<Vec<((usize, u64), Arc<Rule<R, COEFS>>)>>;
+
+/// Numbers whose rules are kept.
+pub(crate) trait Kept<const COEFS: usize>: Real + 'static {
+    fn shelf() -> &'static Shelf<Self, COEFS>;
+}
+
+/// Of the tolerance one half is for the step; `tau` is given, or an eighth of the tolerance.
+pub(super) fn rule<R: Kept<COEFS>, const COEFS: usize>(
+    actions: usize,
+    tolerance: f64,
+    tau: Option<f64>,
+    lanes: i32,
+) -> Arc<Rule<R, COEFS>> {
+    let (actions, half, h) = step(actions, tolerance / 2.0);
+    let tau = tau.unwrap_or(half / 4.0);
+    let key = (actions, tau.to_bits());
+    let mut shelf = R::shelf().lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, rule)) = shelf.iter().find(|(k, _)| *k == key) {
+        return Arc::clone(rule);
+    }
+    let rule = Arc::new(Rule::new(actions, h, tau, lanes));
+    shelf.push((key, Arc::clone(&rule)));
+    rule
+}
