@@ -28,13 +28,9 @@ def command(*arguments):
 class Worker:
     """A process that works when it is told to."""
 
-    # By default PyTorch's threads wait for each other in busy loops, which makes it many times slower as soon as anything
-    # else runs on the machine.
-    settings = {**os.environ, "OMP_WAIT_POLICY": "PASSIVE"}
-
     def __init__(self, *arguments):
         pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.process = subprocess.Popen([str(a) for a in arguments], env=self.settings, **pipes)
+        self.process = subprocess.Popen([str(a) for a in arguments], **pipes)
         self.read()
 
     def read(self):
