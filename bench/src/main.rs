@@ -13,6 +13,8 @@ mod report;
 mod rivals;
 mod work;
 
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 
 /// Measure Surefoot
@@ -36,8 +38,18 @@ enum Measure {
     Chart(draw::Chart),
 }
 
-fn main() -> work::Result<()> {
-    match Cli::parse().measure {
+fn main() -> ExitCode {
+    match measure(Cli::parse().measure) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(measure: Measure) -> work::Result<()> {
+    match measure {
         Measure::Micro(measure) => measure.run(),
         Measure::Growth(measure) => measure.run(),
         Measure::Memory(measure) => measure.run(),

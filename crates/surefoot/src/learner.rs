@@ -366,6 +366,7 @@ impl Learner {
         Ok((next, Round { n: logs.len(), records, lambda, kl, trace }))
     }
 
+    /// Minimises the objective from `x` on: Adam in the numbers `R`, L-BFGS always in `f64`.
     fn search<R: Integrate>(
         &self,
         objective: &Objective<'_>,

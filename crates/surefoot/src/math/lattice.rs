@@ -10,8 +10,8 @@ use super::real::Real;
 
 /// Polynomials of `COEFS` coefficients in `r` in `[-1/2, 1/2]`: `f((n - r) h) = sum_j c_j[n] r^j`.
 ///
-/// Largest absolute errors, measured by a test below against the functions in `f64`, for every step that the quadrature
-/// uses, on `[-6, 12]`: see [`Single`](super::quadrature::Single) and [`Double`](super::quadrature::Double).
+/// The largest errors are stated where the two kinds are named, [`Single`](super::quadrature::Single) and
+/// [`Double`](super::quadrature::Double), and measured by the quadrature's tests over the whole lattice of many rules.
 #[derive(Debug)]
 pub(crate) struct Lattice<R, const COEFS: usize> {
     /// The number of the first node.

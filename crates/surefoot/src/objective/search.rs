@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::Objective;
 use crate::contexts::Row;
 use crate::logs::Logs;
-use crate::math::kernels::{add, add_squares, lane_sum, pull, sum_of_squares};
+use crate::math::kernels::{PIECE, add, add_squares, lane_sum, pull, sum_of_squares};
 use crate::math::linear::{BLOCK, Block};
 use crate::math::quadrature::Integrate;
 use crate::policy::{Scale, floored};
@@ -48,8 +48,6 @@ type Record<'a> = (&'a Logs, usize);
 /// The gradient is summed in parts of about so many records, and at most so many parts, whatever the number of threads.
 const PART: usize = 2 * BLOCK;
 const PARTS: usize = 16;
-/// Parameters that one thread works on together.
-const PIECE: usize = 1 << 13;
 
 /// What is needed to work on a part of a batch, and what comes out of it.
 #[derive(Debug)]
@@ -374,12 +372,12 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
             Spread::Shared(sigma) => *sigma * *sigma * self.precision[f * k],
             Spread::PerFeature(variances) => variances[f] * self.precision[f * k],
         };
+        let excess: f64 = k as f64 * (0..p).map(|f| ratio(f).to_f64() - 1.0).sum::<f64>();
         let actions = R::of(k as f64);
         if o.learn_scale {
             match &point.spread {
                 Spread::Shared(_) => {
-                    let pull: f64 = (0..p).map(|f| ratio(f).to_f64() - 1.0).sum::<f64>() * k as f64;
-                    logs[0] = R::of(rooms.iter().map(|room| room.sums.shrink).sum::<f64>() + o.kl_weight * pull);
+                    logs[0] = R::of(rooms.iter().map(|room| room.sums.shrink).sum::<f64>() + o.kl_weight * excess);
                 }
                 Spread::PerFeature(variances) => {
                     for (f, log) in logs.iter_mut().enumerate() {
@@ -392,9 +390,8 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
         if o.kl_weight == 0.0 {
             return 0.0;
         }
-        let ratios: f64 = (0..p).map(|f| ratio(f).to_f64() - 1.0).sum();
         let logarithms = 2.0 * point.ln_sigmas + self.ln_precision;
-        o.kl_weight * 0.5 * (k as f64 * (ratios - logarithms) + distance)
+        o.kl_weight * 0.5 * (excess - k as f64 * logarithms + distance)
     }
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Trace;
 use crate::error::{Error, Result, check_setting};
-use crate::math::kernels::wide;
+use crate::math::kernels::{PIECE, wide};
 use crate::math::real::Real;
 
 /// How the learning rate moves over the steps of one run.
@@ -157,9 +157,6 @@ impl Adam {
         Ok((x, trace))
     }
 }
-
-/// Parameters that one thread updates together.
-const PIECE: usize = 1 << 13;
 
 /// The constants of one step.
 struct Update<R> {
