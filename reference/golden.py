@@ -7,6 +7,7 @@ from pathlib import Path
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # sums in one order, whatever the number of cores
 
+import certificates
 import environment
 import learners
 import normal
@@ -28,6 +29,7 @@ FILES = {
     "objective.json": objective.cases,
     "learners.json": learners.cases,
     "environment.json": environment.cases,
+    "certificates.json": certificates.cases,
 }
 
 
