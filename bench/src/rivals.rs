@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Value, json};
 use surefoot::{
-    Contexts, Eligible, Environment, FeatureMap, LabelBandit, LinearGaussian, Logs, Policy, Posterior, Scale, Schedule,
-    State, Truth, Turn, simulate,
+    Contexts, Eligible, Environment, FeatureMap, LabelBandit, LinearGaussian, Logs, Outcome, Policy, Posterior, Scale,
+    Schedule, State, Truth, Turn, simulate,
 };
 
 use crate::folder::{self, Folder, Sizes};
@@ -155,7 +155,8 @@ impl Run {
         let pool = threads(self.threads)?;
         serve(|_| {
             pool.install(|| {
-                let (state, rounds) = simulate(&world, first.clone(), &learner, &sizes, |_| ())?;
+                let Outcome { state, rounds, .. } =
+                    simulate(&world, first.clone(), &learner.clone().into(), &sizes, |_| ())?;
                 // The simulation looks at the truth after every round, which no learner can: one look is counted.
                 let truth = world.truth(sizes.len())?;
                 let (evaluation, found) = timed(|| truth.evaluate(state.current()));

@@ -5,8 +5,9 @@ use std::path::Path;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use surefoot::{
-    Adam, Algorithm, Crm, Dataset, Environment, FeatureMap, LabelBandit, Lambda, Lbfgs, Learner, LinearGaussian,
-    Optimiser, Schedule, Shape, SimulatedRound, Synthetic, SyntheticSettings, Truth, Window,
+    Adam, Algorithm, Crm, Dataset, Environment, FeatureMap, Gate, LabelBandit, Lambda, Lbfgs, Learner, LinearGaussian,
+    Optimiser, Outcome, Plan, Schedule, Shape, SimulatedRound, Spending, Synthetic, SyntheticSettings, Terms, Truth,
+    Window,
 };
 
 use crate::failure::{Failure, Result};
@@ -17,7 +18,7 @@ use crate::options::Config;
 pub(crate) struct Experiment {
     world: World,
     first: LinearGaussian,
-    learner: Learner,
+    plan: Plan,
     sizes: Vec<usize>,
 }
 
@@ -96,10 +97,11 @@ impl Experiment {
             return Err(Failure::new(message).hint(hint));
         }
         let total = if config.interactions == 0 { available } else { config.interactions };
+        let sizes = schedule(config)?.sizes(total)?;
         Ok(Experiment {
             first: first.with_exploration(config.exploration)?,
-            learner: learner(config)?,
-            sizes: schedule(config)?.sizes(total)?,
+            plan: Plan { learner: learner(config, sizes.len())?, gate: gate(&config.gate)?, certify: config.certify },
+            sizes,
             world,
         })
     }
@@ -117,10 +119,9 @@ impl Experiment {
     }
 
     /// Runs the loop.
-    pub(crate) fn run(&self, on_round: impl FnMut(&SimulatedRound)) -> Result<Vec<SimulatedRound>> {
+    pub(crate) fn run(&self, on_round: impl FnMut(&SimulatedRound)) -> Result<Outcome> {
         let environment = self.world.environment();
-        let (_, rounds) = surefoot::simulate(environment, self.first.clone(), &self.learner, &self.sizes, on_round)?;
-        Ok(rounds)
+        Ok(surefoot::simulate(environment, self.first.clone(), &self.plan, &self.sizes, on_round)?)
     }
 }
 
@@ -165,11 +166,12 @@ fn feature_map(config: &Config, known: &surefoot::Contexts) -> Result<FeatureMap
 }
 
 fn lambda(text: &str) -> Result<Lambda> {
-    let allowed = "a number, 1/sqrt(m), theorem-4.4:ALPHA:GAMMA or corollary-4.5:ALPHA:GAMMA:BETA1:BETA2";
+    let allowed = "auto, a number, 1/sqrt(m), theorem-4.4:ALPHA:GAMMA or corollary-4.5:ALPHA:GAMMA:BETA1:BETA2";
     let bad = || unknown("lambda", text, allowed);
     let number = |text: &str| text.parse::<f64>().map_err(|_| bad());
     let parts: Vec<&str> = text.split(':').collect();
     Ok(match parts[..] {
+        ["auto"] => Lambda::Auto,
         ["1/sqrt(m)"] => Lambda::InverseSqrt,
         ["theorem-4.4", alpha, gamma] => Lambda::Rate { alpha: number(alpha)?, gamma: number(gamma)? },
         ["corollary-4.5", alpha, gamma, beta1, beta2] => Lambda::VaryingRate {
@@ -183,7 +185,31 @@ fn lambda(text: &str) -> Result<Lambda> {
     })
 }
 
-fn learner(config: &Config) -> Result<Learner> {
+/// The rule of a gate.
+fn gate(text: &str) -> Result<Gate> {
+    let bad = || {
+        unknown("gate", text, "always, improvement, non-inferiority:MARGIN or certified-risk")
+            .hint("for example --gate non-inferiority:0.01")
+    };
+    Ok(match text.split(':').collect::<Vec<_>>()[..] {
+        ["always"] => Gate::Always,
+        ["improvement"] => Gate::Improvement,
+        ["non-inferiority", margin] => Gate::NonInferiority { margin: margin.parse().map_err(|_| bad())? },
+        ["certified-risk"] => Gate::CertifiedRisk,
+        _ => return Err(bad()),
+    })
+}
+
+/// The share that is held back: by default all of it where candidates are compared by what it says of them.
+fn held_back(config: &Config) -> Result<f64> {
+    match config.held_back.0.as_str() {
+        "auto" if config.lambda.0 == "auto" || config.gate != "always" => Ok(1.0),
+        "auto" => Ok(0.0),
+        share => share.parse().map_err(|_| unknown("held-back", share, "auto or a number from 0 to 1")),
+    }
+}
+
+fn learner(config: &Config, rounds: usize) -> Result<Learner> {
     let crm = Crm {
         gamma: match config.crm_weights.0.as_str() {
             "self-normalised" => None,
@@ -232,6 +258,17 @@ fn learner(config: &Config) -> Result<Learner> {
         start: named("start", &config.start, "warm or anchor")?,
         precision: named("precision", &config.precision, "single or double")?,
         optimiser,
+        held_back: held_back(config)?,
+        trade: config.trade,
+        terms: Terms {
+            delta: config.delta,
+            spending: match config.spending.as_str() {
+                "forever" => Spending::Forever,
+                "even" => Spending::Even { rounds },
+                name => return Err(unknown("spending", name, "forever or even")),
+            },
+            ..Terms::default()
+        },
         seed: config.seed,
         ..Learner::default()
     })

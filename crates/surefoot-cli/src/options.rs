@@ -80,13 +80,35 @@ options! {
     /// Share of decisions that are drawn uniformly, in every policy [default: 0]
     #[arg(long, value_name = "E", help_heading = "Learning")]
     exploration: f64 = 0.0,
-    /// Smoothing and strength of the divergence: a number, 1/sqrt(m), theorem-4.4:ALPHA:GAMMA or
-    /// corollary-4.5:ALPHA:GAMMA:BETA1:BETA2 [default: 0.4]
+    /// Smoothing and strength of the divergence: auto (chosen by certificate), a number, 1/sqrt(m),
+    /// theorem-4.4:ALPHA:GAMMA or corollary-4.5:ALPHA:GAMMA:BETA1:BETA2 [default: auto]
     #[arg(long, help_heading = "Learning")]
-    lambda: Text = Text("0.4".into()),
+    lambda: Text = Text("auto".into()),
     /// Where the search of a round starts: at the current policy (warm) or at the prior (anchor) [default: warm]
     #[arg(long, value_name = "WHERE", help_heading = "Learning", value_parser = ["warm", "anchor"])]
     start: String = "warm".into(),
+
+    /// Whether what is proven about each round's policy is told [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", help_heading = "Certificates")]
+    certify: bool = false,
+    /// Probability with which any certificate of a kind may be wrong, in any round [default: 0.05]
+    #[arg(long, help_heading = "Certificates")]
+    delta: f64 = 0.05,
+    /// How delta is spent over rounds: as if there were no end to them (forever), or evenly over these (even)
+    /// [default: forever]
+    #[arg(long, value_name = "RULE", help_heading = "Certificates", value_parser = ["forever", "even"])]
+    spending: String = "forever".into(),
+    /// Share of each round's records that certifies before it is learned from, a round later; auto is 1 with
+    /// --lambda auto or a gate, and 0 else [default: auto]
+    #[arg(long, value_name = "SHARE", help_heading = "Certificates")]
+    held_back: Text = Text("auto".into()),
+    /// By what --lambda auto chooses: 0 the certified risk, 1 the estimated risk, or a mean of both [default: 0]
+    #[arg(long, value_name = "T", help_heading = "Certificates")]
+    trade: f64 = 0.0,
+    /// When a candidate replaces what is running: always, improvement, non-inferiority:MARGIN or certified-risk
+    /// [default: always]
+    #[arg(long, value_name = "RULE", help_heading = "Certificates")]
+    gate: String = "always".into(),
 
     /// Rounds [default: 10]
     #[arg(long, value_name = "K", help_heading = "Rounds")]

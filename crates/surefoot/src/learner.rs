@@ -5,7 +5,9 @@ use std::sync::Arc;
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 
+use crate::certificate::{Birth, Evidence, Judged, Since, Smoothing, Terms, bound};
 use crate::error::{Error, Result, check_setting};
+use crate::features::FeatureMap;
 use crate::logs::Logs;
 use crate::math::quadrature::Integrate;
 use crate::math::random::{Purpose, stream};
@@ -95,6 +97,11 @@ impl Algorithm {
         matches!(self, Algorithm::SeqAdjLs | Algorithm::ShiftAdjLs)
     }
 
+    /// Whether `lambda` smooths, and does not merely weigh the divergence.
+    fn smooths(&self) -> bool {
+        !matches!(self, Algorithm::Crm(_) | Algorithm::Scrm(_))
+    }
+
     /// Whether records of cost 0 only count in the number of records.
     fn ignores_zero_costs(&self) -> bool {
         self.recipe(1.0).criterion.skips_zero_costs()
@@ -133,6 +140,9 @@ impl Algorithm {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Lambda {
+    /// The one of [`CANDIDATES`](Lambda::CANDIDATES) whose policy has the best certificate; 0.4 for [`Algorithm::Crm`] and
+    /// [`Algorithm::Scrm`], which do not smooth.
+    Auto,
     /// This number.
     Fixed(f64),
     /// `1/sqrt(m)`, as in the paper's experiments.
@@ -158,6 +168,9 @@ pub enum Lambda {
 }
 
 impl Lambda {
+    /// What [`Lambda::Auto`] chooses from.
+    pub const CANDIDATES: [f64; 4] = [0.1, 0.2, 0.4, 0.9];
+
     /// The value for rounds of `m` records.
     pub fn value(&self, m: usize) -> Result<f64> {
         let root = (m as f64).sqrt();
@@ -166,6 +179,7 @@ impl Lambda {
             check_setting("gamma", gamma, gamma > 0.0, "above 0")
         };
         match *self {
+            Lambda::Auto => Ok(0.4),
             Lambda::Fixed(lambda) => Ok(lambda),
             Lambda::InverseSqrt => Ok(1.0 / root),
             Lambda::Rate { alpha, gamma } => {
@@ -239,6 +253,14 @@ pub struct Learner {
     /// The absolute error of the propensities during the search, in `(0, 0.01]`; L-BFGS takes 1e-10 or less. What is
     /// logged or reported does not depend on it.
     pub tolerance: f64,
+    /// The share of the newest round's records, its last ones, that are only learned from a round later: in `[0, 1]`.
+    /// On them the new policy is a fixed one, whose certificate needs no divergence. Never more than half of what can be
+    /// learned from is held back.
+    pub held_back: f64,
+    /// By what [`Lambda::Auto`] chooses: 0 for what is certified, 1 for what is estimated, in between for a mean of both.
+    pub trade: f64,
+    /// The terms of the certificates.
+    pub terms: Terms,
     /// The seed of the order of the records.
     pub seed: u64,
 }
@@ -253,6 +275,9 @@ impl Default for Learner {
             optimiser: Optimiser::default(),
             precision: Precision::default(),
             tolerance: 1e-5,
+            held_back: 0.0,
+            trade: 0.0,
+            terms: Terms::default(),
             seed: 0,
         }
     }
@@ -263,6 +288,7 @@ impl Default for Learner {
 pub struct State {
     first: LinearGaussian,
     current: LinearGaussian,
+    deployed: LinearGaussian,
     /// The rounds so far, over the features of the policies, in the basis of their posteriors.
     rounds: Vec<Arc<Logs>>,
 }
@@ -270,7 +296,7 @@ pub struct State {
 impl State {
     /// Before the first round: the policy that will collect it, which is also the prior of every bound.
     pub fn new(first: LinearGaussian) -> Self {
-        State { current: first.clone(), first, rounds: Vec::new() }
+        State { current: first.clone(), deployed: first.clone(), first, rounds: Vec::new() }
     }
 
     /// The first policy.
@@ -281,6 +307,21 @@ impl State {
     /// The last one learned; the first, before any round.
     pub fn current(&self) -> &LinearGaussian {
         &self.current
+    }
+
+    /// The one to deploy next: the last one learned, unless the algorithm never redeploys or the last one
+    /// [was not promoted](State::keep).
+    pub fn deployed(&self) -> &LinearGaussian {
+        &self.deployed
+    }
+
+    /// The state in which another policy than the last one learned is deployed.
+    pub fn keep(mut self, incumbent: &LinearGaussian) -> Result<Self> {
+        let posterior = incumbent.posterior().in_basis(self.first.posterior().basis()).ok_or_else(|| {
+            Error::setting("the policy that is kept", "in the basis of the others, or with one shared scale", "not")
+        })?;
+        self.deployed = incumbent.with_posterior(posterior);
+        Ok(self)
     }
 
     /// The number of rounds so far.
@@ -307,6 +348,38 @@ pub struct Round {
     pub kl: f64,
     /// The course of the search.
     pub trace: Trace,
+    /// What was chosen from, if there was a choice.
+    pub candidates: Vec<Candidate>,
+    /// From where on the new policy has not seen the records, if some were held back.
+    pub birth: Option<Birth>,
+}
+
+/// A policy that was learned at one lambda, and what is known of it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Candidate {
+    /// The lambda.
+    pub lambda: f64,
+    /// The certified risk.
+    pub upper: f64,
+    /// The estimated risk.
+    pub estimate: f64,
+    /// The mean of both by which the choice is made: the lowest wins.
+    pub score: f64,
+}
+
+/// What a search found.
+struct Learned {
+    policy: LinearGaussian,
+    lambda: f64,
+    records: usize,
+    trace: Trace,
+}
+
+/// The policy over the features that a [`State`] keeps: mapped, and in the basis.
+fn in_coordinates(policy: &LinearGaussian) -> Result<LinearGaussian> {
+    let posterior = policy.posterior();
+    let plain = Posterior::new(posterior.actions(), posterior.mean().to_vec(), posterior.scale().clone())?;
+    LinearGaussian::new(FeatureMap::identity(posterior.features()), plain)?.with_exploration(policy.exploration())
 }
 
 impl Learner {
@@ -322,22 +395,71 @@ impl Learner {
         }
         let mut next = self.take_in(state, logs)?;
         let m = if self.algorithm.redeploys() { next.rounds[0].len() } else { next.records() };
-        let lambda = self.lambda.value(m)?;
-        let recipe = self.algorithm.recipe(lambda);
-        recipe.criterion.check()?;
-        check_setting("lambda", lambda, lambda > 0.0, "in (0, inf)")?;
-        let rounds = match recipe.window {
-            Window::All => &next.rounds[..],
-            Window::Newest => &next.rounds[next.rounds.len() - 1..],
+        let lambdas = self.lambdas(m)?;
+        for &lambda in &lambdas {
+            self.algorithm.recipe(lambda).criterion.check()?;
+            check_setting("lambda", lambda, lambda > 0.0, "in (0, inf)")?;
+        }
+        check_setting("the share held back", self.held_back, (0.0..=1.0).contains(&self.held_back), "in [0, 1]")?;
+        check_setting("the trade", self.trade, (0.0..=1.0).contains(&self.trade), "in [0, 1]")?;
+        let recipe = self.algorithm.recipe(lambdas[0]);
+        let newest = &next.rounds[next.rounds.len() - 1];
+        let mut rounds = match recipe.window {
+            Window::All => next.rounds.clone(),
+            Window::Newest => vec![newest.clone()],
         };
+        let held_back = self.held_back(newest.len(), rounds.iter().map(|logs| logs.len()).sum());
+        let split = newest.len() - held_back;
+        if held_back > 0 {
+            let last = rounds.len() - 1;
+            rounds[last] = Arc::new(newest.slice(0..split));
+        }
         let anchor = match recipe.anchor {
             Anchor::First => &next.first,
-            Anchor::Incumbent => &next.current,
+            Anchor::Incumbent => &next.deployed,
         };
         let start = match self.start {
             Start::Warm => &next.current,
             Start::Anchor => anchor,
         };
+        let learn = |lambda: f64| self.learn(self.algorithm.recipe(lambda), lambda, &rounds, anchor, start, &next);
+        let mut learned = lambdas.iter().map(|&lambda| learn(lambda)).collect::<Result<Vec<Learned>>>()?;
+        let unseen = newest.slice(split..newest.len());
+        // The first policy is fixed before round 0 too.
+        let size = lambdas.len() + usize::from(state.rounds() == 0);
+        let candidates = self.judge(&learned, &next, (held_back > 0).then_some((&unseen, size)))?;
+        let chosen = candidates.iter().enumerate().min_by(|a, b| a.1.score.total_cmp(&b.1.score)).map_or(0, |(i, _)| i);
+        let Learned { policy, lambda, records, trace } = learned.swap_remove(chosen);
+        let kl = policy.kl(anchor)?;
+        let birth = (held_back > 0).then_some(Birth { since: Since { round: state.rounds(), record: split }, size });
+        next.deployed = if self.algorithm.redeploys() { policy.clone() } else { next.first.clone() };
+        next.current = policy;
+        Ok((next, Round { n: logs.len(), records, lambda, kl, trace, candidates, birth }))
+    }
+
+    /// How many of the newest records are held back: never more than half of those that could be learned from.
+    fn held_back(&self, newest: usize, all: usize) -> usize {
+        ((self.held_back * newest as f64).round() as usize).min(all / 2)
+    }
+
+    /// The lambdas to choose from.
+    fn lambdas(&self, m: usize) -> Result<Vec<f64>> {
+        match self.lambda {
+            Lambda::Auto if self.algorithm.smooths() => Ok(Lambda::CANDIDATES.to_vec()),
+            _ => Ok(vec![self.lambda.value(m)?]),
+        }
+    }
+
+    /// The next policy at one lambda.
+    fn learn(
+        &self,
+        recipe: Recipe,
+        lambda: f64,
+        rounds: &[Arc<Logs>],
+        anchor: &LinearGaussian,
+        start: &LinearGaussian,
+        state: &State,
+    ) -> Result<Learned> {
         let shape = self.shaped(start.posterior())?;
         let objective = Objective::new(ObjectiveParts {
             rounds,
@@ -346,24 +468,45 @@ impl Learner {
             shape: &shape,
             learn_scale: recipe.learn_scale,
             lambda: recipe.divergence.then_some(lambda),
-            exploration: next.first.exploration(),
+            exploration: state.first.exploration(),
             tolerance: match self.optimiser {
                 Optimiser::Adam(_) => self.tolerance,
                 // A line search compares values: they and their gradients must agree.
                 Optimiser::Lbfgs(_) => self.tolerance.min(1e-10),
             },
         })?;
-        let records = objective.records();
         let x = objective.parameters(&shape);
-        let mut rng = stream(self.seed, Purpose::Shuffle, state.rounds() as u64);
+        let mut rng = stream(self.seed, Purpose::Shuffle, state.rounds() as u64 - 1);
         let (x, trace) = match self.precision {
             Precision::Single => self.search::<f32>(&objective, &x, &mut rng)?,
             Precision::Double => self.search::<f64>(&objective, &x, &mut rng)?,
         };
-        let learned = next.current.with_posterior(objective.posterior(&x)?);
-        let kl = learned.kl(anchor)?;
-        next.current = learned;
-        Ok((next, Round { n: logs.len(), records, lambda, kl, trace }))
+        let policy = state.current.with_posterior(objective.posterior(&x)?);
+        Ok(Learned { policy, lambda, records: objective.records(), trace })
+    }
+
+    /// What is certified of each policy: as one of a set that was fixed before the records held back, or, where there
+    /// are none, by Theorem 3.2 on all records. One policy alone is not judged.
+    fn judge(&self, learned: &[Learned], state: &State, unseen: Option<(&Logs, usize)>) -> Result<Vec<Candidate>> {
+        if learned.len() < 2 {
+            return Ok(Vec::new());
+        }
+        let judge = |learned: &Learned| {
+            let policy = in_coordinates(&learned.policy)?;
+            let (evidence, judged) = match unseen {
+                Some((logs, size)) => (vec![Evidence::new(&policy, logs)?], Judged::Fixed { size }),
+                None => {
+                    let evidence = state.rounds.iter().map(|logs| Evidence::new(&policy, logs));
+                    let kl = learned.policy.kl(&state.first)?;
+                    (evidence.collect::<Result<_>>()?, Judged::Posterior { kl, error: 0.0 })
+                }
+            };
+            let upper = bound(&evidence, Smoothing::Ls, judged, &self.terms, self.terms.delta)?.upper;
+            let estimate = Evidence::estimate(&evidence);
+            let score = (1.0 - self.trade) * upper + self.trade * estimate;
+            Ok(Candidate { lambda: learned.lambda, upper, estimate, score })
+        };
+        learned.iter().map(judge).collect()
     }
 
     /// Minimises the objective from `x` on: Adam in the numbers `R`, L-BFGS always in `f64`.
@@ -408,6 +551,7 @@ impl Learner {
             })?;
             next.first = state.first.with_posterior(prior);
             next.current = next.first.clone();
+            next.deployed = next.first.clone();
         }
         let basis = next.first.posterior().basis();
         // Contexts as they are cost nothing: they are shared. Features of them are only made where they will be read.

@@ -59,11 +59,13 @@
 //! Files, the network and the command line (other crates of this workspace); continuous actions; policies that are not
 //! linear in (mapped) features; certificates, which are to come.
 
+mod certificate;
 mod contexts;
 mod environment;
 mod error;
 mod estimate;
 mod features;
+mod fingerprint;
 mod gibbs;
 mod learner;
 mod logs;
@@ -75,13 +77,18 @@ mod regularizer;
 mod schedule;
 mod simulation;
 
+pub use certificate::{
+    Birth, Case, Certificate, Challenger, Difference, Evidence, Form, Gate, Quantity, Share, Since, Smoothing,
+    Spending, Terms, Theorem, Verdict, ladder, verify,
+};
 pub use contexts::{Contexts, ContextsBuilder, Indices, Row};
 pub use environment::{Dataset, Environment, LabelBandit, Labelled, Synthetic, SyntheticSettings, Truth, Turn};
 pub use error::{Error, Result};
 pub use estimate::estimate;
 pub use features::FeatureMap;
+pub use fingerprint::Fingerprint;
 pub use gibbs::Gibbs;
-pub use learner::{Algorithm, Crm, Lambda, Learner, Precision, Round, Shape, Start, State, Window};
+pub use learner::{Algorithm, Candidate, Crm, Lambda, Learner, Precision, Round, Shape, Start, State, Window};
 pub use logs::{Eligible, Logs, RewardRange};
 pub use objective::{Criterion, Objective, ObjectiveParts};
 pub use optim::{Adam, Decay, Lbfgs, Optimiser, Trace};
@@ -90,7 +97,7 @@ pub use policy::{
 };
 pub use regularizer::Regularizer;
 pub use schedule::Schedule;
-pub use simulation::{SimulatedRound, simulate};
+pub use simulation::{GateDecision, Judged, Outcome, Plan, SimulatedRound, simulate};
 
 /// The README's example is a test.
 #[cfg(doctest)]

@@ -1,10 +1,11 @@
 //! LOGS: what a deployed policy leaves behind, checked once, one batch a round.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::contexts::Contexts;
 use crate::error::{Error, Result};
+use crate::fingerprint::{Fingerprint, Hasher};
 
 /// The logged interactions of one policy: context, action, propensity and cost of each decision.
 ///
@@ -34,6 +35,8 @@ pub struct Logs {
     policy_version: String,
     /// The row of each record in `contexts`, if those of some records have been left out.
     rows: Option<Vec<u32>>,
+    /// Made when it is first asked for.
+    fingerprint: OnceLock<Fingerprint>,
 }
 
 /// In place of the row of a record whose context has been left out.
@@ -68,7 +71,8 @@ impl Logs {
             }
         }
         let (eligible, policy_version, rows) = (None, String::new(), None);
-        Ok(Logs { actions, contexts, action, propensity, cost, eligible, policy_version, rows })
+        let fingerprint = OnceLock::new();
+        Ok(Logs { actions, contexts, action, propensity, cost, eligible, policy_version, rows, fingerprint })
     }
 
     /// Adds the set of actions that could be chosen in each record; the logged action must be one of them.
@@ -81,6 +85,7 @@ impl Logs {
             }
         }
         self.eligible = Some(eligible);
+        self.fingerprint = OnceLock::new();
         Ok(self)
     }
 
@@ -97,6 +102,7 @@ impl Logs {
         map: impl FnOnce(&Contexts) -> Result<Contexts>,
     ) -> Result<Self> {
         debug_assert!(self.is_complete(), "rows are counted once");
+        self.fingerprint = OnceLock::new();
         let kept: Vec<usize> = (0..self.len()).filter(|&i| !leave_out || self.cost[i] != 0.0).collect();
         if kept.len() == self.len() {
             self.contexts = map(&self.contexts)?;
@@ -107,6 +113,72 @@ impl Logs {
         self.contexts = map(&self.contexts.select(&kept))?;
         self.rows = Some(rows);
         Ok(self)
+    }
+
+    /// The records of a range.
+    ///
+    /// # Panics
+    /// If the range does not lie within the records.
+    pub fn slice(&self, range: Range<usize>) -> Self {
+        Logs {
+            actions: self.actions,
+            // Where some were left out, rows say where the others are.
+            contexts: if self.is_complete() { self.contexts.slice(range.clone()) } else { self.contexts.clone() },
+            action: self.action[range.clone()].to_vec(),
+            propensity: self.propensity[range.clone()].to_vec(),
+            cost: self.cost[range.clone()].to_vec(),
+            eligible: self.eligible.as_ref().map(|eligible| eligible.slice(range.clone())),
+            policy_version: self.policy_version.clone(),
+            rows: self.rows.as_ref().map(|rows| rows[range].to_vec()),
+            fingerprint: OnceLock::new(),
+        }
+    }
+
+    /// Only the records whose cost is not 0.
+    pub(crate) fn weighing(&self) -> Self {
+        let kept: Vec<usize> = (0..self.len()).filter(|&i| self.cost[i] != 0.0).collect();
+        let rows: Vec<usize> = kept.iter().map(|&i| self.row(i)).collect();
+        Logs {
+            actions: self.actions,
+            contexts: self.contexts.select(&rows),
+            action: kept.iter().map(|&i| self.action[i]).collect(),
+            propensity: kept.iter().map(|&i| self.propensity[i]).collect(),
+            cost: kept.iter().map(|&i| self.cost[i]).collect(),
+            eligible: self.eligible.as_ref().map(|eligible| eligible.select(&kept)),
+            policy_version: self.policy_version.clone(),
+            rows: None,
+            fingerprint: OnceLock::new(),
+        }
+    }
+
+    /// The name that the records have by their content; the version of the policy is no part of it.
+    pub fn fingerprint(&self) -> Fingerprint {
+        *self.fingerprint.get_or_init(|| {
+            let mut hasher = Hasher::new("logs");
+            hasher.count(self.actions);
+            hasher.count(self.contexts.features());
+            hasher.count(self.len());
+            self.action.iter().for_each(|&a| hasher.integer(a));
+            self.propensity.iter().chain(&self.cost).for_each(|&x| hasher.double(x));
+            for i in (0..self.len()).filter(|&i| self.is_complete() || self.cost[i] != 0.0) {
+                // Zeros are left out, so that dense and sparse rows are the same.
+                self.contexts.row(self.row(i)).for_each(|f, v| {
+                    if v != 0.0 {
+                        hasher.integer(f as u32);
+                        hasher.single(v as f32);
+                    }
+                });
+                hasher.integer(u32::MAX);
+            }
+            hasher.count(usize::from(self.eligible.is_some()));
+            if let Some(eligible) = &self.eligible {
+                for i in 0..self.len() {
+                    hasher.count(eligible.get(i).len());
+                    eligible.get(i).iter().for_each(|&a| hasher.integer(a));
+                }
+            }
+            hasher.finish()
+        })
     }
 
     /// The row of a record in the contexts, which must not have been left out.
@@ -228,6 +300,11 @@ impl Eligible {
     pub fn slice(&self, range: Range<usize>) -> Self {
         assert!(range.start <= range.end && range.end <= self.len());
         Eligible { sets: Arc::clone(&self.sets), rows: self.rows.start + range.start..self.rows.start + range.end }
+    }
+
+    /// The sets of some records, in their order.
+    fn select(&self, records: &[usize]) -> Self {
+        Eligible::new(records.iter().map(|&i| self.get(i))).expect("they have been checked")
     }
 
     /// Fails unless there are `rows` sets of actions below `actions`.

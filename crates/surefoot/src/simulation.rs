@@ -1,12 +1,31 @@
-//! The loop closed: deploy, collect, learn, deploy again.
+//! The loop closed: deploy, collect, learn, judge, deploy again.
 
 use std::time::Instant;
 
+use crate::certificate::{Birth, Case, Certificate, Challenger, Evidence, Gate, Share, Since, Smoothing, ladder_of};
 use crate::environment::{Environment, Turn};
 use crate::error::Result;
-use crate::learner::{Learner, Round, State};
+use crate::learner::{Algorithm, Learner, Round, State};
 use crate::logs::Logs;
 use crate::policy::LinearGaussian;
+
+/// How a loop is run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// What turns logs into candidates; its terms are those of all certificates.
+    pub learner: Learner,
+    /// The rule by which candidates are deployed.
+    pub gate: Gate,
+    /// Whether each round's policy is certified.
+    pub certify: bool,
+}
+
+impl From<Learner> for Plan {
+    /// Whatever is learned is deployed, and nothing is certified.
+    fn from(learner: Learner) -> Self {
+        Plan { learner, gate: Gate::Always, certify: false }
+    }
+}
 
 /// A round of the simulated loop.
 #[derive(Debug, Clone)]
@@ -17,46 +36,155 @@ pub struct SimulatedRound {
     pub learned: Round,
     /// The mean cost of the records that were collected in it.
     pub mean_cost: f64,
-    /// The true risk of the new policy, in the world of the round in which it would be deployed.
+    /// The true risk of the policy that the round ends with, in the world of the round in which it would be deployed: the
+    /// candidate if it was promoted (or is only reported, where the algorithm never redeploys), the incumbent if not.
     pub true_risk: f64,
-    /// `E pi(a*(x)|x)` of the new policy there.
+    /// `E pi(a*(x)|x)` of that policy there.
     pub accuracy: f64,
-    /// Seconds for collecting and learning, without the evaluation.
+    /// What is proven about that policy, if it was asked for.
+    pub judged: Option<Judged>,
+    /// What the gate decided; `None` if it is always open.
+    pub decision: Option<GateDecision>,
+    /// Seconds for collecting, learning and judging, without the evaluation.
     pub seconds: f64,
 }
 
+/// What is proven about a policy.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judged {
+    /// Theorem 3.2 with the first policy as prior, on all records; Theorem C.1 where contexts may shift.
+    pub certificate: Certificate,
+    /// The best rung of the [ladder](crate::ladder()). Where contexts may shift, only the policy on records that it has not seen
+    /// is left of it, if there are any.
+    pub ladder: Option<Certificate>,
+}
+
+/// What the gate decided.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GateDecision {
+    /// Whether a challenger was promoted.
+    pub promoted: bool,
+    /// The true risk of the newest candidate.
+    pub candidate_risk: f64,
+    /// The certificate that decided.
+    pub certificate: Option<Certificate>,
+}
+
+/// What a loop leaves behind.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// The last state.
+    pub state: State,
+    /// All rounds.
+    pub rounds: Vec<SimulatedRound>,
+    /// What was logged in each round.
+    pub logs: Vec<Logs>,
+    /// What was deployed in each round, and at the end what the last one left.
+    pub policies: Vec<LinearGaussian>,
+}
+
 /// Runs the loop for rounds of the given sizes and calls `on_round` after each.
-///
-/// Returns the last state and all rounds.
 pub fn simulate(
     environment: &dyn Environment,
     first: LinearGaussian,
-    learner: &Learner,
+    plan: &Plan,
     sizes: &[usize],
     mut on_round: impl FnMut(&SimulatedRound),
-) -> Result<(State, Vec<SimulatedRound>)> {
-    let mut state = State::new(first);
-    let mut rounds = Vec::with_capacity(sizes.len());
+) -> Result<Outcome> {
+    let learner = &plan.learner;
+    let mut state = State::new(first.clone());
+    // What runs, and since which round.
+    let mut incumbent = Challenger { policy: first, birth: Some(Birth { since: Since::round(0), size: 1 }) };
+    let mut started = 0;
+    let mut challengers: Vec<Challenger> = Vec::new();
+    let (mut rounds, mut logs, mut deployed): (Vec<SimulatedRound>, Vec<Logs>, Vec<LinearGaussian>) =
+        Default::default();
+    // For Theorem C.1: the policy learned from each round.
+    let mut learned_from: Vec<LinearGaussian> = Vec::new();
     let mut start = 0;
     for (round, &n) in sizes.iter().enumerate() {
         let clock = Instant::now();
-        let deployed = if learner.algorithm.redeploys() { state.current() } else { state.first() };
-        let logs: Logs = environment.collect(deployed, Turn { round, start, n })?;
-        let (next, learned) = learner.step(&state, &logs)?;
-        let seconds = clock.elapsed().as_secs_f64();
+        deployed.push(incumbent.policy.clone());
+        logs.push(environment.collect(&incumbent.policy, Turn { round, start, n })?);
+        let newest = &logs[round];
+        let (next, learned) = learner.step(&state, newest)?;
         state = next;
         start += n;
-        let (true_risk, accuracy) = environment.truth(round + 1)?.evaluate(state.current())?;
+        if round == 0
+            && let Some(birth) = learned.birth
+        {
+            // The set that was fixed before round 0 or in it has the first policy in it.
+            incumbent.birth = Some(Birth { size: birth.size, ..incumbent.birth.unwrap_or(birth) });
+        }
+        let candidate = Challenger { policy: state.current().clone(), birth: learned.birth };
+        learned_from.push(candidate.policy.clone());
+        challengers.push(candidate.clone());
+        let verdict = plan.gate.judge(&challengers, &incumbent, started, &deployed, &logs, &learner.terms)?;
+        if !learner.algorithm.redeploys() {
+            challengers.clear();
+        } else if let Some(place) = verdict.promoted {
+            incumbent = challengers.swap_remove(place);
+            challengers.clear();
+            started = round + 1;
+        }
+        state = if learner.algorithm.redeploys() { state.keep(&incumbent.policy)? } else { state };
+        // What is judged: where nothing is ever redeployed, what would be.
+        let ends_with = if learner.algorithm.redeploys() { &incumbent } else { &candidate };
+        let judged =
+            if plan.certify { Some(certify(learner, ends_with, &learned_from, &deployed, &logs)?) } else { None };
+        let seconds = clock.elapsed().as_secs_f64();
+        let truth = environment.truth(round + 1)?;
+        let (true_risk, accuracy) = truth.evaluate(&ends_with.policy)?;
+        let decision = match plan.gate {
+            Gate::Always => None,
+            _ => Some(GateDecision {
+                promoted: verdict.promoted.is_some(),
+                candidate_risk: truth.risk(&candidate.policy)?,
+                certificate: verdict.certificate,
+            }),
+        };
         let report = SimulatedRound {
             round: round + 1,
             learned,
-            mean_cost: logs.cost().iter().sum::<f64>() / n as f64,
+            mean_cost: newest.cost().iter().sum::<f64>() / n as f64,
             true_risk,
             accuracy,
+            judged,
+            decision,
             seconds,
         };
         on_round(&report);
         rounds.push(report);
     }
-    Ok((state, rounds))
+    deployed.push(incumbent.policy);
+    Ok(Outcome { state, rounds, logs, policies: deployed })
+}
+
+/// What is proven about a policy by all rounds so far.
+fn certify(
+    learner: &Learner,
+    policy: &Challenger,
+    learned_from: &[LinearGaussian],
+    deployed: &[LinearGaussian],
+    logs: &[Logs],
+) -> Result<Judged> {
+    let terms = &learner.terms;
+    let case = Case::whole(logs, terms);
+    if matches!(learner.algorithm, Algorithm::ShiftLs | Algorithm::ShiftAdjLs) {
+        let pairs: Vec<_> = learned_from.iter().zip(deployed).collect();
+        let unseen = policy.birth.filter(|birth| birth.since.round + 1 == logs.len());
+        let unseen = unseen.map(|Birth { since, size }| {
+            let share = Share::of_round(since.round, 1.0);
+            Certificate::fixed(Smoothing::Ls, &policy.policy, size, &Case { since, share, ..case })
+        });
+        return Ok(Judged {
+            certificate: Certificate::shift(Smoothing::Ls, &pairs, &case)?,
+            ladder: unseen.transpose()?,
+        });
+    }
+    let evidence = logs.iter().map(|logs| Evidence::new(&policy.policy, logs)).collect::<Result<Vec<_>>>()?;
+    Ok(Judged {
+        certificate: Certificate::of_posterior(&policy.policy, &deployed[0], &case, &evidence)?,
+        ladder: Some(ladder_of(&policy.policy, policy.birth, deployed, logs, terms, &evidence)?),
+    })
 }

@@ -2,7 +2,7 @@
 
 use surefoot::{
     Adam, Algorithm, Contexts, Crm, Decay, Environment, Error, FeatureMap, Lambda, Lbfgs, Learner, Logs, Objective,
-    ObjectiveParts, Optimiser, Policy, Posterior, Regularizer, Scale, Shape, Start, State, Synthetic,
+    ObjectiveParts, Optimiser, Outcome, Policy, Posterior, Regularizer, Scale, Shape, Start, State, Synthetic,
     SyntheticSettings, Turn, simulate,
 };
 
@@ -39,10 +39,12 @@ fn every_learner_keeps_the_contract() {
             let learner = Learner { shape, ..quick(algorithm) };
             let run = |threads| {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-                pool.install(|| simulate(&world, first(&world, 0.3), &learner, &[300, 300, 300], |_| {}).unwrap())
+                pool.install(|| {
+                    simulate(&world, first(&world, 0.3), &learner.clone().into(), &[300, 300, 300], |_| {}).unwrap()
+                })
             };
-            let (state, rounds) = run(1);
-            let (again, _) = run(3);
+            let Outcome { state, rounds, .. } = run(1);
+            let again = run(3).state;
             assert_eq!(state.current(), again.current(), "{algorithm:?} {shape:?}");
             let start = world.truth(0).unwrap().risk(state.first()).unwrap();
             let end = rounds[2].true_risk;
@@ -67,9 +69,9 @@ fn large_batches_give_the_same_bits_on_every_number_of_threads() {
         let learner = Learner { optimiser, ..quick(Algorithm::SeqAdjLs) };
         let run = |threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| simulate(&world, first(&world, 0.3), &learner, &[6000], |_| {}).unwrap())
+            pool.install(|| simulate(&world, first(&world, 0.3), &learner.clone().into(), &[6000], |_| {}).unwrap())
         };
-        assert_eq!(run(1).0.current(), run(2).0.current());
+        assert_eq!(run(1).state.current(), run(2).state.current());
     }
 }
 
@@ -148,7 +150,7 @@ fn lambda_comes_from_the_first_round_or_from_the_one_batch() {
     let world = world();
     let lambdas = |algorithm| {
         let learner = Learner { lambda: Lambda::InverseSqrt, ..quick(algorithm) };
-        let (_, rounds) = simulate(&world, first(&world, 0.3), &learner, &[100, 300], |_| {}).unwrap();
+        let rounds = simulate(&world, first(&world, 0.3), &learner.clone().into(), &[100, 300], |_| {}).unwrap().rounds;
         [rounds[0].learned.lambda, rounds[1].learned.lambda]
     };
     assert_eq!(lambdas(Algorithm::SeqLs), [0.1, 0.1]);
@@ -258,7 +260,8 @@ fn a_scale_that_runs_away_ends_the_search_and_not_the_program() {
     let world = Synthetic::new(settings).unwrap();
     let crm = Crm { gamma: None, ..Crm::default() };
     let learner = Learner { optimiser: Optimiser::Lbfgs(Lbfgs::default()), ..quick(Algorithm::Scrm(crm)) };
-    let (_, rounds) = simulate(&world, first(&world, 1.0), &learner, &[300, 300, 600], |_| {}).unwrap();
+    let rounds =
+        simulate(&world, first(&world, 1.0), &learner.clone().into(), &[300, 300, 600], |_| {}).unwrap().rounds;
     assert!(rounds.iter().all(|r| r.true_risk.is_finite() && r.learned.kl.is_finite()));
 }
 
@@ -267,7 +270,7 @@ fn a_search_can_start_at_the_anchor() {
     let world = world();
     let run = |start| {
         let learner = Learner { start, ..quick(Algorithm::SeqLs) };
-        simulate(&world, first(&world, 0.3), &learner, &[200, 200], |_| {}).unwrap().1
+        simulate(&world, first(&world, 0.3), &learner.clone().into(), &[200, 200], |_| {}).unwrap().rounds
     };
     let (warm, cold) = (run(Start::Warm), run(Start::Anchor));
     assert_eq!(warm[0].true_risk, cold[0].true_risk);
@@ -315,6 +318,6 @@ fn errors_of_the_optimiser_reach_the_caller() {
     let world = world();
     let adam = Adam { learning_rate: -1.0, ..Adam::default() };
     let learner = Learner { optimiser: Optimiser::Adam(adam), ..quick(Algorithm::SeqLs) };
-    let result = simulate(&world, first(&world, 0.0), &learner, &[10], |_| {});
+    let result = simulate(&world, first(&world, 0.0), &learner.clone().into(), &[10], |_| {});
     assert!(matches!(result, Err(Error::Setting { .. })));
 }

@@ -44,7 +44,8 @@ pub(crate) struct Demo {
 
 /// The methods, in the order of the table.
 fn methods() -> [(&'static str, Options); 5] {
-    let algorithm = |name: &str| Options { algorithm: Some(name.into()), ..Options::default() };
+    let algorithm =
+        |name: &str| Options { algorithm: Some(name.into()), lambda: Some(Text("0.4".into())), ..Options::default() };
     [
         ("batch LS (never redeploys)", algorithm("batch-ls")),
         ("SeqLS", algorithm("seq-ls")),
@@ -111,7 +112,7 @@ impl Demo {
             let clock = Instant::now();
             let config = Config { seed, ..configs[m].1.clone() };
             let experiment = Experiment::new(&config, Some(&data))?;
-            let rounds = experiment.run(|_| bar.inc(1))?;
+            let rounds = experiment.run(|_| bar.inc(1))?.rounds;
             let records: usize = rounds.iter().map(|r| r.learned.n).sum();
             let cost: f64 = rounds.iter().map(|r| r.mean_cost * r.learned.n as f64).sum();
             Ok(Run {

@@ -100,7 +100,7 @@ impl Simulate {
             bar.inc(1);
         });
         bar.finish_and_clear();
-        let rounds: Vec<RoundOutput> = rounds?.iter().map(RoundOutput::new).collect();
+        let rounds: Vec<RoundOutput> = rounds?.rounds.iter().map(RoundOutput::new).collect();
         if let Some(stem) = &self.plot {
             let paths = figure(&config, initial, &rounds).write(stem).map_err(|e| Failure::file(stem, "written", e))?;
             eprintln!("wrote {} and {}", paths[0].display(), paths[1].display());

@@ -4,6 +4,7 @@ use super::{Decision, Policy, Posterior, check_action, check_contexts, decision_
 use crate::contexts::{Contexts, Row};
 use crate::error::{Error, Result, check_setting};
 use crate::features::FeatureMap;
+use crate::fingerprint::{Fingerprint, Hasher};
 use crate::logs::Eligible;
 use crate::math::linear::scores;
 use crate::math::perturbed::{Propensity, sample};
@@ -75,6 +76,20 @@ impl LinearGaussian {
         Ok((1.0 - self.exploration) * self.posterior.kl(&prior.posterior)?)
     }
 
+    /// The name that the policy has by its content.
+    pub fn fingerprint(&self) -> Fingerprint {
+        let mut hasher = Hasher::new("linear Gaussian policy");
+        hasher.count(self.features.input());
+        hasher.count(usize::from(self.features.intercept()));
+        let (count, bandwidth, seed) = self.features.fourier_settings().unwrap_or((0, 0.0, 0));
+        hasher.count(count);
+        hasher.double(bandwidth);
+        hasher.text(&seed.to_string());
+        hasher.double(self.exploration);
+        self.posterior.hash(&mut hasher);
+        hasher.finish()
+    }
+
     /// The standardised scores `s_a` of each context.
     fn scores(&self, contexts: &Contexts) -> Result<Vec<f64>> {
         let mut x = self.features.apply(contexts)?;
@@ -110,6 +125,10 @@ fn standardise(scores: &mut [f64], deviation: f64) {
 impl Policy for LinearGaussian {
     fn actions(&self) -> usize {
         self.posterior.actions()
+    }
+
+    fn identity(&self) -> Option<Fingerprint> {
+        Some(self.fingerprint())
     }
 
     /// All `K` by one quadrature a context, each to an absolute error of 1e-10.

@@ -22,6 +22,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::contexts::Contexts;
 use crate::error::{Error, Result};
+use crate::fingerprint::Fingerprint;
 use crate::logs::Eligible;
 use crate::math::linear::in_blocks;
 use crate::math::random::{Purpose, record_stream, stream};
@@ -45,6 +46,11 @@ pub trait Policy: Debug + Send + Sync {
 
     /// The probabilities of all actions, one row of `K` a context.
     fn distribution(&self, contexts: &Contexts, eligible: Option<&Eligible>) -> Result<Vec<f64>>;
+
+    /// The name that it has by its content, if it has one; certificates speak of it by that name.
+    fn identity(&self) -> Option<Fingerprint> {
+        None
+    }
 
     /// The probability of one action a context.
     fn propensity(&self, contexts: &Contexts, action: &[u32], eligible: Option<&Eligible>) -> Result<Vec<f64>> {

@@ -1,10 +1,11 @@
 //! Gaussian distributions over linear predictors, and the divergence between them.
 
 use std::ops::RangeInclusive;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::contexts::{Contexts, Row};
 use crate::error::{Error, Result};
+use crate::fingerprint::{Fingerprint, Hasher};
 use crate::math::linear::{map_rows, principal_axes, rotate};
 
 /// The standard deviations of a [`Posterior`].
@@ -42,15 +43,23 @@ impl Scale {
 ///
 /// A Gaussian with one shared scale looks the same in every such basis, so that a basis may be taken from the data
 /// without spoiling a bound whose prior has one.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub struct Basis {
     features: usize,
     /// The basis vectors are the columns of this row-major matrix.
     axes: Vec<f64>,
+    /// Made when it is first asked for.
+    fingerprint: OnceLock<Fingerprint>,
+}
+
+impl PartialEq for Basis {
+    fn eq(&self, other: &Self) -> bool {
+        self.axes == other.axes
+    }
 }
 
 impl Basis {
-    /// From a row-major `p x p` matrix whose columns are orthonormal (to 1e-6).
+    /// From a row-major `p x p` matrix whose columns are orthonormal (to 1e-10).
     pub fn new(axes: Vec<f64>, features: usize) -> Result<Self> {
         let p = features;
         if axes.len() != p * p {
@@ -61,13 +70,13 @@ impl Basis {
             for j in 0..p {
                 let expected = f64::from(u8::from(i == j));
                 let found = gram[i * p + j];
-                if (found - expected).abs() > 1e-6 || found.is_nan() {
+                if (found - expected).abs() > 1e-10 || found.is_nan() {
                     let column = format!("the product of basis vectors {i} and {j}");
                     return Err(Error::value(i, column, expected, found));
                 }
             }
         }
-        Ok(Basis { features, axes })
+        Ok(Basis { features, axes, fingerprint: OnceLock::new() })
     }
 
     /// The most features of which principal axes are taken: their matrix then has 3 GB.
@@ -82,7 +91,7 @@ impl Basis {
         }
         let axes = principal_axes(contexts)
             .ok_or_else(|| Error::setting("the second moments of the contexts", "finite and diagonalisable", "not"))?;
-        Ok(Basis { features, axes })
+        Ok(Basis { features, axes, fingerprint: OnceLock::new() })
     }
 
     /// The number of features.
@@ -93,6 +102,14 @@ impl Basis {
     /// The basis vectors, as the columns of a row-major matrix.
     pub fn axes(&self) -> &[f64] {
         &self.axes
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        *self.fingerprint.get_or_init(|| {
+            let mut hasher = Hasher::new("basis");
+            hasher.doubles(&self.axes);
+            hasher.finish()
+        })
     }
 
     /// The contexts in the coordinates of this basis.
@@ -198,6 +215,21 @@ impl Posterior {
     /// The basis; `None` is that of the features themselves.
     pub fn basis(&self) -> Option<&Arc<Basis>> {
         self.basis.as_ref()
+    }
+
+    /// Adds what it is to a fingerprint.
+    pub(crate) fn hash(&self, hasher: &mut Hasher) {
+        hasher.count(self.actions);
+        hasher.doubles(&self.mean);
+        match &self.scale {
+            Scale::Shared(sigma) => hasher.doubles(&[*sigma]),
+            // Told apart from one that is shared even if there is one feature.
+            Scale::PerFeature(sigmas) => {
+                hasher.text("per feature");
+                hasher.doubles(sigmas);
+            }
+        }
+        hasher.text(&self.basis.as_ref().map_or(String::new(), |basis| basis.fingerprint().to_string()));
     }
 
     /// The same distribution, written in another basis: possible if it has one scale, or that basis already.

@@ -1,0 +1,214 @@
+//! The one inequality behind every certificate.
+//!
+//! For each record the proofs multiply a *factor* whose expectation, given all that came before, is `1 - l R`:
+//!
+//! | | LS: bounds `R` | adjusted: bounds `R - R(logging policy)` |
+//! | --- | --- | --- |
+//! | a predictor `d` in `{0, 1}` | `1 - l d c/q` | `1 - l (d/q - 1) c` |
+//! | a fixed policy | `1 - l p c/q` | `1 - l (p/q - 1) c` |
+//!
+//! Their product over `(1 - l R)^N` is a martingale of mean 1. By Ville's inequality it never exceeds `1/delta`, at any time, with
+//! probability `1 - delta`. For a posterior `Q` over predictors take the mean of the martingale under the prior, and change the
+//! measure (Donsker and Varadhan), at the price of `KL(Q, P)`; since `d` is 0 or 1, the mean of the logarithm of a factor under
+//! `Q` is linear in `p`. Since `x -> -ln(1 - l x)` is convex, the mean of `-ln(1 - l R(d))` under `Q`, or over rounds, is at least
+//! that of the mean. Solved for it:
+//!
+//! `R <= psi_l( -(1/(l N)) sum_i E ln(factor_i) + (price + ln(1/delta))/(l N) )`.
+
+use serde::{Deserialize, Serialize};
+
+use super::terms::Terms;
+use crate::error::{Error, Result, check_setting};
+use crate::logs::Logs;
+use crate::policy::Policy;
+
+/// Which risk is bounded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Smoothing {
+    /// Logarithmic smoothing: the risk itself.
+    Ls,
+    /// Adjusted: the risk minus the mean risk of what collected the records; `lambda < 1`.
+    Adjusted,
+}
+
+/// Whose risk is bounded, and its price.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Judged {
+    /// That of any posterior over predictors, at the price of its divergence from a prior that was fixed before the
+    /// records; the second number bounds its numerical error.
+    Posterior { kl: f64, error: f64 },
+    /// That of one of a set of so many policies that were fixed before the records.
+    Fixed { size: usize },
+}
+
+/// The relative error of a propensity, of the judged policy or logged (`math/perturbed.rs`), and some for the scores in it.
+const PROPENSITY: f64 = 2e-9;
+/// The relative error of a term and of their sum, which is compensated: some 20 roundings.
+const ROUNDING: f64 = 20.0 * f64::EPSILON;
+
+/// What the records of a round say about a policy: its probability of each logged action. A record of cost 0 has the
+/// factor 1 whatever the policy does, and only counts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Evidence {
+    records: usize,
+    /// The places of the records whose cost is not 0.
+    places: Vec<u32>,
+    p: Vec<f64>,
+    q: Vec<f64>,
+    c: Vec<f64>,
+}
+
+impl Evidence {
+    /// Asks the policy about the records of a round.
+    pub fn new(policy: &dyn Policy, logs: &Logs) -> Result<Self> {
+        if logs.actions() != policy.actions() {
+            let expected = format!("{} actions, as the policy", policy.actions());
+            return Err(Error::size("the logs", expected, logs.actions()));
+        }
+        let weighing = logs.weighing();
+        let p = policy.propensity(weighing.contexts(), weighing.action(), weighing.eligible())?;
+        if let Some(i) = p.iter().position(|p| !(0.0..=1.0).contains(p)) {
+            return Err(Error::value(i, "the probability of the logged action", "in [0, 1]", p[i]));
+        }
+        Ok(Evidence { p, ..Self::running(logs) })
+    }
+
+    /// About the policy that collected them: `p = q`.
+    pub fn running(logs: &Logs) -> Self {
+        let places: Vec<u32> = (0..logs.len() as u32).filter(|&i| logs.cost()[i as usize] != 0.0).collect();
+        let at = |column: &[f64]| -> Vec<f64> { places.iter().map(|&i| column[i as usize]).collect() };
+        let (q, c) = (at(logs.propensity()), at(logs.cost()));
+        Evidence { records: logs.len(), p: q.clone(), q, c, places }
+    }
+
+    /// The number of records.
+    pub fn records(&self) -> usize {
+        self.records
+    }
+
+    /// The estimate of the risk that is all but unbiased: smoothed by a lambda of 1e-3.
+    pub(crate) fn estimate(rounds: &[Evidence]) -> f64 {
+        const LAMBDA: f64 = 1e-3;
+        let records: usize = rounds.iter().map(|e| e.records).sum();
+        let sum: f64 = rounds.iter().map(|e| e.logs(Smoothing::Ls, true, LAMBDA).0.value()).sum();
+        -sum / (LAMBDA * records as f64)
+    }
+
+    /// What the records from a place on say.
+    pub(crate) fn since(&self, record: usize) -> Self {
+        let from = self.places.partition_point(|&i| (i as usize) < record);
+        Evidence {
+            records: self.records.saturating_sub(record),
+            places: self.places[from..].iter().map(|&i| i - record as u32).collect(),
+            p: self.p[from..].to_vec(),
+            q: self.q[from..].to_vec(),
+            c: self.c[from..].to_vec(),
+        }
+    }
+
+    /// The sum over the records of `E ln(factor)`, and a bound on its numerical error.
+    fn logs(&self, smoothing: Smoothing, fixed: bool, lambda: f64) -> (Sum, f64) {
+        let l = lambda;
+        let (mut sum, mut sizes, mut slopes) = (Sum::default(), 0.0, 0.0);
+        for ((&p, &q), &c) in self.p.iter().zip(&self.q).zip(&self.c) {
+            // The logarithm of the factor, or its mean over d, and |p d/dp| of it; `ln_1p` since most are near 1.
+            let (value, slope) = match (smoothing, fixed) {
+                (Smoothing::Ls, false) => {
+                    let value = p * (-l * c / q).ln_1p();
+                    (value, value)
+                }
+                (Smoothing::Ls, true) => {
+                    let x = -l * p * c / q;
+                    (x.ln_1p(), x / (1.0 + x))
+                }
+                (Smoothing::Adjusted, false) => {
+                    let (with, without) = ((-l * (1.0 / q - 1.0) * c).ln_1p(), (l * c).ln_1p());
+                    (p * with + (1.0 - p) * without, p * (with - without))
+                }
+                (Smoothing::Adjusted, true) => {
+                    let x = -l * (p / q - 1.0) * c;
+                    (x.ln_1p(), -l * p * c / (q * (1.0 + x)))
+                }
+            };
+            sum.add(value);
+            sizes += value.abs();
+            slopes += slope.abs();
+        }
+        (sum, PROPENSITY * slopes + ROUNDING * sizes)
+    }
+}
+
+/// A compensated sum (Neumaier), whose error does not grow with the number of terms.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum {
+    total: f64,
+    lost: f64,
+}
+
+impl Sum {
+    fn add(&mut self, x: f64) {
+        let total = self.total + x;
+        self.lost += if self.total.abs() >= x.abs() { (self.total - total) + x } else { (x - total) + self.total };
+        self.total = total;
+    }
+
+    fn value(self) -> f64 {
+        self.total + self.lost
+    }
+}
+
+/// The best bound over the grid.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Bound {
+    /// The upper bound; numerical error is in it.
+    pub(crate) upper: f64,
+    pub(crate) lambda: f64,
+    /// `-(1/(l N)) sum_i E ln(factor_i)` at that lambda.
+    pub(crate) estimate: f64,
+    /// What was added to the argument of `psi` for numerical error.
+    pub(crate) numerical: f64,
+    pub(crate) records: usize,
+}
+
+/// The inequality, for the records of some rounds. `delta` is that of this statement; the grid is paid on top.
+pub(crate) fn bound(
+    evidence: &[Evidence],
+    smoothing: Smoothing,
+    judged: Judged,
+    terms: &Terms,
+    delta: f64,
+) -> Result<Bound> {
+    terms.check()?;
+    check_setting("delta", delta, delta > 0.0 && delta < 1.0, "in (0, 1)")?;
+    let records: usize = evidence.iter().map(|e| e.records).sum();
+    if records == 0 {
+        return Err(Error::size("the logs", "at least 1 record", 0));
+    }
+    let (price, price_error, fixed) = match judged {
+        Judged::Posterior { kl, error } => (kl, error, false),
+        Judged::Fixed { size } => ((size as f64).ln(), 0.0, true),
+    };
+    let price = price + terms.grid() - delta.ln();
+    let usable = |lambda: f64| smoothing == Smoothing::Ls || lambda < 1.0;
+    let mut best: Option<Bound> = None;
+    for &lambda in terms.lambdas.iter().filter(|&&lambda| usable(lambda)) {
+        let (mut sum, mut error) = (Sum::default(), price_error + ROUNDING * price.abs());
+        for round in evidence {
+            let (value, round_error) = round.logs(smoothing, fixed, lambda);
+            sum.add(value.total);
+            sum.add(value.lost);
+            error += round_error;
+        }
+        let scale = lambda * records as f64;
+        let (estimate, numerical) = (-sum.value() / scale, error / scale);
+        let upper = terms.form.apply(lambda, estimate + price / scale + numerical);
+        // The last operations round too.
+        let upper = upper + ROUNDING * upper.abs();
+        if best.is_none_or(|best| upper < best.upper) {
+            best = Some(Bound { upper, lambda, estimate, numerical, records });
+        }
+    }
+    best.filter(|b| b.upper.is_finite())
+        .ok_or_else(|| Error::setting("the grid of lambdas", "one with a finite bound", "not"))
+}

@@ -1,0 +1,126 @@
+//! The gate: a candidate replaces the incumbent only if it is shown to be no step back.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Birth, Case, Certificate, Judgement, Share, Since, Smoothing, Terms, Theorem, ladder};
+use crate::error::{Result, check_setting};
+use crate::logs::Logs;
+use crate::policy::LinearGaussian;
+
+/// The rule by which a candidate replaces what is running. Under every rule but the first, with probability `1 - delta` over the
+/// whole life of the loop, no promotion is a step back (by more than the margin).
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Gate {
+    /// Whatever was learned is deployed.
+    #[default]
+    Always,
+    /// Its risk is certified to be below the incumbent's.
+    Improvement,
+    /// Its risk is certified to exceed the incumbent's by less than a margin, at least 0.
+    NonInferiority {
+        /// The margin.
+        margin: f64,
+    },
+    /// Its certified risk is below the incumbent's certified risk.
+    CertifiedRisk,
+}
+
+/// A policy that was learned and not promoted so far.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Challenger {
+    /// The policy.
+    pub policy: LinearGaussian,
+    /// From where on it was fixed, if there are records that it has not seen.
+    pub birth: Option<Birth>,
+}
+
+/// What the gate says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict {
+    /// The challenger that is promoted, by its place; `None` if the incumbent stays.
+    pub promoted: Option<usize>,
+    /// The best certificate of a challenger: of the difference to the incumbent's risk, or of its risk where that is what
+    /// decides. The gate that is always open has none.
+    pub certificate: Option<Certificate>,
+}
+
+/// The shares of a round's delta that go to challengers on records they have not seen, and to posteriors.
+const UNSEEN: f64 = 0.5;
+const POSTERIOR: f64 = 0.5;
+
+impl Gate {
+    /// Judges the challengers of an incumbent, the newest last, by all rounds so far. `deployed` is what collected each of them; the
+    /// incumbent, its last, has collected all since round `started`.
+    pub fn judge(
+        &self,
+        challengers: &[Challenger],
+        incumbent: &Challenger,
+        started: usize,
+        deployed: &[LinearGaussian],
+        rounds: &[Logs],
+        terms: &Terms,
+    ) -> Result<Verdict> {
+        let margin = match *self {
+            Gate::Always => return Ok(Verdict { promoted: challengers.len().checked_sub(1), certificate: None }),
+            Gate::Improvement | Gate::CertifiedRisk => 0.0,
+            Gate::NonInferiority { margin } => {
+                check_setting("the margin", margin, margin >= 0.0, "at least 0")?;
+                margin
+            }
+        };
+        let mut best: Option<(usize, Certificate)> = None;
+        for (place, challenger) in challengers.iter().enumerate() {
+            let found = if *self == Gate::CertifiedRisk {
+                ladder(&challenger.policy, challenger.birth, deployed, rounds, terms)?
+            } else {
+                improvement(challenger, &incumbent.policy, started, rounds, terms)?
+            };
+            if best.as_ref().is_none_or(|(_, best)| found.upper < best.upper) {
+                best = Some((place, found));
+            }
+        }
+        let Some((place, certificate)) = best else {
+            return Ok(Verdict { promoted: None, certificate: None });
+        };
+        let passes = match self {
+            Gate::CertifiedRisk => {
+                let own = ladder(&incumbent.policy, incumbent.birth, deployed, rounds, terms)?;
+                certificate.upper < own.upper
+            }
+            // Strictly below 0: that nothing changes is no improvement.
+            Gate::Improvement => certificate.upper < 0.0,
+            _ => certificate.upper <= margin,
+        };
+        Ok(Verdict { promoted: passes.then_some(place), certificate: Some(certificate) })
+    }
+}
+
+/// The best bound on the challenger's risk minus the incumbent's, which has collected all since round `started`: as a
+/// posterior with the incumbent as prior (Theorem 4.1), or as a fixed policy on the records that it has not seen.
+pub(super) fn improvement(
+    challenger: &Challenger,
+    incumbent: &LinearGaussian,
+    started: usize,
+    rounds: &[Logs],
+    terms: &Terms,
+) -> Result<Certificate> {
+    let policy = &challenger.policy;
+    let share = Share::of_round(started, POSTERIOR);
+    let case = Case { rounds, since: Since::round(started), terms, share };
+    let evidence = case.evidence(|logs| super::Evidence::new(policy, logs))?;
+    let posterior = Judgement::posterior(Theorem::Adjusted, policy, incumbent)?.certificate(&case, &evidence)?;
+    let Some(Birth { since, size }) = challenger.birth else {
+        return Ok(posterior);
+    };
+    // Records before the incumbent's first would compare with others.
+    let since = since.max(Since::round(started));
+    let case = Case { since, share: Share::of_round(since.round, UNSEEN), ..case };
+    let mut unseen = evidence[since.round - started..].to_vec();
+    unseen[0] = unseen[0].since(since.record);
+    if unseen.iter().all(|e| e.records() == 0) {
+        return Ok(posterior);
+    }
+    let fixed = Certificate::of_fixed(Smoothing::Adjusted, policy, size, &case, &unseen)?;
+    Ok(if fixed.upper < posterior.upper { fixed } else { posterior })
+}

@@ -1,0 +1,428 @@
+//! CERTIFICATE: what is proven about a policy, recomputed from logs and policies alone.
+//!
+//! | statement | function | bounds | price |
+//! | --- | --- | --- | --- |
+//! | Theorem 3.2 (batch LS is its case of one round) | [`Certificate::risk`] | `R(pi_Q)` | `KL(Q, P)` |
+//! | Theorem 4.1 | [`Certificate::difference`] | `R(pi_Q) - Rbar`, `Rbar` the mean risk of what collected the records | `KL(Q, P)` |
+//! | Theorem C.1, and its adjusted form | [`Certificate::shift`] | the mean over rounds of `R_k(pi_{Q_k})`, contexts may drift | `sum_k KL(Q_k, Q_{k-1})` |
+//! | a policy that was fixed before the records, or one of a finite set | [`Certificate::fixed`] | `R(pi)`, or `R(pi) - Rbar` | `ln` of the set's size |
+//! | what has been running | [`Certificate::running`] | `Rbar` | none |
+//! | the last but one added to the second | [`Certificate::combined`] | `R(pi_Q)` | both, at a share of delta each |
+//! | the best rung of many | [`ladder`] | `R(pi)` | see there |
+//!
+//! All are one inequality (`certificate/bound.rs`, with its proof). It holds for all rounds and all posteriors at once; a
+//! grid of lambdas costs the logarithm of its size; what is said over many rounds shares delta by a rule
+//! ([`Spending`]). This module imports neither the optimiser nor the learner: it believes the logs and nothing else.
+
+mod bound;
+mod gate;
+mod ladder;
+mod terms;
+mod verify;
+
+pub use bound::{Evidence, Smoothing};
+pub(crate) use bound::{Judged, bound};
+pub use gate::{Challenger, Gate, Verdict};
+pub(crate) use ladder::ladder_of;
+pub use ladder::{Birth, ladder};
+pub use terms::{Form, Share, Spending, Terms};
+pub use verify::{Difference, verify};
+
+use bound::Bound;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::fingerprint::Fingerprint;
+use crate::logs::Logs;
+use crate::policy::{LinearGaussian, Policy};
+
+/// What is proven about a policy, with every number that is needed to recompute it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Certificate {
+    /// The statement.
+    pub theorem: Theorem,
+    /// What it bounds.
+    pub bounds: Quantity,
+    /// The upper bound, numerical error included.
+    pub upper: f64,
+    /// Whether it says nothing: a cost is never above 0, and a difference of 0 is no improvement.
+    pub vacuous: bool,
+    /// The probability with which the family of statements that this one belongs to may be wrong, ever.
+    pub delta: f64,
+    /// The share of it that this one has.
+    pub share: Share,
+    /// The rule by which shares are given to rounds.
+    pub spending: Spending,
+    /// The form of the bound.
+    pub form: Form,
+    /// The lambda of the bound, the best of the grid.
+    pub lambda: f64,
+    /// The grid.
+    pub lambdas: Vec<f64>,
+    /// The number of records, `N`.
+    pub records: usize,
+    /// `-(1/(lambda N)) sum_i E ln(factor_i)`: the smoothed estimate of what is bounded.
+    pub estimate: f64,
+    /// The divergence that is paid; 0 for fixed policies.
+    pub kl: f64,
+    /// The number of policies that this one was chosen from, all fixed before the records; 1 for posteriors.
+    pub size: usize,
+    /// What was added for the error of the quadrature and of rounding, before `psi`.
+    pub numerical: f64,
+    /// The judged policy; one for each round with Theorem C.1; none where it is what has been running.
+    pub policies: Vec<Option<Fingerprint>>,
+    /// The priors of posteriors, likewise.
+    pub priors: Vec<Fingerprint>,
+    /// From where on records count.
+    pub since: Since,
+    /// The rounds that they are in, from `since.round` on.
+    pub logs: Vec<Fingerprint>,
+    /// The certificates that were added up, if it is a combined one.
+    pub parts: Vec<Certificate>,
+    /// What must be true of the logs, since it cannot be seen in them.
+    pub assumptions: Vec<String>,
+}
+
+/// A statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Theorem {
+    /// Theorem 3.2, logarithmic smoothing.
+    #[serde(rename = "3.2")]
+    Ls,
+    /// Theorem 4.1, adjusted logarithmic smoothing.
+    #[serde(rename = "4.1")]
+    Adjusted,
+    /// Theorem C.1, contexts that shift.
+    #[serde(rename = "C.1")]
+    Shift,
+    /// Theorem C.1 with the adjusted estimator.
+    #[serde(rename = "C.1-adjusted")]
+    ShiftAdjusted,
+    /// Logarithmic smoothing for a policy that was fixed before the records.
+    #[serde(rename = "fixed")]
+    Fixed,
+    /// Adjusted logarithmic smoothing for a policy that was fixed before the records.
+    #[serde(rename = "fixed-adjusted")]
+    FixedAdjusted,
+    /// What has been running.
+    #[serde(rename = "running")]
+    Running,
+    /// A difference and what has been running, added.
+    #[serde(rename = "combined")]
+    Combined,
+}
+
+impl Theorem {
+    fn smoothing(self) -> Smoothing {
+        match self {
+            Theorem::Adjusted | Theorem::ShiftAdjusted | Theorem::FixedAdjusted => Smoothing::Adjusted,
+            _ => Smoothing::Ls,
+        }
+    }
+
+    fn bounds(self) -> Quantity {
+        match self {
+            Theorem::Ls | Theorem::Fixed | Theorem::Combined => Quantity::Risk,
+            Theorem::Adjusted | Theorem::FixedAdjusted => Quantity::Difference,
+            Theorem::Shift => Quantity::MeanRisk,
+            Theorem::ShiftAdjusted => Quantity::MeanDifference,
+            Theorem::Running => Quantity::RunningRisk,
+        }
+    }
+
+    /// What must be true of the logs.
+    fn assumptions(self) -> Vec<String> {
+        let mut all = vec![
+            "each logged propensity is the probability that the action had when it was chosen",
+            "costs are in [-1, 0], and no record was dropped for its cost",
+        ];
+        match self {
+            Theorem::Shift | Theorem::ShiftAdjusted => {
+                all.push("within a round contexts are independent, and each round's prior was fixed before its records")
+            }
+            Theorem::Running => all.push("contexts are independent, from one distribution"),
+            Theorem::Ls | Theorem::Adjusted | Theorem::Combined => {
+                all.push("contexts are independent, from one distribution");
+                all.push("the prior was fixed before the records");
+            }
+            Theorem::Fixed | Theorem::FixedAdjusted => {
+                all.push("contexts are independent, from one distribution");
+                all.push("the policy, and all others of its set, were fixed before the records");
+            }
+        }
+        all.into_iter().map(String::from).collect()
+    }
+}
+
+/// What a certificate bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Quantity {
+    /// The risk of the policy.
+    Risk,
+    /// Its risk minus the mean risk of what collected the records.
+    Difference,
+    /// The mean over rounds of the risk that each policy has in the round it was learned from.
+    MeanRisk,
+    /// The same, minus the mean risk of what collected the records.
+    MeanDifference,
+    /// The mean risk of what collected the records.
+    RunningRisk,
+}
+
+/// From where on records count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Since {
+    /// The first round, counted from 0.
+    pub round: usize,
+    /// Its first record.
+    pub record: usize,
+}
+
+impl Since {
+    /// All records from a round on.
+    pub fn round(round: usize) -> Self {
+        Since { round, record: 0 }
+    }
+}
+
+/// Records, and how they are used: what every certificate is made under.
+#[derive(Debug, Clone, Copy)]
+pub struct Case<'a> {
+    /// All rounds of the loop so far.
+    pub rounds: &'a [Logs],
+    /// From where on their records count.
+    pub since: Since,
+    /// The terms.
+    pub terms: &'a Terms,
+    /// The share of delta.
+    pub share: Share,
+}
+
+impl<'a> Case<'a> {
+    /// All records, with all of delta.
+    pub fn whole(rounds: &'a [Logs], terms: &'a Terms) -> Self {
+        Case { rounds, since: Since::round(0), terms, share: Share::WHOLE }
+    }
+
+    /// The rounds whose records count.
+    fn counted(&self) -> Result<&'a [Logs]> {
+        let Since { round, record } = self.since;
+        let rounds = self.rounds.get(round..).unwrap_or_default();
+        match rounds.first() {
+            None => Err(Error::setting("the first round", format!("below {}", self.rounds.len()), round)),
+            Some(first) if record > first.len() => {
+                Err(Error::setting("the first record", format!("at most {}", first.len()), record))
+            }
+            Some(_) => Ok(rounds),
+        }
+    }
+
+    /// What the counted rounds say, from what they say as a whole.
+    fn evidence(&self, of: impl Fn(&Logs) -> Result<Evidence>) -> Result<Vec<Evidence>> {
+        let mut evidence: Vec<Evidence> = self.counted()?.iter().map(of).collect::<Result<_>>()?;
+        if self.since.record > 0 {
+            evidence[0] = evidence[0].since(self.since.record);
+        }
+        Ok(evidence)
+    }
+}
+
+/// Who is judged: the policies and priors of a certificate, and their price.
+struct Judgement {
+    theorem: Theorem,
+    judged: Judged,
+    policies: Vec<Option<Fingerprint>>,
+    priors: Vec<Fingerprint>,
+}
+
+impl Judgement {
+    fn posterior(theorem: Theorem, policy: &LinearGaussian, prior: &LinearGaussian) -> Result<Self> {
+        Self::posteriors(theorem, &[(policy, prior)])
+    }
+
+    fn posteriors(theorem: Theorem, pairs: &[(&LinearGaussian, &LinearGaussian)]) -> Result<Self> {
+        let (mut kl, mut error) = (0.0, 0.0);
+        for (policy, prior) in pairs {
+            if policy.features() != prior.features() {
+                let (allowed, value) = ("over the features of the policy", "over others");
+                return Err(Error::setting("the prior", allowed, value));
+            }
+            let own = policy.kl(prior)?;
+            kl += own;
+            error += kl_error(policy, own);
+        }
+        Ok(Judgement {
+            theorem,
+            judged: Judged::Posterior { kl, error },
+            policies: pairs.iter().map(|(policy, _)| policy.identity()).collect(),
+            priors: pairs.iter().map(|(_, prior)| prior.fingerprint()).collect(),
+        })
+    }
+
+    fn fixed(theorem: Theorem, policy: Option<&dyn Policy>, size: usize) -> Result<Self> {
+        if size == 0 {
+            return Err(Error::size("the set of policies", "at least one of them", 0));
+        }
+        let policies = policy.map(Policy::identity).into_iter().collect();
+        Ok(Judgement { theorem, judged: Judged::Fixed { size }, policies, priors: Vec::new() })
+    }
+
+    /// The certificate that the evidence of a case gives.
+    fn certificate(self, case: &Case<'_>, evidence: &[Evidence]) -> Result<Certificate> {
+        let theorem = self.theorem;
+        let delta = case.share.delta(case.terms)?;
+        let bound: Bound = bound(evidence, theorem.smoothing(), self.judged, case.terms, delta)?;
+        let (kl, size) = match self.judged {
+            Judged::Posterior { kl, .. } => (kl, 1),
+            Judged::Fixed { size } => (0.0, size),
+        };
+        Ok(Certificate {
+            theorem,
+            bounds: theorem.bounds(),
+            upper: bound.upper,
+            vacuous: bound.upper >= 0.0,
+            delta: case.terms.delta,
+            share: case.share,
+            spending: case.terms.spending,
+            form: case.terms.form,
+            lambda: bound.lambda,
+            lambdas: case.terms.lambdas.clone(),
+            records: bound.records,
+            estimate: bound.estimate,
+            kl,
+            size,
+            numerical: bound.numerical,
+            policies: self.policies,
+            priors: self.priors,
+            since: case.since,
+            logs: case.counted()?.iter().map(Logs::fingerprint).collect(),
+            parts: Vec::new(),
+            assumptions: theorem.assumptions(),
+        })
+    }
+}
+
+/// A bound on the numerical error of a divergence: rounding of its `K p` terms, and bases that are orthonormal to 1e-10.
+fn kl_error(policy: &LinearGaussian, kl: f64) -> f64 {
+    let posterior = policy.posterior();
+    let terms = posterior.mean().len() as f64;
+    let basis = if posterior.basis().is_some() { 1e-10 } else { 0.0 };
+    (basis + 100.0 * f64::EPSILON) * (terms + kl.abs())
+}
+
+impl Certificate {
+    /// Theorem 3.2: `R(pi_Q) <= psi_l( Rhat^LS(pi_Q) + (KL(Q, P) + ln(1/delta))/(l N) )`.
+    ///
+    /// For all posteriors `Q` at once, also those learned from the same records; the prior `P` must have been fixed before
+    /// the first of them. Over the records of one round it is the bound of batch LS.
+    pub fn risk(policy: &LinearGaussian, prior: &LinearGaussian, case: &Case<'_>) -> Result<Self> {
+        Self::of_posterior(policy, prior, case, &case.evidence(|logs| Evidence::new(policy, logs))?)
+    }
+
+    /// The same, from what the counted rounds say of the policy.
+    pub(crate) fn of_posterior(
+        policy: &LinearGaussian,
+        prior: &LinearGaussian,
+        case: &Case<'_>,
+        evidence: &[Evidence],
+    ) -> Result<Self> {
+        Judgement::posterior(Theorem::Ls, policy, prior)?.certificate(case, evidence)
+    }
+
+    /// Theorem 4.1: `R(pi_Q) - Rbar <= psi_l( Rhat^adj(pi_Q) + Chat + (KL(Q, P) + ln(1/delta))/(l N) )`.
+    ///
+    /// With the incumbent as prior and only the records that it collected, `Rbar` is its risk: if the bound is below 0, the
+    /// candidate is better than what is running.
+    pub fn difference(policy: &LinearGaussian, prior: &LinearGaussian, case: &Case<'_>) -> Result<Self> {
+        let evidence = case.evidence(|logs| Evidence::new(policy, logs))?;
+        Judgement::posterior(Theorem::Adjusted, policy, prior)?.certificate(case, &evidence)
+    }
+
+    /// Theorem C.1: one pair of policy and prior a round, the policy learned from that round, the prior fixed before it.
+    /// Contexts may have another distribution each round. Rounds count by their records.
+    pub fn shift(smoothing: Smoothing, pairs: &[(&LinearGaussian, &LinearGaussian)], case: &Case<'_>) -> Result<Self> {
+        let rounds = case.counted()?;
+        if pairs.len() != rounds.len() {
+            let expected = format!("{} pairs of policy and prior, one for each round", rounds.len());
+            return Err(Error::size("Theorem C.1", expected, pairs.len()));
+        }
+        if case.since.record > 0 {
+            return Err(Error::setting("the first record", "0 for Theorem C.1", case.since.record));
+        }
+        let evidence = pairs.iter().zip(rounds).map(|((policy, _), logs)| Evidence::new(*policy, logs));
+        let evidence: Vec<Evidence> = evidence.collect::<Result<_>>()?;
+        let theorem = match smoothing {
+            Smoothing::Ls => Theorem::Shift,
+            Smoothing::Adjusted => Theorem::ShiftAdjusted,
+        };
+        Judgement::posteriors(theorem, pairs)?.certificate(case, &evidence)
+    }
+
+    /// A policy that was fixed before the records, chosen from a set of `size` such policies: no divergence is paid, and its own
+    /// probabilities are in the factors, which varies far less than predictors do.
+    pub fn fixed(smoothing: Smoothing, policy: &dyn Policy, size: usize, case: &Case<'_>) -> Result<Self> {
+        let evidence = case.evidence(|logs| Evidence::new(policy, logs))?;
+        Self::of_fixed(smoothing, policy, size, case, &evidence)
+    }
+
+    fn of_fixed(
+        smoothing: Smoothing,
+        policy: &dyn Policy,
+        size: usize,
+        case: &Case<'_>,
+        evidence: &[Evidence],
+    ) -> Result<Self> {
+        let theorem = match smoothing {
+            Smoothing::Ls => Theorem::Fixed,
+            Smoothing::Adjusted => Theorem::FixedAdjusted,
+        };
+        Judgement::fixed(theorem, Some(policy), size)?.certificate(case, evidence)
+    }
+
+    /// What has been running: `Rbar <= psi_l( -(1/(l N)) sum_i ln(1 - l c_i) + ln(1/delta)/(l N) )`, the mean over the records
+    /// of the risks of the policies that collected them.
+    pub fn running(case: &Case<'_>) -> Result<Self> {
+        let evidence = case.evidence(|logs| Ok(Evidence::running(logs)))?;
+        Judgement::fixed(Theorem::Running, None, 1)?.certificate(case, &evidence)
+    }
+
+    /// A difference and what has been running over the same records, each at its own share of delta, added up: a bound on
+    /// the risk itself.
+    pub fn combined(difference: Certificate, running: Certificate) -> Result<Self> {
+        let fits = difference.bounds == Quantity::Difference
+            && running.bounds == Quantity::RunningRisk
+            && (difference.since, &difference.logs) == (running.since, &running.logs)
+            && (difference.delta, difference.spending) == (running.delta, running.spending);
+        if !fits {
+            let allowed = "a difference and what has been running over the same records, at shares of one delta";
+            return Err(Error::setting("what is combined", allowed, "not"));
+        }
+        let upper = difference.upper + running.upper;
+        let upper = upper + 2.0 * f64::EPSILON * upper.abs();
+        Ok(Certificate {
+            theorem: Theorem::Combined,
+            bounds: Quantity::Risk,
+            upper,
+            vacuous: upper >= 0.0,
+            share: Share { round: difference.share.round, part: difference.share.part + running.share.part },
+            estimate: difference.estimate + running.estimate,
+            numerical: difference.numerical + running.numerical,
+            assumptions: if difference.theorem == Theorem::FixedAdjusted {
+                difference.assumptions.clone()
+            } else {
+                Theorem::Combined.assumptions()
+            },
+            policies: difference.policies.clone(),
+            priors: difference.priors.clone(),
+            logs: difference.logs.clone(),
+            lambdas: difference.lambdas.clone(),
+            parts: vec![difference.clone(), running],
+            ..difference
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

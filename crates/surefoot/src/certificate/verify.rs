@@ -1,0 +1,125 @@
+//! Verification: the same number again, from logs and policies alone.
+
+use std::fmt::{self, Display, Formatter};
+
+use super::{Case, Certificate, Smoothing, Terms, Theorem};
+use crate::error::{Error, Result};
+use crate::fingerprint::Fingerprint;
+use crate::logs::Logs;
+use crate::policy::LinearGaussian;
+
+/// A number of a certificate that does not come out again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// Which one.
+    pub what: String,
+    /// What the certificate claims.
+    pub claimed: String,
+    /// What logs and policies give.
+    pub found: String,
+}
+
+impl Display for Difference {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: the certificate says {}, but logs and policies give {}", self.what, self.claimed, self.found)
+    }
+}
+
+/// Recomputes a certificate from all rounds of its loop and from policies in any order, and returns what differs. Fails if a
+/// policy or a round that it speaks of is not there.
+///
+/// Numbers agree if they differ by no more than the numerical error that the certificate allows for: another
+/// machine may sum dense products in another order.
+pub fn verify(claimed: &Certificate, policies: &[LinearGaussian], rounds: &[Logs]) -> Result<Vec<Difference>> {
+    let prints: Vec<Fingerprint> = policies.iter().map(LinearGaussian::fingerprint).collect();
+    let mut differences = Vec::new();
+    let found = recompute(claimed, policies, &prints, rounds, &mut differences)?;
+    compare(claimed, &found, "", &mut differences);
+    Ok(differences)
+}
+
+fn recompute(
+    claimed: &Certificate,
+    policies: &[LinearGaussian],
+    prints: &[Fingerprint],
+    rounds: &[Logs],
+    differences: &mut Vec<Difference>,
+) -> Result<Certificate> {
+    let end = claimed.since.round + claimed.logs.len();
+    if end > rounds.len() {
+        return Err(Error::size("the logs", format!("at least {end} rounds, as the certificate"), rounds.len()));
+    }
+    let terms = Terms {
+        delta: claimed.delta,
+        lambdas: claimed.lambdas.clone(),
+        form: claimed.form,
+        spending: claimed.spending,
+    };
+    let case = Case { rounds: &rounds[..end], since: claimed.since, terms: &terms, share: claimed.share };
+    let find = |print: &Fingerprint| {
+        let place = prints.iter().position(|other| other == print);
+        place.map(|i| &policies[i]).ok_or_else(|| Error::setting("a policy", "among those given", print))
+    };
+    let judged = |i: usize| {
+        let print = claimed.policies.get(i).copied().flatten();
+        find(&print.ok_or_else(|| Error::setting("the judged policy", "named by its fingerprint", "not"))?)
+    };
+    let prior = |i: usize| {
+        find(claimed.priors.get(i).ok_or_else(|| Error::setting("the prior", "named by its fingerprint", "not"))?)
+    };
+    let pairs = || -> Result<Vec<(&LinearGaussian, &LinearGaussian)>> {
+        (0..claimed.policies.len()).map(|i| Ok((judged(i)?, prior(i)?))).collect()
+    };
+    match claimed.theorem {
+        Theorem::Ls => Certificate::risk(judged(0)?, prior(0)?, &case),
+        Theorem::Adjusted => Certificate::difference(judged(0)?, prior(0)?, &case),
+        Theorem::Shift => Certificate::shift(Smoothing::Ls, &pairs()?, &case),
+        Theorem::ShiftAdjusted => Certificate::shift(Smoothing::Adjusted, &pairs()?, &case),
+        Theorem::Fixed => Certificate::fixed(Smoothing::Ls, judged(0)?, claimed.size, &case),
+        Theorem::FixedAdjusted => Certificate::fixed(Smoothing::Adjusted, judged(0)?, claimed.size, &case),
+        Theorem::Running => Certificate::running(&case),
+        Theorem::Combined => {
+            let [difference, running] = &claimed.parts[..] else {
+                return Err(Error::size("a combined certificate", "2 parts", claimed.parts.len()));
+            };
+            let mut part = |claimed: &Certificate, name: &str| -> Result<Certificate> {
+                if claimed.theorem == Theorem::Combined {
+                    return Err(Error::setting("a part of a combined certificate", "not combined itself", "combined"));
+                }
+                let found = recompute(claimed, policies, prints, rounds, &mut Vec::new())?;
+                compare(claimed, &found, name, differences);
+                Ok(found)
+            };
+            Certificate::combined(part(difference, "difference: ")?, part(running, "running: ")?)
+        }
+    }
+}
+
+fn compare(claimed: &Certificate, found: &Certificate, name: &str, differences: &mut Vec<Difference>) {
+    let mut differ = |what: &str, same: bool, a: &dyn Display, b: &dyn Display| {
+        if !same {
+            let what = format!("{name}{what}");
+            differences.push(Difference { what, claimed: a.to_string(), found: b.to_string() });
+        }
+    };
+    let error = found.numerical;
+    let near = |a: f64, b: f64, tolerance: f64| (a - b).abs() <= tolerance + 1e-12 * (1.0 + b.abs());
+    differ("upper", near(claimed.upper, found.upper, error), &claimed.upper, &found.upper);
+    differ("estimate", near(claimed.estimate, found.estimate, error), &claimed.estimate, &found.estimate);
+    differ("numerical", near(claimed.numerical, found.numerical, 0.01 * error), &claimed.numerical, &found.numerical);
+    differ("kl", near(claimed.kl, found.kl, 1e-9 * (1.0 + found.kl)), &claimed.kl, &found.kl);
+    differ("lambda", claimed.lambda == found.lambda, &claimed.lambda, &found.lambda);
+    differ("records", claimed.records == found.records, &claimed.records, &found.records);
+    differ("vacuous", claimed.vacuous == found.vacuous, &claimed.vacuous, &found.vacuous);
+    let mut shown = |what: &str, a: &dyn fmt::Debug, b: &dyn fmt::Debug| {
+        let (a, b) = (format!("{a:?}"), format!("{b:?}"));
+        differ(what, a == b, &a, &b);
+    };
+    shown("bounds", &claimed.bounds, &found.bounds);
+    shown("size", &claimed.size, &found.size);
+    shown("share", &claimed.share, &found.share);
+    shown("logs", &claimed.logs, &found.logs);
+    shown("policies", &claimed.policies, &found.policies);
+    shown("priors", &claimed.priors, &found.priors);
+    shown("assumptions", &claimed.assumptions, &found.assumptions);
+}
