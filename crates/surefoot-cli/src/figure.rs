@@ -47,6 +47,8 @@ pub(crate) struct Series {
     pub band: Option<Vec<(f64, f64)>>,
     /// Whether the line is dashed and has no markers, as suits a reference.
     pub dashed: bool,
+    /// Whether there are only markers and no line, as suits events.
+    pub events: bool,
 }
 
 /// A chart of lines.
@@ -157,7 +159,9 @@ fn panel(scene: &mut Scene, figure: &Figure, [left, top, right, bottom]: [f64; 4
     for (style, runs) in styles.iter().zip(&runs).rev() {
         let runs: Vec<Vec<(f64, f64)>> =
             runs.iter().map(|run| run.iter().map(|&point| frame.at(point)).collect()).collect();
-        runs.iter().for_each(|run| style.line(scene, run));
+        if !style.events {
+            runs.iter().for_each(|run| style.line(scene, run));
+        }
         let all = runs.concat();
         let step = all.len().div_ceil(MOST_MARKERS).max(1);
         all.iter().step_by(step).for_each(|&at| style.marker(scene, at));
@@ -193,7 +197,9 @@ fn legend(
     let wishes: Vec<(f64, f64)> = placed.iter().map(|&(at, .., lines)| (at, lines * LEADING + 4.0)).collect();
     let left = frame.right + LEGEND_GAP;
     for ((_, i, lines, _), centre) in placed.into_iter().zip(spread(&wishes, frame.top, frame.bottom)) {
-        styles[i].line(scene, &[(left, centre), (left + SWATCH, centre)]);
+        if !styles[i].events {
+            styles[i].line(scene, &[(left, centre), (left + SWATCH, centre)]);
+        }
         styles[i].marker(scene, (left + 0.5 * SWATCH, centre));
         let first = centre - 0.5 * LEADING * (lines.len() - 1) as f64 + 4.5;
         for (k, line) in lines.iter().enumerate() {
@@ -297,8 +303,14 @@ mod tests {
             x_label: "round".into(),
             y_label: "expected cost".into(),
             series: vec![
-                Series { label: "learner".into(), points: points().collect(), band: Some(band), dashed: false },
-                Series { label: "reference".into(), points: vec![(0.0, -0.5), (10.0, -0.5)], band: None, dashed: true },
+                Series { label: "learner".into(), points: points().collect(), band: Some(band), ..Series::default() },
+                Series {
+                    label: "reference".into(),
+                    points: vec![(0.0, -0.5), (10.0, -0.5)],
+                    dashed: true,
+                    ..Series::default()
+                },
+                Series { label: "alarm".into(), points: vec![(4.0, -0.46)], events: true, ..Series::default() },
             ],
         }
     }
@@ -306,7 +318,9 @@ mod tests {
     #[test]
     fn the_svg_holds_all_labels_and_is_the_same_each_time() {
         let svg = sample().svg();
-        for text in ["Cost &amp; &lt;risk&gt; in $ and $", ">round<", ">expected cost<", ">learner<", ">reference<"] {
+        for text in
+            ["Cost &amp; &lt;risk&gt; in $ and $", ">round<", ">expected cost<", ">learner<", ">reference<", ">alarm<"]
+        {
             assert!(svg.contains(text), "{text}");
         }
         assert!(svg.starts_with("<svg viewBox=") && svg.contains(">10<") && svg.contains(">\u{2212}0.5<"));
@@ -327,7 +341,7 @@ mod tests {
 
     #[test]
     fn figures_without_data_or_range_are_still_drawn() {
-        let one = |y| Series { label: "one".into(), points: vec![(3.0, y)], band: None, dashed: false };
+        let one = |y| Series { label: "one".into(), points: vec![(3.0, y)], ..Series::default() };
         for series in [vec![], vec![Series::default()], vec![one(0.0)], vec![one(1e299)], vec![one(f64::NAN)]] {
             let svg = Figure { series, ..sample() }.svg();
             assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");

@@ -167,7 +167,7 @@ impl Demo {
                 label: result.method.into(),
                 points: spread.iter().enumerate().map(|(k, s)| (k as f64, s.0)).collect(),
                 band: Some(spread.iter().map(|(mean, sd)| (mean - sd, mean + sd)).collect()),
-                dashed: false,
+                ..Series::default()
             }
         });
         Figure {

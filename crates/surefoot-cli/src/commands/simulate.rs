@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
-use surefoot::SimulatedRound;
+use surefoot::{Candidate, Certificate, SimulatedRound, Theorem};
 
 use crate::experiment::{Beginning, Experiment, dataset};
 use crate::failure::{Failure, Result};
@@ -16,14 +16,15 @@ use crate::progress;
 /// Run the loop of deploying, logging and learning in a simulated world
 ///
 /// There the truth is known: after each round it tells the true risk of the policy learned (lower is better, -1 is best), its accuracy (how often
-/// it takes the best action) and its divergence from the prior. The same seed gives the same result for every number
-/// of threads.
+/// it takes the best action) and its divergence from the prior; with --certify also what is proven about it, and with
+/// --gate whether it replaces what is running. The same seed gives the same result for every number of threads.
 #[derive(Debug, Args)]
 #[command(
     allow_negative_numbers = true,
     after_help = "Examples:\n  \
     surefoot simulate --dataset digits --algorithm seq-adj-ls --rounds 10 --seed 1\n  \
     surefoot simulate --dataset path/to/mnist --posterior shaped --features rff:1500 --json\n  \
+    surefoot simulate --posterior shaped --certify --gate improvement --plot gate\n  \
     surefoot simulate --config settings.toml --plot risk"
 )]
 pub(crate) struct Simulate {
@@ -66,11 +67,29 @@ struct RoundOutput {
     lambda: f64,
     objective: Option<f64>,
     mean_cost: f64,
+    /// The policies that were chosen from.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    candidates: Vec<Candidate>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    certificate: Option<Certificate>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ladder: Option<Certificate>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gate: Option<GateOutput>,
     seconds: f64,
+}
+
+/// What the gate decided.
+#[derive(Debug, Serialize)]
+struct GateOutput {
+    promoted: bool,
+    candidate_risk: f64,
+    certificate: Option<Certificate>,
 }
 
 impl RoundOutput {
     fn new(round: &SimulatedRound) -> Self {
+        let judged = round.judged.as_ref();
         RoundOutput {
             round: round.round,
             n: round.learned.n,
@@ -80,6 +99,14 @@ impl RoundOutput {
             lambda: round.learned.lambda,
             objective: round.learned.trace.objective.last().copied(),
             mean_cost: round.mean_cost,
+            candidates: round.learned.candidates.clone(),
+            certificate: judged.map(|judged| judged.certificate.clone()),
+            ladder: judged.and_then(|judged| judged.ladder.clone()),
+            gate: round.decision.clone().map(|decision| GateOutput {
+                promoted: decision.promoted,
+                candidate_risk: decision.candidate_risk,
+                certificate: decision.certificate,
+            }),
             seconds: round.seconds,
         }
     }
@@ -96,7 +123,9 @@ impl Simulate {
         let initial = experiment.beginning()?;
         let bar = progress::bar(experiment.rounds(), self.quiet);
         let rounds = experiment.run(|round| {
-            bar.set_message(format!("risk {:.4}", round.true_risk));
+            let certified = round.judged.as_ref().and_then(|judged| judged.ladder.as_ref());
+            let certified = certified.map_or(String::new(), |c| format!(", certified {:.4}", c.upper));
+            bar.set_message(format!("risk {:.4}{certified}", round.true_risk));
             bar.inc(1);
         });
         bar.finish_and_clear();
@@ -109,47 +138,114 @@ impl Simulate {
             let output = Output { version: env!("CARGO_PKG_VERSION"), config: &config, initial, rounds };
             super::print(&serde_json::to_string_pretty(&output).map_err(Failure::new)?)
         } else {
-            super::print(&table(initial, &rounds))
+            super::print(&table(&config, initial, &rounds))
         }
     }
 }
 
-fn table(initial: Beginning, rounds: &[RoundOutput]) -> String {
+fn table(config: &Config, initial: Beginning, rounds: &[RoundOutput]) -> String {
+    let (certified, gated) = (rounds.iter().any(|r| r.certificate.is_some()), rounds.iter().any(|r| r.gate.is_some()));
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(["round", "records", "true risk", "accuracy", "KL", "mean cost", "seconds"]);
-    table.add_row(["0", "", &format!("{:.4}", initial.true_risk), &format!("{:.4}", initial.accuracy)]);
+    let mut header = vec!["round", "records", "true risk"];
+    if gated {
+        header.extend(["gate", "candidate"]);
+    }
+    if certified {
+        header.extend(["certified", "by", "prior pi_0"]);
+    }
+    header.extend(["accuracy", "lambda", "KL", "mean cost"]);
+    table.set_header(header);
+    let beginning = [String::from("0"), String::new(), format!("{:.4}", initial.true_risk)];
+    let skipped = vec![String::new(); if gated { 2 } else { 0 } + if certified { 3 } else { 0 }];
+    table.add_row(beginning.into_iter().chain(skipped).chain([format!("{:.4}", initial.accuracy)]));
     for r in rounds {
-        table.add_row([
-            r.round.to_string(),
-            r.n.to_string(),
-            format!("{:.4}", r.true_risk),
+        let mut row = vec![r.round.to_string(), r.n.to_string(), format!("{:.4}", r.true_risk)];
+        if let Some(gate) = &r.gate {
+            let verdict = if gate.promoted { "promoted" } else { "kept" };
+            let by = gate.certificate.as_ref().map_or(String::new(), |c| format!(" ({:+.3})", c.upper));
+            row.extend([format!("{verdict}{by}"), format!("{:.4}", gate.candidate_risk)]);
+        }
+        if certified {
+            let (best, by) = r.ladder.as_ref().map_or(("none".into(), String::new()), |c| (upper(c), rung(c)));
+            row.extend([best, by, r.certificate.as_ref().map_or(String::new(), upper)]);
+        }
+        row.extend([
             format!("{:.4}", r.accuracy),
+            r.lambda.to_string(),
             format!("{:.1}", r.kl),
             format!("{:.4}", r.mean_cost),
-            format!("{:.2}", r.seconds),
         ]);
+        table.add_row(row);
     }
     table.column_iter_mut().for_each(|column| column.set_cell_alignment(CellAlignment::Right));
-    format!("{}\n\nbest possible risk {:.4}", table.trim_fmt(), initial.optimal_risk)
+    let mut text = format!("{}\n\nbest possible risk {:.4}", table.trim_fmt(), initial.optimal_risk);
+    if certified {
+        let confidence = 100.0 * (1.0 - config.delta);
+        text += &format!(
+            "\ncertified: with probability {confidence} % the risk is below, in all rounds at once \
+             (by: the theorem, and the round whose policy is the prior; * says nothing)"
+        );
+    }
+    if gated {
+        text += &format!(
+            "\ngate: {}; in brackets what {} is certified to be below",
+            config.gate,
+            if config.gate == "certified-risk" { "its risk" } else { "the difference to the risk of what runs" }
+        );
+    }
+    text
+}
+
+/// The bound, marked if it says nothing.
+fn upper(certificate: &Certificate) -> String {
+    format!("{:.4}{}", certificate.upper, if certificate.vacuous { "*" } else { "" })
+}
+
+/// Which statement it is: the theorem, and the round since which records count.
+fn rung(certificate: &Certificate) -> String {
+    let since = certificate.since.round;
+    match certificate.theorem {
+        Theorem::Ls => format!("3.2, pi_{since}"),
+        Theorem::Combined => format!("4.1, pi_{since}"),
+        Theorem::Fixed => "unseen records".into(),
+        _ => "C.1".into(),
+    }
 }
 
 fn figure(config: &Config, initial: Beginning, rounds: &[RoundOutput]) -> Figure {
     let first = std::iter::once((0.0, initial.true_risk));
-    let points = first.chain(rounds.iter().map(|r| (r.round as f64, r.true_risk))).collect();
+    let points: Vec<(f64, f64)> = first.chain(rounds.iter().map(|r| (r.round as f64, r.true_risk))).collect();
     let last = rounds.len() as f64;
+    // That a risk is at most 0 is known without a proof.
+    let certified = |of: fn(&RoundOutput) -> Option<&Certificate>| -> Vec<(f64, f64)> {
+        rounds.iter().filter_map(|r| Some((r.round as f64, of(r)?.upper.min(0.0)))).collect()
+    };
+    let promotions = rounds.iter().filter(|r| r.gate.as_ref().is_some_and(|gate| gate.promoted));
+    let promotions: Vec<(f64, f64)> = promotions.map(|r| (r.round as f64, r.true_risk)).collect();
+    let candidates = rounds.iter().filter_map(|r| Some((r.round as f64, r.gate.as_ref()?.candidate_risk))).collect();
+    let lines = [
+        Series { label: "promotions".into(), points: promotions, events: true, ..Series::default() },
+        Series { label: format!("true risk, {}", config.algorithm), points, ..Series::default() },
+        Series { label: "certified, best rung".into(), points: certified(|r| r.ladder.as_ref()), ..Series::default() },
+        Series {
+            label: "certified, first policy as prior".into(),
+            points: certified(|r| r.certificate.as_ref()),
+            ..Series::default()
+        },
+        Series { label: "true risk of candidates".into(), points: candidates, dashed: true, ..Series::default() },
+        Series {
+            label: "best possible".into(),
+            points: vec![(0.0, initial.optimal_risk), (last, initial.optimal_risk)],
+            dashed: true,
+            ..Series::default()
+        },
+    ];
+    let shown = if config.certify { "risk, true and certified" } else { "true risk" };
     Figure {
         title: format!("{} on {}", config.algorithm, config.dataset),
         x_label: "round".into(),
-        y_label: "true risk".into(),
-        series: vec![
-            Series { label: config.algorithm.clone(), points, ..Series::default() },
-            Series {
-                label: "best possible".into(),
-                points: vec![(0.0, initial.optimal_risk), (last, initial.optimal_risk)],
-                dashed: true,
-                ..Series::default()
-            },
-        ],
+        y_label: format!("{shown} (lower is better)"),
+        series: lines.into_iter().filter(|line| !line.points.is_empty()).collect(),
     }
 }

@@ -48,6 +48,7 @@ pub(super) struct Style {
     pub(super) color: Color,
     marker: Option<&'static [(f64, f64)]>,
     dashes: &'static [f64],
+    pub(super) events: bool,
 }
 
 /// Colours in order, each round through the palette with other markers; dashes in order of the dashed ones.
@@ -57,9 +58,9 @@ pub(super) fn styles(series: &[Series]) -> Vec<Style> {
         let color = PALETTE[i % PALETTE.len()].clone();
         if series.dashed {
             dashed += 1;
-            return Style { color, marker: None, dashes: DASHES[(dashed - 1) % DASHES.len()] };
+            return Style { color, marker: None, dashes: DASHES[(dashed - 1) % DASHES.len()], events: false };
         }
-        Style { color, marker: Some(MARKERS[i % MARKERS.len()]), dashes: &[] }
+        Style { color, marker: Some(MARKERS[i % MARKERS.len()]), dashes: &[], events: series.events }
     };
     series.iter().enumerate().map(style).collect()
 }

@@ -46,8 +46,8 @@ pub struct Verdict {
 }
 
 /// The shares of a round's delta that go to challengers on records they have not seen, and to posteriors.
-const UNSEEN: f64 = 0.5;
-const POSTERIOR: f64 = 0.5;
+const UNSEEN: f64 = 0.8;
+const POSTERIOR: f64 = 0.2;
 
 impl Gate {
     /// Judges the challengers of an incumbent, the newest last, by all rounds so far. `deployed` is what collected each of them; the
