@@ -175,6 +175,7 @@ impl Demo {
             x_label: "round".into(),
             y_label: format!("true risk (lower is better), mean and deviation over {} seeds", self.seeds),
             series: series.collect(),
+            ..Figure::default()
         }
     }
 }
@@ -203,7 +204,7 @@ fn table(results: &[MethodResult]) -> String {
 }
 
 /// The mean, and the standard deviation with divisor `n - 1` (0 for one value).
-fn mean_and_deviation(values: impl Iterator<Item = f64>) -> (f64, f64) {
+pub(super) fn mean_and_deviation(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let values: Vec<f64> = values.collect();
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;

@@ -151,5 +151,6 @@ fn figure(config: &Config, initial: Beginning, rounds: &[RoundOutput]) -> Figure
                 ..Series::default()
             },
         ],
+        ..Figure::default()
     }
 }
