@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(ticks(&[0.0005, 200.0]), "0.001 0.01 0.1 1 10 100");
         assert_eq!(ticks(&[2.4, 4.6]), "3 4");
         assert_eq!(ticks(&[20_000.0, 100_000.0]), "20,000 50,000 100,000");
-        assert_eq!(ticks(&[1e-9, 1e9]), "1e\u{2212}8 1e\u{2212}4 1 10,000 1e8");
+        assert_eq!(ticks(&[1e-9, 1e9]), "1e\u{2212}8 1e\u{2212}6 0.0001 0.01 1 100 10,000 1e6 1e8");
         assert_eq!(ticks(&[]), "1 2 5 10");
         assert!(Scale::Log.of(0.0).is_nan() && Scale::Log.of(-1.0).is_nan());
     }
