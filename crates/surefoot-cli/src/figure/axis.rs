@@ -88,8 +88,8 @@ impl Axis {
         let span = high - low;
         (low, high) = (low - margin * span, high + margin * span);
         let decades = low.floor() as i32..=high.floor() as i32;
-        let ticks = |digits: &[f64], step: usize| -> Vec<(f64, String)> {
-            let powers = decades.clone().filter(|power| power.rem_euclid(step as i32) == 0);
+        let ticks = |digits: &[f64], step: i32| -> Vec<(f64, String)> {
+            let powers = decades.clone().filter(|power| power.rem_euclid(step) == 0);
             let all = powers.flat_map(|power| digits.iter().map(move |digit| (digit, power)));
             let at = all.map(|(digit, power)| (digit.log10() + f64::from(power), power_tick(*digit, power)));
             at.filter(|(at, _)| (low..=high).contains(at)).collect()

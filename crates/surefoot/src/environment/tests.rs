@@ -290,11 +290,11 @@ proptest! {
         let (profile, other) = (truth.profile(&logging).unwrap(), truth.profile(&of).unwrap());
         let n = costs.len() as f64;
         let (mut variance, mut distance) = (0.0, 0.0);
-        for i in 0..costs.len() {
-            for a in 0..costs[0].len() {
+        for (i, row) in costs.iter().enumerate() {
+            for (a, cost) in row.iter().enumerate() {
                 let (p, q) = (of.0[i][a], logging.0[i][a]);
                 // A cost of -1 has probability -c; with a cost of 0 nothing is added.
-                let chance = -costs[i][a] / n;
+                let chance = -cost / n;
                 variance += q * chance * p / (q * q);
                 // E over predictors of (d/q - 1)^2 under pi_j, where d is 1 with probability p.
                 distance += q * chance * (p * (1.0 / q - 1.0).powi(2) + (1.0 - p));

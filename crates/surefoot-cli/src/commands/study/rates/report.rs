@@ -26,7 +26,7 @@ impl MethodResult {
     pub(super) fn new(method: &Method, size: Size, runs: Vec<Run>) -> Self {
         let slopes = runs.iter().map(|run| {
             let fitted = run.points[first_fitted(size)..].iter().map(|p| (p.round as f64, p.suboptimality));
-            slope(fitted.map(|(k, gap)| (k.ln(), gap.ln())).collect())
+            slope(&fitted.map(|(k, gap)| (k.ln(), gap.ln())).collect::<Vec<_>>())
         });
         let (slope, slope_deviation) = mean_and_deviation(slopes);
         let theory = match method.rule {
@@ -64,7 +64,7 @@ fn first_fitted(size: Size) -> usize {
 }
 
 /// The slope of the least-squares line.
-fn slope(points: Vec<(f64, f64)>) -> f64 {
+fn slope(points: &[(f64, f64)]) -> f64 {
     let n = points.len() as f64;
     let (x, y) = (points.iter().map(|p| p.0).sum::<f64>() / n, points.iter().map(|p| p.1).sum::<f64>() / n);
     let (cross, square) =
@@ -192,7 +192,7 @@ impl Report {
             ),
             format!(
                 "Under the floor L(pi*, pi*) is {:.2} and not 0: as pi_k approaches pi*, Proposition 4.2 ends at that times\n\
-                 lambda/(1 - lambda), which no rate passes.",
+                 lambda/(1 - lambda), and not at 0.",
                 facts.floored_distance
             ),
         ]
@@ -288,8 +288,8 @@ mod tests {
 
     #[test]
     fn the_fitted_slope_of_a_power_law_is_its_exponent() {
-        let points = (3..50).map(|k| f64::from(k)).map(|k| (k.ln(), (0.4 * k.powf(-0.7)).ln())).collect();
-        assert!((slope(points) + 0.7).abs() < 1e-12);
+        let points: Vec<_> = (3..50).map(f64::from).map(|k| (k.ln(), (0.4 * k.powf(-0.7)).ln())).collect();
+        assert!((slope(&points) + 0.7).abs() < 1e-12);
     }
 
     #[test]
