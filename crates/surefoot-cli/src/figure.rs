@@ -18,6 +18,7 @@ use kuva::render::render::{Scene, TextAnchor};
 
 use crate::failure::{Failure, Result};
 use axis::Axis;
+pub(crate) use axis::Scale;
 use ink::{
     AXIS, GRID, INK, LABEL, MOST_MARKERS, SOFT_INK, Style, TICK, TITLE, line, polygon, styles, text, text_width, wrap,
 };
@@ -53,8 +54,8 @@ pub(crate) struct Series {
 
 /// A chart of lines.
 ///
-/// Points whose numbers are not finite (or beyond 1e300) are left out: the line has a gap there, and so has the band
-/// where one of its ends is not finite.
+/// Points whose numbers are not finite (or beyond 1e300), or not above 0 on a logarithmic axis, are left out: the line has
+/// a gap there, and so has the band where one of its ends is such a number.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Figure {
     /// What the figure shows.
@@ -63,6 +64,10 @@ pub(crate) struct Figure {
     pub x_label: String,
     /// The quantity on the vertical axis.
     pub y_label: String,
+    /// How the horizontal axis is divided.
+    pub x_scale: Scale,
+    /// How the vertical axis is divided.
+    pub y_scale: Scale,
     /// The lines; the first lie on top.
     pub series: Vec<Series>,
 }
@@ -121,13 +126,14 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 /// Draws a figure into the part of the scene from `left, top` to `right, bottom`.
 fn panel(scene: &mut Scene, figure: &Figure, [left, top, right, bottom]: [f64; 4]) {
     let styles: Vec<Style> = styles(&figure.series);
-    let runs: Vec<Vec<Vec<(f64, f64)>>> = figure.series.iter().map(|s| runs(&s.points)).collect();
-    let bands: Vec<Vec<Vec<[f64; 3]>>> = figure.series.iter().map(band_runs).collect();
+    let series: Vec<Series> = figure.series.iter().map(|s| scaled(s, figure.x_scale, figure.y_scale)).collect();
+    let runs: Vec<Vec<Vec<(f64, f64)>>> = series.iter().map(|s| runs(&s.points)).collect();
+    let bands: Vec<Vec<Vec<[f64; 3]>>> = series.iter().map(band_runs).collect();
     let points = || runs.iter().flatten().flatten();
     let xs: Vec<f64> = points().map(|point| point.0).collect();
     let ends_of_bands = bands.iter().flatten().flatten().flat_map(|band| [band[1], band[2]]);
     let ys: Vec<f64> = points().map(|point| point.1).chain(ends_of_bands).collect();
-    let (x, y) = (Axis::new(&xs, 11, 0.02), Axis::new(&ys, 7, 0.05));
+    let (x, y) = (figure.x_scale.axis(&xs, 11, 0.02), figure.y_scale.axis(&ys, 7, 0.05));
 
     let widest_tick = y.ticks.iter().map(|(_, text)| text_width(text, TICK)).fold(0.0, f64::max);
     let entries: Vec<(usize, Vec<String>)> = (0..figure.series.len())
@@ -164,10 +170,26 @@ fn panel(scene: &mut Scene, figure: &Figure, [left, top, right, bottom]: [f64; 4
         }
         let all = runs.concat();
         let step = all.len().div_ceil(MOST_MARKERS).max(1);
-        all.iter().step_by(step).for_each(|&at| style.marker(scene, at));
+        match figure.x_scale {
+            Scale::Linear => all.iter().step_by(step).for_each(|&at| style.marker(scene, at)),
+            Scale::Log => apart(&all, NEAREST_MARKERS).for_each(|at| style.marker(scene, at)),
+        }
     }
     let ends = |i: usize| runs[i].last().and_then(|run| run.last()).map(|&point| frame.at(point).1);
     legend(scene, &frame, &styles, &entries, ends);
+}
+
+/// The distance of neighbouring markers where points lie ever closer.
+const NEAREST_MARKERS: f64 = 30.0;
+
+/// The points without those that lie next to one that is kept.
+fn apart(points: &[(f64, f64)], least: f64) -> impl Iterator<Item = (f64, f64)> {
+    let mut last = f64::NEG_INFINITY;
+    points.iter().copied().filter(move |&(x, _)| {
+        let keep = (x - last).abs() >= least;
+        last = if keep { x } else { last };
+        keep
+    })
 }
 
 /// The title, and the labels of both axes; the vertical one lies above its axis, where it reads without turning the
@@ -273,6 +295,16 @@ impl Frame {
     }
 }
 
+/// The series in the coordinates of its axes.
+fn scaled(series: &Series, x: Scale, y: Scale) -> Series {
+    Series {
+        label: String::new(),
+        points: series.points.iter().map(|&(a, b)| (x.of(a), y.of(b))).collect(),
+        band: series.band.as_ref().map(|band| band.iter().map(|&(low, high)| (y.of(low), y.of(high))).collect()),
+        dashed: series.dashed,
+    }
+}
+
 fn drawable(value: f64) -> bool {
     value.abs() < 1e300
 }
@@ -312,6 +344,7 @@ mod tests {
                 },
                 Series { label: "alarm".into(), points: vec![(4.0, -0.46)], events: true, ..Series::default() },
             ],
+            ..Figure::default()
         }
     }
 
@@ -340,12 +373,38 @@ mod tests {
     }
 
     #[test]
+    fn a_power_law_is_straight_on_logarithmic_axes_and_what_is_not_above_0_is_a_gap() {
+        let mut points: Vec<(f64, f64)> = (1..=64).map(|k| (f64::from(k), 0.3 / f64::from(k).sqrt())).collect();
+        points[9].1 = 0.0;
+        let mut figure = sample();
+        (figure.x_scale, figure.y_scale) = (Scale::Log, Scale::Log);
+        figure.series = vec![Series { points, ..Series::default() }];
+        let drawn = runs(&scaled(&figure.series[0], Scale::Log, Scale::Log).points);
+        assert_eq!(drawn.iter().map(Vec::len).collect::<Vec<_>>(), [9, 54]);
+        for pair in drawn[1].windows(2) {
+            let slope = (pair[1].1 - pair[0].1) / (pair[1].0 - pair[0].0);
+            assert!((slope + 0.5).abs() < 1e-9, "{slope}");
+        }
+        let svg = figure.svg();
+        assert!(!svg.contains("NaN") && !svg.contains("inf"));
+        assert!([">1<", ">2<", ">50<", ">0.1<", ">0.05<"].iter().all(|tick| svg.contains(tick)), "{svg}");
+    }
+
+    #[test]
     fn figures_without_data_or_range_are_still_drawn() {
         let one = |y| Series { label: "one".into(), points: vec![(3.0, y)], ..Series::default() };
         for series in [vec![], vec![Series::default()], vec![one(0.0)], vec![one(1e299)], vec![one(f64::NAN)]] {
-            let svg = Figure { series, ..sample() }.svg();
-            assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+            for y_scale in [Scale::Linear, Scale::Log] {
+                let svg = Figure { series: series.clone(), y_scale, ..sample() }.svg();
+                assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+            }
         }
+    }
+
+    #[test]
+    fn markers_keep_their_distance() {
+        let points = [(0.0, 1.0), (20.0, 2.0), (29.0, 3.0), (31.0, 4.0), (50.0, 5.0), (90.0, 6.0)];
+        assert_eq!(apart(&points, 30.0).collect::<Vec<_>>(), [(0.0, 1.0), (31.0, 4.0), (90.0, 6.0)]);
     }
 
     #[test]

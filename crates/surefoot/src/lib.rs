@@ -82,7 +82,9 @@ pub use certificate::{
     Spending, Terms, Theorem, Verdict, ladder, verify,
 };
 pub use contexts::{Contexts, ContextsBuilder, Indices, Row};
-pub use environment::{Dataset, Environment, LabelBandit, Labelled, Synthetic, SyntheticSettings, Truth, Turn};
+pub use environment::{
+    Dataset, Environment, LabelBandit, Labelled, Profile, Synthetic, SyntheticSettings, Truth, Turn,
+};
 pub use error::{Error, Result};
 pub use estimate::estimate;
 pub use features::FeatureMap;

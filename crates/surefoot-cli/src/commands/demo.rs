@@ -176,6 +176,7 @@ impl Demo {
             x_label: "round".into(),
             y_label: format!("true risk (lower is better), mean and deviation over {} seeds", self.seeds),
             series: series.collect(),
+            ..Figure::default()
         }
     }
 }

@@ -247,5 +247,6 @@ fn figure(config: &Config, initial: Beginning, rounds: &[RoundOutput]) -> Figure
         x_label: "round".into(),
         y_label: format!("{shown} (lower is better)"),
         series: lines.into_iter().filter(|line| !line.points.is_empty()).collect(),
+        ..Figure::default()
     }
 }

@@ -2,11 +2,13 @@
 
 mod dataset;
 mod labels;
+mod profile;
 mod synthetic;
 mod truth;
 
 pub use dataset::{Dataset, Labelled};
 pub use labels::LabelBandit;
+pub use profile::Profile;
 pub use synthetic::{Synthetic, SyntheticSettings};
 pub use truth::Truth;
 

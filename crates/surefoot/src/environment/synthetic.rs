@@ -126,6 +126,14 @@ impl Synthetic {
         LinearGaussian::new(features, Posterior::new(k, mean, Scale::Shared(1.0))?)
     }
 
+    /// `N(b theta, s^2 I)`: a policy that is as near to the optimal one as `b/s` is large, at a finite divergence.
+    pub fn comparator(&self, b: f64, s: f64) -> Result<LinearGaussian> {
+        check_setting("b", b, b >= 0.0, "at least 0")?;
+        let mean = self.theta.iter().map(|theta| b * theta).collect();
+        let posterior = Posterior::new(self.settings.actions, mean, Scale::Shared(s))?;
+        LinearGaussian::new(FeatureMap::identity(self.settings.features), posterior)
+    }
+
     /// Contexts `start..start + n` of a sequence, as they are at a round.
     fn contexts(&self, round: usize, start: usize, n: usize, sequence: u64) -> Result<Contexts> {
         let p = self.settings.features;

@@ -1,9 +1,12 @@
 //! The simulated worlds do what they say.
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::contexts::Row;
 use crate::error::Error;
 use crate::features::FeatureMap;
+use crate::logs::Eligible;
 use crate::policy::{LinearGaussian, Posterior, Scale, Uniform};
 
 /// 400 points around four corners, labelled by the corner.
@@ -239,4 +242,123 @@ fn impossible_worlds_are_refused() {
         text(Dataset::new("d", full, empty).unwrap_err()),
         "the test split should have at least 1 row, but has 0"
     );
+}
+
+/// A policy by its table: context `i` is the number `i`.
+#[derive(Debug)]
+struct Table(Vec<Vec<f64>>);
+
+impl Policy for Table {
+    fn actions(&self) -> usize {
+        self.0[0].len()
+    }
+
+    fn distribution(&self, contexts: &Contexts, _: Option<&Eligible>) -> Result<Vec<f64>> {
+        Ok(contexts.iter().flat_map(|row| self.0[row.values()[0] as usize].clone()).collect())
+    }
+}
+
+/// A world of `n` contexts and the costs of all actions there, in `[-1, 0]`.
+fn world_of(costs: &[Vec<f64>]) -> Truth {
+    let contexts = Contexts::dense((0..costs.len()).map(|i| i as f32).collect(), 1).unwrap();
+    Truth::table(contexts, costs[0].len(), costs.concat()).unwrap()
+}
+
+/// A table of `n` rows of `k` numbers.
+fn rows(n: usize, k: usize, range: std::ops::RangeInclusive<f64>) -> impl Strategy<Value = Vec<Vec<f64>>> {
+    prop::collection::vec(prop::collection::vec(range, k), n)
+}
+
+/// Rows that sum to 1, from weights whose fifth power makes some of them small.
+fn normalised(weights: &[Vec<f64>]) -> Table {
+    let powers = weights.iter().map(|row| row.iter().map(|w| w.powi(5)).collect::<Vec<f64>>());
+    Table(powers.map(|row| row.iter().map(|p| p / row.iter().sum::<f64>()).collect()).collect())
+}
+
+/// Costs, and the weights of two policies.
+fn worlds() -> impl Strategy<Value = [Vec<Vec<f64>>; 3]> {
+    (1usize..6, 2usize..5).prop_flat_map(|(n, k)| {
+        (rows(n, k, -1.0..=0.0), rows(n, k, 0.05..=1.0), rows(n, k, 0.05..=1.0)).prop_map(|(c, p, q)| [c, p, q])
+    })
+}
+
+proptest! {
+    #[test]
+    fn the_quantities_of_two_policies_are_the_sums_over_all_outcomes([costs, of, logging] in worlds()) {
+        let truth = world_of(&costs);
+        let (of, logging) = (normalised(&of), normalised(&logging));
+        let (profile, other) = (truth.profile(&logging).unwrap(), truth.profile(&of).unwrap());
+        let n = costs.len() as f64;
+        let (mut variance, mut distance) = (0.0, 0.0);
+        for (i, row) in costs.iter().enumerate() {
+            for (a, cost) in row.iter().enumerate() {
+                let (p, q) = (of.0[i][a], logging.0[i][a]);
+                // A cost of -1 has probability -c; with a cost of 0 nothing is added.
+                let chance = -cost / n;
+                variance += q * chance * p / (q * q);
+                // E over predictors of (d/q - 1)^2 under pi_j, where d is 1 with probability p.
+                distance += q * chance * (p * (1.0 / q - 1.0).powi(2) + (1.0 - p));
+            }
+        }
+        let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * (1.0 + b.abs());
+        prop_assert!(close(profile.pseudo_variance(&other), variance));
+        prop_assert!(close(profile.distance_of(&other), distance));
+        prop_assert!(close(profile.risk(), truth.risk(&logging).unwrap()));
+        prop_assert!(close(profile.coverage(), truth.coverage(&logging).unwrap()));
+        prop_assert!(close(profile.distance(), truth.distance(&logging).unwrap()));
+        let best = |i: usize| (0..costs[0].len()).map(|a| f64::from(u8::from(truth.best()[i] as usize == a))).collect();
+        let optimal = Table((0..costs.len()).map(best).collect());
+        prop_assert!(close(profile.distance_of(&truth.profile(&optimal).unwrap()), profile.distance()));
+    }
+
+    #[test]
+    fn lemma_4_3_holds_for_the_margin_of_all_contexts([costs, _, weights] in worlds()) {
+        let truth = world_of(&costs);
+        let policy = normalised(&weights);
+        let profile = truth.profile(&policy).unwrap();
+        let gamma = truth.gamma_k(0.0, profile.coverage()).unwrap();
+        prop_assume!(gamma.is_finite());
+        let bound = gamma * (profile.risk() - truth.optimal_risk());
+        prop_assert!(profile.distance() <= bound * (1.0 + 1e-9) + 1e-12, "{} {bound}", profile.distance());
+    }
+}
+
+#[test]
+fn lemma_4_3_fails_for_a_policy_that_errs_only_where_there_is_no_margin() {
+    let truth = world_of(&[vec![-1.0, -0.99], vec![-1.0, 0.0]]);
+    let policy = Table(vec![vec![0.5, 0.5], vec![1.0, 0.0]]);
+    let profile = truth.profile(&policy).unwrap();
+    let (excess, coverage) = (profile.risk() - truth.optimal_risk(), profile.coverage());
+    // Half of the contexts have a margin of 1.
+    assert_eq!((truth.margin(0.5).unwrap(), coverage), (1.0, 0.5));
+    assert!(profile.distance() > 30.0 * truth.gamma_k(0.5, coverage).unwrap() * excess);
+    assert!(profile.distance() <= truth.gamma_k(0.0, coverage).unwrap() * excess);
+}
+
+#[test]
+fn an_action_that_is_never_logged_makes_the_quantities_infinite_unless_it_is_never_taken() {
+    let truth = world_of(&[vec![-1.0, -0.5]]);
+    let only = |a: usize| Table(vec![vec![f64::from(u8::from(a == 0)), f64::from(u8::from(a == 1))]]);
+    let (zero, one) = (only(0), only(1));
+    let (zero, one) = (truth.profile(&zero).unwrap(), truth.profile(&one).unwrap());
+    assert_eq!((zero.pseudo_variance(&zero), zero.distance_of(&zero)), (1.0, 0.0));
+    assert_eq!((zero.pseudo_variance(&one), zero.distance_of(&one)), (f64::INFINITY, f64::INFINITY));
+}
+
+#[test]
+fn comparators_of_the_synthetic_world_approach_the_optimum_as_their_divergence_grows() {
+    let world = Synthetic::new(SyntheticSettings::default()).unwrap();
+    let (truth, prior) = (world.truth(0).unwrap(), world.first_policy(FeatureMap::identity(10), 0.0).unwrap());
+    assert_eq!(world.comparator(0.0, 1.0).unwrap(), prior);
+    assert_eq!(world.comparator(2.0, 1.0).unwrap(), world.first_policy(FeatureMap::identity(10), 2.0).unwrap());
+    let at = |b: f64, s: f64| {
+        let policy = world.comparator(b, s).unwrap();
+        (truth.risk(&policy).unwrap() - truth.optimal_risk(), policy.kl(&prior).unwrap())
+    };
+    let (weak, strong) = (at(1.0, 1.0), at(8.0, 1.0));
+    assert!(weak.0 > strong.0 && weak.1 < strong.1, "{weak:?} {strong:?}");
+    // Only b/s matters for the policy; the divergence has a best scale.
+    let narrow = at(1.0, 0.125);
+    assert!((narrow.0 - strong.0).abs() < 1e-9 && narrow.1 < strong.1, "{narrow:?} {strong:?}");
+    assert_eq!(world.comparator(-1.0, 1.0).unwrap_err().to_string(), "b should be at least 0, but is -1");
 }

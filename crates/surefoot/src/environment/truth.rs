@@ -70,6 +70,11 @@ impl Truth {
         &self.contexts
     }
 
+    /// The number of actions, `K`.
+    pub fn actions(&self) -> usize {
+        self.actions
+    }
+
     /// The best action of each context, `a*(x)`.
     pub fn best(&self) -> &[u32] {
         &self.best
@@ -149,6 +154,9 @@ impl Truth {
     }
 
     /// `gamma_k = 1 + (1/4 + 1/C*_k)/(Delta_u (1 - u))`, the constant of Lemma 4.3 for one policy.
+    ///
+    /// The lemma is sure for `u = 0` only: for `u > 0` its proof needs a policy whose errors are no more frequent in the
+    /// share `u` of the contexts than elsewhere, and there are others.
     pub fn gamma_k(&self, u: f64, coverage: f64) -> Result<f64> {
         Ok(1.0 + (0.25 + 1.0 / coverage) / (self.margin(u)? * (1.0 - u)))
     }
@@ -165,7 +173,7 @@ impl Truth {
         policy.propensity(&self.contexts, &self.best, None)
     }
 
-    fn check_policy(&self, policy: &dyn Policy) -> Result<()> {
+    pub(super) fn check_policy(&self, policy: &dyn Policy) -> Result<()> {
         if policy.actions() != self.actions {
             return Err(Error::size("the policy", format!("{} actions, as the world", self.actions), policy.actions()));
         }

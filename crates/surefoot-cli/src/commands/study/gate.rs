@@ -232,6 +232,7 @@ fn figure(config: &Config, results: &[RuleResult], seeds: u64) -> Figure {
         x_label: "round".into(),
         y_label: format!("true risk (lower is better), mean and deviation over {seeds} seeds"),
         series: series.collect(),
+        ..Figure::default()
     }
 }
 

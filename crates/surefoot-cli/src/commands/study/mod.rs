@@ -1,16 +1,18 @@
 //! `surefoot study`: what the theory says, against what is seen.
 
 mod gate;
+mod rates;
 mod trade;
 
 use clap::Subcommand;
 
 use crate::failure::Result;
 
-/// Show what the theory says against what is seen, over many seeds
+/// Compare what the theory says with what is seen where the truth is known
 #[derive(Debug, Subcommand)]
 pub(crate) enum Study {
     Gate(Box<gate::Gate>),
+    Rates(rates::Rates),
     Trade(Box<trade::Trade>),
 }
 
@@ -18,6 +20,7 @@ impl Study {
     pub(crate) fn run(self) -> Result<()> {
         match self {
             Study::Gate(gate) => gate.run(),
+            Study::Rates(rates) => rates.run(),
             Study::Trade(trade) => trade.run(),
         }
     }

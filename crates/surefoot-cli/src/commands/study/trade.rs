@@ -182,5 +182,6 @@ fn figure(config: &Config, settings: &[Setting]) -> Figure {
         x_label: "true risk".into(),
         y_label: "certified risk".into(),
         series,
+        ..Figure::default()
     }
 }
