@@ -215,7 +215,8 @@ pub enum Shape {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Start {
-    /// At the current policy.
+    /// At the current policy; at the anchor where more than the newest round is held back, since the choice of the current
+    /// policy has seen some of that.
     #[default]
     Warm,
     /// At the anchor of the divergence.
@@ -413,8 +414,10 @@ impl Learner {
             Anchor::Incumbent => &next.deployed,
         };
         let start = match self.start {
-            Start::Warm => &next.current,
-            Start::Anchor => anchor,
+            // The current policy has been chosen by records of earlier rounds: where some of those are held back again, it would
+            // tell the new one of them.
+            Start::Warm if unseen.len() < 2 => &next.current,
+            Start::Warm | Start::Anchor => anchor,
         };
         let learn = |lambda: f64| self.learn(self.algorithm.recipe(lambda), lambda, &rounds, anchor, start, &next);
         let mut learned = lambdas.iter().map(|&lambda| learn(lambda)).collect::<Result<Vec<Learned>>>()?;

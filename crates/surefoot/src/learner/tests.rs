@@ -228,6 +228,24 @@ fn never_more_than_half_is_held_back() {
     assert_eq!((round.birth, round.records), (Some(Birth { round: 2, since, size: 1 }), 300));
 }
 
+/// By what was held back the last time the last policy was chosen, so that it must not be started from.
+#[test]
+fn what_is_held_back_twice_changes_nothing_by_way_of_the_policy_before() {
+    for shape in [Shape::Isotropic, Shape::Principal] {
+        let learner = Learner { held_back: 1.5, ..learner(shape, Algorithm::SeqLs) };
+        let (state, _) = learner.step(&State::new(policy(FeatureMap::identity(4))), &logs(1)).unwrap();
+        let then = |chosen, second: &Logs| {
+            let learner = Learner { lambda: Lambda::Fixed(chosen), ..learner.clone() };
+            learner.step(&state, second).unwrap().0
+        };
+        let (a, b) = (then(0.1, &logs(2)), then(0.9, &changed_from(&logs(2), 100)));
+        assert_ne!(a.current, b.current);
+        let ((a, round), (b, _)) = (learner.step(&a, &logs(3)).unwrap(), learner.step(&b, &logs(3)).unwrap());
+        assert_eq!(round.birth.unwrap().since, Since { round: 1, record: 100 });
+        assert_eq!(a.current, b.current, "{shape:?}");
+    }
+}
+
 #[test]
 fn the_trade_chooses_by_what_is_certified_or_by_what_is_estimated() {
     for held_back in [0.0, 0.3] {
