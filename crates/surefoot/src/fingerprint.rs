@@ -112,6 +112,109 @@ impl Hasher {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contexts::Contexts;
+    use crate::features::FeatureMap;
+    use crate::logs::{Eligible, Logs};
+    use crate::policy::{Basis, LinearGaussian, Posterior, Scale};
+    use proptest::prelude::*;
+    use std::sync::Arc;
+
+    /// Two records over two features and three actions: context, action, propensity and cost.
+    type Columns = ([f32; 4], [u32; 2], [f64; 2], [f64; 2]);
+
+    fn logs((x, a, q, c): Columns) -> Logs {
+        Logs::new(3, Contexts::dense(x.to_vec(), 2).unwrap(), a.to_vec(), q.to_vec(), c.to_vec()).unwrap()
+    }
+
+    fn columns() -> impl Strategy<Value = Columns> {
+        let x = prop_oneof![Just(0.0f32), -1.0f32..1.0];
+        (prop::array::uniform4(x), prop::array::uniform2(0u32..3), [0.1..1.0, 0.1..1.0], [-1.0..=0.0, -1.0..=0.0])
+    }
+
+    fn gaussian(mean: Vec<f64>, scale: Scale) -> LinearGaussian {
+        LinearGaussian::new(FeatureMap::identity(2), Posterior::new(2, mean, scale).unwrap()).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn logs_have_the_same_fingerprint_exactly_if_they_say_the_same(
+            a in columns(), b in columns(), shared in prop::array::uniform10(any::<bool>()),
+        ) {
+            // All but a few numbers are the same.
+            let mut b = b;
+            for (i, shared) in shared.into_iter().enumerate() {
+                match i {
+                    _ if !shared => {}
+                    0..4 => b.0[i] = a.0[i],
+                    4..6 => b.1[i - 4] = a.1[i - 4],
+                    6..8 => b.2[i - 6] = a.2[i - 6],
+                    _ => b.3[i - 8] = a.3[i - 8],
+                }
+            }
+            prop_assert_eq!(a == b, logs(a).fingerprint() == logs(b).fingerprint());
+            let sparse = Logs::new(3, logs(a).contexts().to_sparse(), a.1.to_vec(), a.2.to_vec(), a.3.to_vec()).unwrap();
+            prop_assert_eq!(sparse.fingerprint(), logs(a).fingerprint());
+        }
+
+        #[test]
+        fn any_changed_number_changes_the_fingerprint_of_a_policy(
+            mean in prop::array::uniform4(-1.0..1.0), scales in prop::array::uniform2(0.1..2.0), i in 0usize..6,
+        ) {
+            let print = |mean: [f64; 4], s: [f64; 2]| gaussian(mean.to_vec(), Scale::PerFeature(s.to_vec())).fingerprint();
+            let (mut other, mut others) = (mean, scales);
+            let number: &mut f64 = if i < 4 { &mut other[i] } else { &mut others[i - 4] };
+            *number = number.next_up();
+            prop_assert_ne!(print(mean, scales), print(other, others));
+        }
+    }
+
+    #[test]
+    fn all_that_makes_a_policy_is_in_its_fingerprint() {
+        let plain = || gaussian(vec![0.0, 1.0, 0.5, 2.0], Scale::Shared(0.5));
+        let q = || plain().posterior().clone();
+        let over = |features| LinearGaussian::new(features, q()).unwrap();
+        let swapped = Arc::new(Basis::new(vec![0.0, 1.0, 1.0, 0.0], 2).unwrap());
+        let as_it_is = Arc::new(Basis::new(vec![1.0, 0.0, 0.0, 1.0], 2).unwrap());
+        let fourier = |count, bandwidth, seed| over(FeatureMap::fourier(2, count, bandwidth, seed).unwrap());
+        let all = [
+            plain(),
+            plain().with_exploration(0.1).unwrap(),
+            gaussian(vec![0.0, 1.0, 0.5, 2.0], Scale::PerFeature(vec![0.5, 0.5])),
+            over(FeatureMap::identity(1).with_intercept()),
+            over(FeatureMap::fourier(2, 1, 1.0, 3).unwrap().with_intercept()),
+            fourier(2, 1.0, 3),
+            fourier(2, 2.0, 3),
+            fourier(2, 1.0, 4),
+            plain().with_posterior(q().with_basis(swapped).unwrap()),
+            plain().with_posterior(q().with_basis(as_it_is).unwrap()),
+        ];
+        let mut prints: Vec<Fingerprint> = all.iter().map(LinearGaussian::fingerprint).collect();
+        prints.sort();
+        prints.dedup();
+        assert_eq!(prints.len(), all.len());
+        assert_eq!(gaussian(vec![-0.0, 1.0, 0.5, 2.0], Scale::Shared(0.5)).fingerprint(), plain().fingerprint());
+    }
+
+    #[test]
+    fn all_that_is_logged_is_in_the_fingerprint() {
+        let plain = || logs(([0.0, 1.0, 1.0, 0.0], [0, 1], [0.5, 0.5], [0.0, -1.0]));
+        let of = |sets: [&[u32]; 2]| plain().with_eligible(Eligible::new(sets).unwrap()).unwrap().fingerprint();
+        let all = [&[0, 1, 2][..], &[0, 1, 2]];
+        let prints = [plain().fingerprint(), of(all), of([&[0, 1], &[1, 2]]), of([&[0], &[1]])];
+        assert!((0..4).all(|i| (0..i).all(|j| prints[i] != prints[j])));
+        // Asked for before the sets were added, and after.
+        let asked = plain();
+        asked.fingerprint();
+        assert_eq!(asked.with_eligible(Eligible::new(all).unwrap()).unwrap().fingerprint(), of(all));
+        assert_eq!(plain().with_policy_version("7").fingerprint(), plain().fingerprint());
+        let zeros = logs(([-0.0, 1.0, 1.0, -0.0], [0, 1], [0.5, 0.5], [-0.0, -1.0]));
+        assert_eq!(zeros.fingerprint(), plain().fingerprint());
+        // The same entries, in other rows.
+        let moved = logs(([0.0, 1.0, 0.0, 1.0], [0, 1], [0.5, 0.5], [0.0, -1.0]));
+        assert_ne!(moved.fingerprint(), plain().fingerprint());
+        assert_eq!(plain().slice(0..2).fingerprint(), plain().fingerprint());
+        assert_ne!(plain().slice(0..1).fingerprint(), plain().fingerprint());
+    }
 
     #[test]
     fn a_fingerprint_is_read_as_it_is_written() {

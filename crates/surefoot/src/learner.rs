@@ -78,6 +78,7 @@ enum Anchor {
 }
 
 /// An algorithm, taken apart.
+#[derive(Clone, Copy)]
 struct Recipe {
     criterion: Criterion,
     window: Window,
@@ -214,7 +215,8 @@ pub enum Shape {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Start {
-    /// At the current policy.
+    /// At the current policy; at the anchor where more than the newest round is held back, since the choice of the current
+    /// policy has seen some of that.
     #[default]
     Warm,
     /// At the anchor of the divergence.
@@ -412,8 +414,10 @@ impl Learner {
             Anchor::Incumbent => &next.deployed,
         };
         let start = match self.start {
-            Start::Warm => &next.current,
-            Start::Anchor => anchor,
+            // The current policy has been chosen by records of earlier rounds: where some of those are held back again, it would
+            // tell the new one of them.
+            Start::Warm if unseen.len() < 2 => &next.current,
+            Start::Warm | Start::Anchor => anchor,
         };
         let learn = |lambda: f64| self.learn(self.algorithm.recipe(lambda), lambda, &rounds, anchor, start, &next);
         let mut learned = lambdas.iter().map(|&lambda| learn(lambda)).collect::<Result<Vec<Learned>>>()?;
@@ -433,10 +437,14 @@ impl Learner {
         Ok((next, Round { n: logs.len(), records, lambda, kl, trace, candidates, birth }))
     }
 
-    /// The rounds to learn from, and the newest records, which are held back: never more than half of all.
+    /// How many of the newest records are held back: never more than half of all.
+    fn held_back(&self, newest: usize, all: usize) -> usize {
+        ((self.held_back * newest as f64).round() as usize).min(all / 2)
+    }
+
+    /// The rounds to learn from, and the newest records, which are held back.
     fn hold_back(&self, rounds: &[Arc<Logs>]) -> (Vec<Arc<Logs>>, Vec<Arc<Logs>>) {
-        let (newest, all) = (rounds[rounds.len() - 1].len(), rounds.iter().map(|logs| logs.len()).sum::<usize>());
-        let mut left = ((self.held_back * newest as f64).round() as usize).min(all / 2);
+        let mut left = self.held_back(rounds[rounds.len() - 1].len(), rounds.iter().map(|logs| logs.len()).sum());
         let (mut seen, mut unseen) = (rounds.to_vec(), Vec::new());
         while left > 0 {
             let logs = seen.pop().expect("at most half is held back");
@@ -553,13 +561,19 @@ impl Learner {
                 let (allowed, value) = ("isotropic or per-feature, as in the rounds before", "principal");
                 return Err(Error::setting("the posterior's shape", allowed, value));
             }
-            let basis = Arc::new(Basis::principal(&features.apply(logs.contexts())?)?);
-            let prior = state.first.posterior().in_basis(Some(&basis)).ok_or_else(|| {
-                Error::setting("the first policy", "a posterior with one shared scale", "one with a scale per feature")
-            })?;
-            next.first = state.first.with_posterior(prior);
+            // Not of what is held back: to the new policy, and so to its axes, those records are unseen.
+            let seen = logs.contexts().slice(0..logs.len() - self.held_back(logs.len(), logs.len()));
+            let basis = Arc::new(Basis::principal(&features.apply(&seen)?)?);
+            let turned = |policy: &LinearGaussian| {
+                let posterior = policy.posterior().in_basis(Some(&basis)).ok_or_else(|| {
+                    let (allowed, value) = ("a posterior with one shared scale", "one with a scale per feature");
+                    Error::setting("the first policy", allowed, value)
+                })?;
+                Ok(policy.with_posterior(posterior))
+            };
+            next.first = turned(&state.first)?;
             next.current = next.first.clone();
-            next.deployed = next.first.clone();
+            next.deployed = turned(&state.deployed)?;
         }
         let basis = next.first.posterior().basis();
         // Contexts as they are cost nothing: they are shared. Features of them are only made where they will be read.

@@ -150,7 +150,7 @@ fn lambda_comes_from_the_first_round_or_from_the_one_batch() {
     let world = world();
     let lambdas = |algorithm| {
         let learner = Learner { lambda: Lambda::InverseSqrt, ..quick(algorithm) };
-        let rounds = simulate(&world, first(&world, 0.3), &learner.clone().into(), &[100, 300], |_| {}).unwrap().rounds;
+        let rounds = simulate(&world, first(&world, 0.3), &learner.into(), &[100, 300], |_| {}).unwrap().rounds;
         [rounds[0].learned.lambda, rounds[1].learned.lambda]
     };
     assert_eq!(lambdas(Algorithm::SeqLs), [0.1, 0.1]);
@@ -260,8 +260,7 @@ fn a_scale_that_runs_away_ends_the_search_and_not_the_program() {
     let world = Synthetic::new(settings).unwrap();
     let crm = Crm { gamma: None, ..Crm::default() };
     let learner = Learner { optimiser: Optimiser::Lbfgs(Lbfgs::default()), ..quick(Algorithm::Scrm(crm)) };
-    let rounds =
-        simulate(&world, first(&world, 1.0), &learner.clone().into(), &[300, 300, 600], |_| {}).unwrap().rounds;
+    let rounds = simulate(&world, first(&world, 1.0), &learner.into(), &[300, 300, 600], |_| {}).unwrap().rounds;
     assert!(rounds.iter().all(|r| r.true_risk.is_finite() && r.learned.kl.is_finite()));
 }
 
@@ -270,7 +269,7 @@ fn a_search_can_start_at_the_anchor() {
     let world = world();
     let run = |start| {
         let learner = Learner { start, ..quick(Algorithm::SeqLs) };
-        simulate(&world, first(&world, 0.3), &learner.clone().into(), &[200, 200], |_| {}).unwrap().rounds
+        simulate(&world, first(&world, 0.3), &learner.into(), &[200, 200], |_| {}).unwrap().rounds
     };
     let (warm, cold) = (run(Start::Warm), run(Start::Anchor));
     assert_eq!(warm[0].true_risk, cold[0].true_risk);
@@ -318,6 +317,6 @@ fn errors_of_the_optimiser_reach_the_caller() {
     let world = world();
     let adam = Adam { learning_rate: -1.0, ..Adam::default() };
     let learner = Learner { optimiser: Optimiser::Adam(adam), ..quick(Algorithm::SeqLs) };
-    let result = simulate(&world, first(&world, 0.0), &learner.clone().into(), &[10], |_| {});
+    let result = simulate(&world, first(&world, 0.0), &learner.into(), &[10], |_| {});
     assert!(matches!(result, Err(Error::Setting { .. })));
 }

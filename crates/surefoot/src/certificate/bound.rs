@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::terms::Terms;
 use crate::error::{Error, Result, check_setting};
 use crate::logs::Logs;
-use crate::policy::Policy;
+use crate::policy::{Policy, probability};
 
 /// Which risk is bounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,11 +67,14 @@ impl Evidence {
             return Err(Error::size("the logs", expected, logs.actions()));
         }
         let weighing = logs.weighing();
-        let p = policy.propensity(weighing.contexts(), weighing.action(), weighing.eligible())?;
+        let mut p = policy.propensity(weighing.contexts(), weighing.action(), weighing.eligible())?;
+        p.iter_mut().for_each(|p| *p = probability(*p));
+        let running = Self::running(logs);
         if let Some(i) = p.iter().position(|p| !(0.0..=1.0).contains(p)) {
-            return Err(Error::value(i, "the probability of the logged action", "in [0, 1]", p[i]));
+            let row = running.places[i] as usize;
+            return Err(Error::value(row, "the probability of the logged action", "in [0, 1]", p[i]));
         }
-        Ok(Evidence { p, ..Self::running(logs) })
+        Ok(Evidence { p, ..running })
     }
 
     /// About the policy that collected them: `p = q`.
@@ -80,6 +83,14 @@ impl Evidence {
         let at = |column: &[f64]| -> Vec<f64> { places.iter().map(|&i| column[i as usize]).collect() };
         let (q, c) = (at(logs.propensity()), at(logs.cost()));
         Evidence { records: logs.len(), p: q.clone(), q, c, places }
+    }
+
+    /// What p, q and c of records say.
+    #[cfg(test)]
+    pub(super) fn of(p: &[f64], q: &[f64], c: &[f64]) -> Self {
+        let places: Vec<u32> = (0..c.len() as u32).filter(|&i| c[i as usize] != 0.0).collect();
+        let at = |column: &[f64]| -> Vec<f64> { places.iter().map(|&i| column[i as usize]).collect() };
+        Evidence { records: c.len(), p: at(p), q: at(q), c: at(c), places }
     }
 
     /// The number of records.

@@ -7,8 +7,9 @@ use crate::error::{Result, check_setting};
 use crate::logs::Logs;
 use crate::policy::LinearGaussian;
 
-/// The rule by which a candidate replaces what is running. Under every rule but the first, with probability `1 - delta` over the
-/// whole life of the loop, no promotion is a step back (by more than the margin).
+/// The rule by which a candidate replaces what is running. Under the second and the third, with probability `1 - delta` over the
+/// whole life of the loop, no promotion is a step back (by more than the margin). Under the last one only what is certified
+/// never steps back: the incumbent's risk may be far below its own bound.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Gate {
@@ -46,8 +47,8 @@ pub struct Verdict {
 }
 
 /// The shares of a round's delta that go to challengers on records they have not seen, and to posteriors.
-const UNSEEN: f64 = 0.8;
-const POSTERIOR: f64 = 0.2;
+pub(super) const UNSEEN: f64 = 0.8;
+pub(super) const POSTERIOR: f64 = 0.2;
 
 impl Gate {
     /// Judges the challengers of an incumbent, the newest last, by all rounds so far. `deployed` is what collected each of them; the
@@ -116,7 +117,7 @@ pub(super) fn improvement(
     // Records before the incumbent's first would compare with others.
     let since = since.max(Since::round(started));
     let case = Case { since, share: Share::of_round(round, UNSEEN), ..case };
-    let mut unseen = evidence[since.round - started..].to_vec();
+    let mut unseen = case.counted().map(|_| evidence[since.round - started..].to_vec())?;
     unseen[0] = unseen[0].since(since.record);
     if unseen.iter().all(|e| e.records() == 0) {
         return Ok(posterior);

@@ -18,10 +18,10 @@ pub struct Birth {
 
 /// The parts of a round's share that go to each kind of rung: most to the top one, which alone feels it. Beside a divergence, a
 /// few nats are nothing.
-const OWN: f64 = 0.8;
-const LS: f64 = 0.1;
-const DIFFERENCE: f64 = 0.05;
-const RUNNING: f64 = 0.05;
+pub(super) const OWN: f64 = 0.8;
+pub(super) const LS: f64 = 0.1;
+pub(super) const DIFFERENCE: f64 = 0.05;
+pub(super) const RUNNING: f64 = 0.05;
 
 /// The best certificate of a policy's risk over the rungs of the ladder.
 ///

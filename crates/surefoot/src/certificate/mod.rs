@@ -31,7 +31,7 @@ pub use verify::{Difference, verify};
 use bound::Bound;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_setting};
 use crate::fingerprint::Fingerprint;
 use crate::logs::Logs;
 use crate::policy::{LinearGaussian, Policy};
@@ -139,7 +139,9 @@ impl Theorem {
         ];
         match self {
             Theorem::Shift | Theorem::ShiftAdjusted => {
-                all.push("within a round contexts are independent, and each round's prior was fixed before its records")
+                all.push(
+                    "within a round contexts are independent, and each round's prior was fixed before its records",
+                );
             }
             Theorem::Running => all.push("contexts are independent, from one distribution"),
             Theorem::Ls | Theorem::Adjusted | Theorem::Combined => {
@@ -394,11 +396,15 @@ impl Certificate {
         let fits = difference.bounds == Quantity::Difference
             && running.bounds == Quantity::RunningRisk
             && (difference.since, &difference.logs) == (running.since, &running.logs)
-            && (difference.delta, difference.spending) == (running.delta, running.spending);
+            && (difference.delta, difference.spending) == (running.delta, running.spending)
+            && difference.share.round == running.share.round;
         if !fits {
             let allowed = "a difference and what has been running over the same records, at shares of one delta";
             return Err(Error::setting("what is combined", allowed, "not"));
         }
+        // Two statements that are each wrong with all of delta are not both right with it.
+        let part = difference.share.part + running.share.part;
+        check_setting("the part of delta that both have", part, part <= 1.0, "at most 1")?;
         let upper = difference.upper + running.upper;
         let upper = upper + 2.0 * f64::EPSILON * upper.abs();
         Ok(Certificate {
@@ -406,7 +412,7 @@ impl Certificate {
             bounds: Quantity::Risk,
             upper,
             vacuous: upper >= 0.0,
-            share: Share { round: difference.share.round, part: difference.share.part + running.share.part },
+            share: Share { round: difference.share.round, part },
             estimate: difference.estimate + running.estimate,
             numerical: difference.numerical + running.numerical,
             assumptions: if difference.theorem == Theorem::FixedAdjusted {
@@ -414,10 +420,6 @@ impl Certificate {
             } else {
                 Theorem::Combined.assumptions()
             },
-            policies: difference.policies.clone(),
-            priors: difference.priors.clone(),
-            logs: difference.logs.clone(),
-            lambdas: difference.lambdas.clone(),
             parts: vec![difference.clone(), running],
             ..difference
         })

@@ -45,7 +45,7 @@ fn recompute(
     rounds: &[Logs],
     differences: &mut Vec<Difference>,
 ) -> Result<Certificate> {
-    let end = claimed.since.round + claimed.logs.len();
+    let end = claimed.since.round.saturating_add(claimed.logs.len());
     if end > rounds.len() {
         return Err(Error::size("the logs", format!("at least {end} rounds, as the certificate"), rounds.len()));
     }
@@ -116,6 +116,13 @@ fn compare(claimed: &Certificate, found: &Certificate, name: &str, differences: 
         differ(what, a == b, &a, &b);
     };
     shown("bounds", &claimed.bounds, &found.bounds);
+    // Of a combined certificate these come from its parts.
+    shown("delta", &claimed.delta, &found.delta);
+    shown("spending", &claimed.spending, &found.spending);
+    shown("form", &claimed.form, &found.form);
+    shown("lambdas", &claimed.lambdas, &found.lambdas);
+    shown("since", &claimed.since, &found.since);
+    shown("the number of parts", &claimed.parts.len(), &found.parts.len());
     shown("size", &claimed.size, &found.size);
     shown("share", &claimed.share, &found.share);
     shown("logs", &claimed.logs, &found.logs);

@@ -1,6 +1,7 @@
 //! What a step does inside: the numbers of the search, and contexts that are left out.
 
 use super::*;
+use crate::certificate::{Case, Certificate};
 use crate::contexts::Contexts;
 use crate::features::FeatureMap;
 use crate::optim::{Adam, Decay, Lbfgs};
@@ -146,4 +147,203 @@ fn weights_that_need_every_record_are_refused_where_some_were_left_out() {
     let all = learner(Shape::Isotropic, normalised(Window::All));
     let (state, _) = all.step(&first, &logs(1)).unwrap();
     assert!(state.rounds[0].is_complete() && all.step(&state, &logs(2)).is_ok());
+}
+
+/// The same records, but from a place on with other contexts, actions, propensities and costs.
+fn changed_from(logs: &Logs, record: usize) -> Logs {
+    let n = logs.len();
+    let mut x: Vec<f32> = logs.contexts().iter().flat_map(|row| row.values().to_vec()).collect();
+    x[4 * record..].iter_mut().for_each(|x| *x = 3.0 - *x);
+    let action = logs.action().iter().enumerate().map(|(i, &a)| if i < record { a } else { 2 - a }).collect();
+    let cost = logs.cost().iter().enumerate().map(|(i, &c)| if i < record { c } else { -1.0 - c }).collect();
+    let q = (0..n).map(|i| if i < record { 1.0 / 3.0 } else { 0.1 }).collect();
+    Logs::new(3, Contexts::dense(x, 4).unwrap(), action, q, cost).unwrap()
+}
+
+#[test]
+fn what_is_held_back_changes_nothing() {
+    for shape in [Shape::Isotropic, Shape::PerFeature, Shape::Principal] {
+        for algorithm in [Algorithm::SeqLs, Algorithm::ShiftAdjLs, Algorithm::Scrm(Crm::default())] {
+            let learner = Learner { held_back: 0.25, ..learner(shape, algorithm) };
+            let first = State::new(policy(FeatureMap::identity(4)));
+            let (a, round) = learner.step(&first, &logs(1)).unwrap();
+            let (b, _) = learner.step(&first, &changed_from(&logs(1), 150)).unwrap();
+            assert_eq!(a.current, b.current, "{algorithm:?} {shape:?}");
+            let (seen, _) = learner.step(&first, &changed_from(&logs(1), 149)).unwrap();
+            assert_ne!(a.current, seen.current, "{algorithm:?} {shape:?}");
+            assert_eq!(round.birth, Some(Birth { round: 0, since: Since { round: 0, record: 150 }, size: 2 }));
+            assert_eq!((round.n, round.records), (200, 150));
+
+            // A round later it is learned from.
+            let (next, round) = learner.step(&a, &logs(2)).unwrap();
+            let (same, _) = learner.step(&a, &changed_from(&logs(2), 150)).unwrap();
+            assert_eq!(next.current, same.current);
+            assert_eq!(round.birth, Some(Birth { round: 1, since: Since { round: 1, record: 150 }, size: 1 }));
+            let all = learner.algorithm.recipe(0.1).window == Window::All;
+            assert_eq!(round.records, if all { 350 } else { 150 });
+        }
+    }
+}
+
+#[test]
+fn the_candidates_do_not_depend_on_what_is_held_back_but_the_choice_does() {
+    let learner = Learner { lambda: Lambda::Auto, held_back: 0.4, ..learner(Shape::Isotropic, Algorithm::SeqLs) };
+    let first = State::new(policy(FeatureMap::identity(4)));
+    let chosen = |learner: &Learner, logs: &Logs| learner.step(&first, logs).unwrap();
+    let (a, round) = chosen(&learner, &logs(1));
+    let (_, other) = chosen(&learner, &changed_from(&logs(1), 120));
+    assert_eq!(round.candidates.iter().map(|c| c.lambda).collect::<Vec<_>>(), Lambda::CANDIDATES);
+    assert!(round.candidates.iter().zip(&other.candidates).all(|(a, b)| a.upper != b.upper));
+    // 4 candidates, and the first policy.
+    assert_eq!(round.birth, Some(Birth { round: 0, since: Since { round: 0, record: 120 }, size: 5 }));
+    let alone = Learner { lambda: Lambda::Fixed(round.lambda), ..learner.clone() };
+    assert_eq!(a.current, chosen(&alone, &logs(1)).0.current);
+    // What is certified of it is what the certificate of a fixed policy says.
+    let (terms, rounds) = (&learner.terms, [logs(1)]);
+    let case = Case { since: Since { round: 0, record: 120 }, ..Case::whole(&rounds, terms) };
+    let certificate = Certificate::fixed(Smoothing::Ls, &a.current, 5, &case).unwrap();
+    let best = round.candidates.iter().map(|c| c.upper).fold(f64::INFINITY, f64::min);
+    assert!((certificate.upper - best).abs() < 1e-9, "{} {best}", certificate.upper);
+    let (_, later) = learner.step(&a, &logs(2)).unwrap();
+    assert_eq!(later.birth, Some(Birth { round: 1, since: Since { round: 1, record: 120 }, size: 4 }));
+}
+
+#[test]
+fn never_more_than_half_is_held_back() {
+    let learner = Learner { held_back: 1.0, ..learner(Shape::Principal, Algorithm::SeqLs) };
+    let (state, round) = learner.step(&State::new(policy(FeatureMap::identity(4))), &logs(1)).unwrap();
+    assert_eq!((round.birth.unwrap().since.record, round.records), (100, 100));
+    // Now half of all is a round.
+    let (_, round) = learner.step(&state, &logs(2)).unwrap();
+    assert_eq!((round.birth.unwrap().since, round.records), (Since { round: 1, record: 0 }, 200));
+    let (_, round) = learner.step(&State::new(policy(FeatureMap::identity(4))), &logs(1).slice(0..1)).unwrap();
+    assert_eq!((round.birth, round.records), (None, 1));
+    let newest = Learner { algorithm: Algorithm::ShiftLs, ..learner.clone() };
+    assert_eq!(newest.step(&state, &logs(2)).unwrap().1.records, 100);
+    // More than a round: the last one, and half of the one before.
+    let more = Learner { held_back: 1.5, ..learner };
+    let (state, _) = more.step(&state, &logs(2)).unwrap();
+    let (_, round) = more.step(&state, &logs(3)).unwrap();
+    let since = Since { round: 1, record: 100 };
+    assert_eq!((round.birth, round.records), (Some(Birth { round: 2, since, size: 1 }), 300));
+}
+
+/// By what was held back the last time the last policy was chosen, so that it must not be started from.
+#[test]
+fn what_is_held_back_twice_changes_nothing_by_way_of_the_policy_before() {
+    for shape in [Shape::Isotropic, Shape::Principal] {
+        let learner = Learner { held_back: 1.5, ..learner(shape, Algorithm::SeqLs) };
+        let (state, _) = learner.step(&State::new(policy(FeatureMap::identity(4))), &logs(1)).unwrap();
+        let then = |chosen, second: &Logs| {
+            let learner = Learner { lambda: Lambda::Fixed(chosen), ..learner.clone() };
+            learner.step(&state, second).unwrap().0
+        };
+        let (a, b) = (then(0.1, &logs(2)), then(0.9, &changed_from(&logs(2), 100)));
+        assert_ne!(a.current, b.current);
+        let ((a, round), (b, _)) = (learner.step(&a, &logs(3)).unwrap(), learner.step(&b, &logs(3)).unwrap());
+        assert_eq!(round.birth.unwrap().since, Since { round: 1, record: 100 });
+        assert_eq!(a.current, b.current, "{shape:?}");
+    }
+}
+
+#[test]
+fn the_trade_chooses_by_what_is_certified_or_by_what_is_estimated() {
+    for held_back in [0.0, 0.3] {
+        let round = |trade| {
+            let auto = learner(Shape::Isotropic, Algorithm::SeqLs);
+            let learner = Learner { lambda: Lambda::Auto, held_back, trade, ..auto };
+            learner.step(&State::new(policy(FeatureMap::identity(4))), &logs(1)).unwrap().1
+        };
+        for (trade, of) in [(0.0, (|c| c.upper) as fn(&Candidate) -> f64), (1.0, |c| c.estimate)] {
+            let round = round(trade);
+            assert_eq!(round.candidates.len(), 4);
+            assert!(round.candidates.iter().all(|c| c.score == of(c) && c.estimate < c.upper));
+            let best = round.candidates.iter().min_by(|a, b| of(a).total_cmp(&of(b))).unwrap();
+            assert_eq!(round.lambda, best.lambda);
+        }
+        let half = round(0.5).candidates[0];
+        assert!((half.score - 0.5 * (half.upper + half.estimate)).abs() < 1e-15);
+        assert_eq!(round(0.0).birth.is_some(), held_back > 0.0);
+    }
+}
+
+#[test]
+fn without_records_held_back_candidates_are_judged_by_theorem_3_2() {
+    let learner = Learner { lambda: Lambda::Auto, ..learner(Shape::Principal, Algorithm::SeqAdjLs) };
+    let first = policy(FeatureMap::identity(4).with_intercept());
+    let (state, _) = learner.step(&State::new(first.clone()), &logs(1)).unwrap();
+    let (state, round) = learner.step(&state, &logs(2)).unwrap();
+    let rounds = [logs(1), logs(2)];
+    let case = Case::whole(&rounds, &learner.terms);
+    let certificate = Certificate::risk(&state.current, &first, &case).unwrap();
+    let chosen = round.candidates.iter().find(|c| c.lambda == round.lambda).unwrap();
+    assert!((certificate.upper - chosen.upper).abs() < 1e-8, "{} {}", certificate.upper, chosen.upper);
+}
+
+#[test]
+fn what_does_not_smooth_has_one_lambda() {
+    for algorithm in [Algorithm::Crm(Crm::default()), Algorithm::Scrm(Crm { divergence: true, ..Crm::default() })] {
+        let learner = Learner { lambda: Lambda::Auto, ..learner(Shape::Isotropic, algorithm) };
+        let (_, round) = learner.step(&State::new(policy(FeatureMap::identity(4))), &logs(1)).unwrap();
+        assert_eq!((round.lambda, round.candidates.len()), (0.4, 0));
+    }
+}
+
+#[test]
+fn what_is_held_back_and_traded_has_a_range() {
+    let text = |held_back, trade| {
+        let learner = Learner { held_back, trade, ..learner(Shape::Principal, Algorithm::SeqLs) };
+        learner.step(&State::new(policy(FeatureMap::identity(4))), &logs(1)).unwrap_err().to_string()
+    };
+    for held_back in [-0.1, f64::NAN] {
+        assert_eq!(text(held_back, 0.0), format!("what is held back should be at least 0, but is {held_back}"));
+    }
+    assert_eq!(text(f64::INFINITY, 0.0), "what is held back should be finite and at least 0, but is inf");
+    for trade in [-0.1, 1.1, f64::NAN] {
+        assert_eq!(text(0.0, trade), format!("the trade should be in [0, 1], but is {trade}"));
+    }
+}
+
+#[test]
+fn what_is_kept_is_deployed_and_shift_starts_from_it() {
+    for shape in [Shape::Isotropic, Shape::Principal] {
+        let learner = learner(shape, Algorithm::ShiftLs);
+        let (learned, _) = learner.step(&State::new(policy(FeatureMap::identity(4))), &logs(1)).unwrap();
+        assert_eq!(learned.deployed(), learned.current());
+        let kept = learned.clone().keep(learned.first()).unwrap();
+        assert_eq!((kept.deployed(), kept.current()), (learned.first(), learned.current()));
+        let (promoted, far) = learner.step(&learned, &logs(2)).unwrap();
+        let (rejected, near) = learner.step(&kept, &logs(2)).unwrap();
+        let kl = |state: &State, anchor: &State| state.current().kl(anchor.deployed()).unwrap();
+        assert_eq!((far.kl, near.kl), (kl(&promoted, &learned), kl(&rejected, &kept)));
+        assert_ne!(promoted.current(), rejected.current());
+        // All rounds with the first policy as prior: there it makes no difference.
+        let seq = Learner { algorithm: Algorithm::SeqLs, ..learner.clone() };
+        let current = |state: &State| seq.step(state, &logs(2)).unwrap().0.current;
+        assert_eq!(current(&learned), current(&kept));
+    }
+}
+
+#[test]
+fn what_is_kept_before_the_first_round_stays_deployed() {
+    let other = Posterior::new(3, vec![0.5; 12], Scale::Shared(0.7)).unwrap();
+    let first = policy(FeatureMap::identity(4));
+    let state = State::new(first.clone()).keep(&first.with_posterior(other.clone())).unwrap();
+    let (_, round) = learner(Shape::Principal, Algorithm::ShiftLs).step(&state, &logs(1)).unwrap();
+    let (again, _) = learner(Shape::Principal, Algorithm::ShiftLs).step(&state, &logs(1)).unwrap();
+    assert!((round.kl - 0.95 * again.current.posterior().kl(&other).unwrap()).abs() < 1e-9);
+}
+
+#[test]
+fn a_policy_in_another_basis_cannot_be_kept() {
+    let (state, _) = learner(Shape::Principal, Algorithm::SeqLs)
+        .step(&State::new(policy(FeatureMap::identity(4))), &logs(1))
+        .unwrap();
+    let (other, _) = learner(Shape::PerFeature, Algorithm::SeqLs)
+        .step(&State::new(policy(FeatureMap::identity(4))), &logs(1))
+        .unwrap();
+    assert_eq!(
+        state.keep(other.current()).unwrap_err().to_string(),
+        "the policy that is kept should be in the basis of the others, or with one shared scale, but is not"
+    );
 }
