@@ -45,7 +45,7 @@ fn recompute(
     rounds: &[Logs],
     differences: &mut Vec<Difference>,
 ) -> Result<Certificate> {
-    let end = claimed.since.round + claimed.logs.len();
+    let end = claimed.since.round.saturating_add(claimed.logs.len());
     if end > rounds.len() {
         return Err(Error::size("the logs", format!("at least {end} rounds, as the certificate"), rounds.len()));
     }
@@ -118,7 +118,10 @@ fn compare(claimed: &Certificate, found: &Certificate, name: &str, differences: 
     shown("bounds", &claimed.bounds, &found.bounds);
     shown("size", &claimed.size, &found.size);
     shown("share", &claimed.share, &found.share);
-    shown("logs", &claimed.logs, &found.logs);
+    shown("the number of rounds", &claimed.logs.len(), &found.logs.len());
+    for (round, (a, b)) in (found.since.round..).zip(claimed.logs.iter().zip(&found.logs)) {
+        shown(&format!("the logs of round {round}"), a, b);
+    }
     shown("policies", &claimed.policies, &found.policies);
     shown("priors", &claimed.priors, &found.priors);
     shown("assumptions", &claimed.assumptions, &found.assumptions);
