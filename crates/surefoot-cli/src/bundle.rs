@@ -20,9 +20,9 @@ const CANDIDATE: &str = "candidate-";
 
 /// Fails unless a run can be saved in the folder: it is not there, or empty.
 pub(crate) fn check(folder: &Path) -> Result<()> {
-    match fs::read_dir(folder) {
-        Ok(mut entries) if entries.next().is_none() => Ok(()),
-        Ok(_) => Err(Failure::new(format!("{}: the folder should be new or empty, but is not", folder.display()))
+    match fs::read_dir(folder).map(|mut entries| entries.next().is_none()) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Failure::new(format!("{}: the folder should be new or empty, but is not", folder.display()))
             .hint("a saved run is never written over: choose another folder, or remove this one")),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
         Err(e) => Err(Failure::file(folder, "written to", e)),

@@ -16,7 +16,7 @@ use crate::progress;
 /// Recompute every certificate of a saved run from its logs and policies alone
 ///
 /// Nothing that the learner said is believed: fingerprints, logged propensities, divergences and bounds are computed
-/// again. Priors must have been deployed before the records that they are used on. What no log can show, such as that no record was
+/// again. Priors must have been deployed before the records that they are used on. What no file can show, such as that no record was
 /// dropped, is listed with each certificate as an assumption. Any difference is named, and the exit code is 1.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
@@ -72,6 +72,8 @@ struct Judged {
     theorem: Theorem,
     upper: f64,
     vacuous: bool,
+    /// Whether it rests on a policy or a prior of which no file shows that it was fixed before the records.
+    on_trust: bool,
     differences: Vec<String>,
 }
 
@@ -179,27 +181,37 @@ fn judge(
     if *round != end {
         differences.push(format!("round: says {round}, but its records end with round {end}"));
     }
-    late_priors(certificate, collected_by, &mut differences);
+    let on_trust = timing(certificate, collected_by, &mut differences);
     match surefoot::verify(certificate, policies, logs) {
         Ok(found) => differences.extend(found.iter().map(ToString::to_string)),
         Err(reason) => differences.push(format!("cannot be computed again: {reason}")),
     }
     let Certificate { theorem, upper, vacuous, .. } = *certificate;
-    Judged { round: *round, kind: *kind, theorem, upper, vacuous, differences }
+    Judged { round: *round, kind: *kind, theorem, upper, vacuous, on_trust, differences }
 }
 
-/// Names the priors that were not deployed by the time of the records that they are used on: they may know them.
-fn late_priors(certificate: &Certificate, collected_by: &[Option<Fingerprint>], differences: &mut Vec<String>) {
+/// Whether all that must have been fixed before the records is shown to have been: it was deployed by then. A prior that was not may know
+/// them, and is named. A policy that is called fixed need not have been deployed, and is taken on trust; as is everything
+/// where the rounds do not say what collected them.
+fn timing(certificate: &Certificate, collected_by: &[Option<Fingerprint>], differences: &mut Vec<String>) -> bool {
+    let known = |offset: usize| {
+        let round = certificate.since.round.saturating_add(offset);
+        (round, &collected_by[..round.saturating_add(1).min(collected_by.len())])
+    };
+    let mut on_trust = false;
     let each = matches!(certificate.theorem, Theorem::Shift | Theorem::ShiftAdjusted);
     for (i, prior) in certificate.priors.iter().enumerate() {
-        let round = certificate.since.round.saturating_add(if each { i } else { 0 });
-        let known = &collected_by[..round.saturating_add(1).min(collected_by.len())];
-        // Where it is not logged what collected a round, the assumption stands as it is.
-        if known.iter().all(Option::is_some) && !known.contains(&Some(*prior)) {
+        let (round, known) = known(if each { i } else { 0 });
+        if known.contains(&None) {
+            on_trust = true;
+        } else if !known.contains(&Some(*prior)) {
             differences.push(format!("the prior {prior} was not deployed in round {round} or before"));
         }
     }
-    certificate.parts.iter().for_each(|part| late_priors(part, collected_by, differences));
+    if matches!(certificate.theorem, Theorem::Fixed | Theorem::FixedAdjusted) {
+        on_trust |= certificate.policies.iter().any(|policy| policy.is_none() || !known(0).1.contains(policy));
+    }
+    certificate.parts.iter().fold(on_trust, |on_trust, part| timing(part, collected_by, differences) || on_trust)
 }
 
 impl Output {
@@ -218,9 +230,10 @@ fn table(certificates: &[Judged]) -> String {
     table.load_style(presets::NOTHING);
     table.set_header(["round", "kind", "theorem", "upper", "verdict"]);
     for judged in certificates {
-        let verdict = match (&judged.differences[..], judged.vacuous) {
-            ([], false) => "verified",
-            ([], true) => "verified, says nothing",
+        let verdict = match (&judged.differences[..], judged.vacuous, judged.on_trust) {
+            ([], true, _) => "verified, says nothing",
+            ([], _, true) => "verified, on trust",
+            ([], ..) => "verified",
             _ => "DIFFERS",
         };
         let theorem = serde_json::to_value(judged.theorem).unwrap_or_default();
@@ -243,8 +256,17 @@ fn table(certificates: &[Judged]) -> String {
 fn closing(output: &Output) -> String {
     let certificates = count(output.certificates.len(), "certificate");
     let propensities = count(output.propensities, "logged propensity");
+    let trust = match output.certificates.iter().any(|judged| judged.on_trust) {
+        true => {
+            "\non trust: that the policy was fixed before the records, and chosen from no more than it says; no file shows it"
+        }
+        false => "",
+    };
     match output.all_differences().len() {
-        0 => format!("{certificates} and {propensities} come out again from {} of logs", count(output.rounds, "round")),
+        0 => {
+            let rounds = count(output.rounds, "round");
+            format!("{certificates} and {propensities} come out again from {rounds} of logs{trust}")
+        }
         n => format!("NOT verified: {}", count(n, "difference")),
     }
 }
