@@ -1,4 +1,4 @@
-//! A run as a folder: what was deployed, what was logged, what was learned and what was certified. See `docs/formats.md`.
+//! A run as a folder: what was deployed, logged, learned and certified. See `docs/formats.md`.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Policies as files. Their basis is a file of its own beside them: the policies of a loop share one, and it is the most of
-//! them by far (5 MB for the pixels of MNIST, where the rest is 63 kB).
+//! Policies as files. Their basis is a file of its own beside them: the policies of a loop share one, and it is the most
+//! of them by far (5 MB for the pixels of MNIST, where the rest is 63 kB).
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -129,8 +129,8 @@ pub struct PolicyReader {
 impl PolicyReader {
     /// Reads a policy, and its basis from the same folder.
     ///
-    /// Random Fourier features are made from their seed: they take eight bytes for each of their weights, which the file
-    /// does not have.
+    /// Random Fourier features are made from their seed: they take eight bytes for each of their weights, which are not
+    /// in the file.
     pub fn read(&mut self, path: &Path) -> Result<LinearGaussian> {
         let file = Tensors::read(path)?;
         let place = file.place();

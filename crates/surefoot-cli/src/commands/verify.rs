@@ -16,8 +16,9 @@ use crate::progress;
 /// Recompute every certificate of a saved run from its logs and policies alone
 ///
 /// Nothing that the learner said is believed: fingerprints, logged propensities, divergences and bounds are computed
-/// again. Priors must have been deployed before the records that they are used on. What no file can show, such as that no record was
-/// dropped, is listed with each certificate as an assumption. Any difference is named, and the exit code is 1.
+/// again. Priors must have been deployed before the records that they are used on. What no file can show, such as that
+/// no record was dropped, is listed with each certificate as an assumption. Any difference is named, and the exit code
+/// is 1.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     surefoot simulate --rounds 5 --save run\n  \
@@ -152,7 +153,8 @@ fn propensities(policy: &LinearGaussian, name: &str, logs: &Logs) -> std::result
     let differs = |&i: &usize| {
         let (p, q) = (found[i], logs.propensity()[i]);
         // A propensity that is no number differs too.
-        !((p - q).abs() <= TOLERANCE * p)
+        let near = (p - q).abs() <= TOLERANCE * p;
+        !near
     };
     let wrong: Vec<usize> = (0..logs.len()).filter(differs).collect();
     match wrong[..] {
@@ -190,9 +192,9 @@ fn judge(
     Judged { round: *round, kind: *kind, theorem, upper, vacuous, on_trust, differences }
 }
 
-/// Whether all that must have been fixed before the records is shown to have been: it was deployed by then. A prior that was not may know
-/// them, and is named. A policy that is called fixed need not have been deployed, and is taken on trust; as is everything
-/// where the rounds do not say what collected them.
+/// Whether what must have been fixed before the records is only said to have been; it is shown where it was deployed by
+/// then. A prior that was not may know the records, and is named. A policy that is called fixed need not have been
+/// deployed, and is taken on trust; as is everything where the rounds do not say what collected them.
 fn timing(certificate: &Certificate, collected_by: &[Option<Fingerprint>], differences: &mut Vec<String>) -> bool {
     let known = |offset: usize| {
         let round = certificate.since.round.saturating_add(offset);
@@ -258,7 +260,7 @@ fn closing(output: &Output) -> String {
     let propensities = count(output.propensities, "logged propensity");
     let trust = match output.certificates.iter().any(|judged| judged.on_trust) {
         true => {
-            "\non trust: that the policy was fixed before the records, and chosen from no more than it says; no file shows it"
+            "\non trust: that the policy was fixed before the records, and chosen from no more than it says"
         }
         false => "",
     };
