@@ -10,10 +10,10 @@
 //! assert_eq!((digits.train().len(), digits.test().len(), digits.classes()), (3_823, 1_797, 10));
 //! ```
 //!
-//! Values of a data set are taken as they are: nothing is centred, normalised or shuffled. Contexts of which at most a quarter is
-//! non-zero come in sparse form; a file is read twice, so that it need not be held in any other form. A file that is
-//! broken, or lies about its size, gives an [`Error`] that says where; it never panics and never takes more memory than
-//! its bytes can account for.
+//! Values of a data set are taken as they are: nothing is centred, normalised or shuffled. Contexts of which at most a
+//! quarter is non-zero come in sparse form; a file is read twice, so that it need not be held in any other form. A file
+//! that is broken, or lies about its size, gives an [`Error`] that says where; it never panics and never takes more
+//! memory than its bytes can account for (but for the weights of Fourier features, which are made from a seed).
 //!
 //! What is not here: logs of others (Parquet, CSV), columns of text, categories or dates, and files larger than memory.
 

@@ -259,9 +259,7 @@ fn closing(output: &Output) -> String {
     let certificates = count(output.certificates.len(), "certificate");
     let propensities = count(output.propensities, "logged propensity");
     let trust = match output.certificates.iter().any(|judged| judged.on_trust) {
-        true => {
-            "\non trust: that the policy was fixed before the records, and chosen from no more than it says"
-        }
+        true => "\non trust: that the policy was fixed before the records, and chosen from no more than it says",
         false => "",
     };
     match output.all_differences().len() {
