@@ -200,12 +200,12 @@ fn gate(text: &str) -> Result<Gate> {
     })
 }
 
-/// The share that is held back: by default all of it where candidates are compared by what it says of them.
+/// What is held back: by default a round where candidates are compared by what it says of them.
 fn held_back(config: &Config) -> Result<f64> {
     match config.held_back.0.as_str() {
         "auto" if config.lambda.0 == "auto" || config.gate != "always" => Ok(1.0),
         "auto" => Ok(0.0),
-        share => share.parse().map_err(|_| unknown("held-back", share, "auto or a number from 0 to 1")),
+        share => share.parse().map_err(|_| unknown("held-back", share, "auto or a number of rounds")),
     }
 }
 

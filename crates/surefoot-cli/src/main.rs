@@ -7,6 +7,7 @@ mod failure;
 mod figure;
 mod options;
 mod progress;
+mod statistics;
 
 use std::process::ExitCode;
 
@@ -32,6 +33,8 @@ struct Cli {
 enum Command {
     Demo(commands::demo::Demo),
     Simulate(Box<commands::simulate::Simulate>),
+    #[command(subcommand)]
+    Study(commands::study::Study),
     Verify(commands::verify::Verify),
 }
 
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Demo(demo) => demo.run(),
         Command::Simulate(simulate) => simulate.run(),
+        Command::Study(study) => study.run(),
         Command::Verify(verify) => verify.run(),
     };
     match done {

@@ -98,9 +98,9 @@ options! {
     /// [default: forever]
     #[arg(long, value_name = "RULE", help_heading = "Certificates", value_parser = ["forever", "even"])]
     spending: String = "forever".into(),
-    /// Share of each round's records that certifies before it is learned from, a round later; auto is 1 with
-    /// --lambda auto or a gate, and 0 else [default: auto]
-    #[arg(long, value_name = "SHARE", help_heading = "Certificates")]
+    /// How many of the newest records only certify, until later rounds learn from them, in rounds: 0.5 is half of one;
+    /// auto is 1 with --lambda auto or a gate, and 0 else [default: auto]
+    #[arg(long, value_name = "ROUNDS", help_heading = "Certificates")]
     held_back: Text = Text("auto".into()),
     /// By what --lambda auto chooses: 0 the certified risk, 1 the estimated risk, or a mean of both [default: 0]
     #[arg(long, value_name = "T", help_heading = "Certificates")]

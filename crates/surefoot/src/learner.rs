@@ -253,9 +253,8 @@ pub struct Learner {
     /// The absolute error of the propensities during the search, in `(0, 0.01]`; L-BFGS takes 1e-10 or less. What is
     /// logged or reported does not depend on it.
     pub tolerance: f64,
-    /// The share of the newest round's records, its last ones, that are only learned from a round later: in `[0, 1]`.
-    /// On them the new policy is a fixed one, whose certificate needs no divergence. Never more than half of what can be
-    /// learned from is held back.
+    /// How many of the newest records are not learned from yet, in rounds like the newest; at least 0. On them the new policy is a
+    /// fixed one, whose certificate needs no divergence. Never more than half of what can be learned from is held back.
     pub held_back: f64,
     /// By what [`Lambda::Auto`] chooses: 0 for what is certified, 1 for what is estimated, in between for a mean of both.
     pub trade: f64,
@@ -400,20 +399,14 @@ impl Learner {
             self.algorithm.recipe(lambda).criterion.check()?;
             check_setting("lambda", lambda, lambda > 0.0, "in (0, inf)")?;
         }
-        check_setting("the share held back", self.held_back, (0.0..=1.0).contains(&self.held_back), "in [0, 1]")?;
+        check_setting("what is held back", self.held_back, self.held_back >= 0.0, "at least 0")?;
         check_setting("the trade", self.trade, (0.0..=1.0).contains(&self.trade), "in [0, 1]")?;
         let recipe = self.algorithm.recipe(lambdas[0]);
-        let newest = &next.rounds[next.rounds.len() - 1];
-        let mut rounds = match recipe.window {
-            Window::All => next.rounds.clone(),
-            Window::Newest => vec![newest.clone()],
+        let window = match recipe.window {
+            Window::All => 0,
+            Window::Newest => next.rounds.len() - 1,
         };
-        let held_back = self.held_back(newest.len(), rounds.iter().map(|logs| logs.len()).sum());
-        let split = newest.len() - held_back;
-        if held_back > 0 {
-            let last = rounds.len() - 1;
-            rounds[last] = Arc::new(newest.slice(0..split));
-        }
+        let (rounds, unseen) = self.hold_back(&next.rounds[window..]);
         let anchor = match recipe.anchor {
             Anchor::First => &next.first,
             Anchor::Incumbent => &next.deployed,
@@ -424,22 +417,37 @@ impl Learner {
         };
         let learn = |lambda: f64| self.learn(self.algorithm.recipe(lambda), lambda, &rounds, anchor, start, &next);
         let mut learned = lambdas.iter().map(|&lambda| learn(lambda)).collect::<Result<Vec<Learned>>>()?;
-        let unseen = newest.slice(split..newest.len());
         // The first policy is fixed before round 0 too.
         let size = lambdas.len() + usize::from(state.rounds() == 0);
-        let candidates = self.judge(&learned, &next, (held_back > 0).then_some((&unseen, size)))?;
+        let candidates = self.judge(&learned, &next, &unseen, size)?;
         let chosen = candidates.iter().enumerate().min_by(|a, b| a.1.score.total_cmp(&b.1.score)).map_or(0, |(i, _)| i);
         let Learned { policy, lambda, records, trace } = learned.swap_remove(chosen);
         let kl = policy.kl(anchor)?;
-        let birth = (held_back > 0).then_some(Birth { since: Since { round: state.rounds(), record: split }, size });
+        let birth = (!unseen.is_empty()).then(|| {
+            let round = next.rounds.len() - unseen.len();
+            let since = Since { round, record: next.rounds[round].len() - unseen[0].len() };
+            Birth { round: state.rounds(), since, size }
+        });
         next.deployed = if self.algorithm.redeploys() { policy.clone() } else { next.first.clone() };
         next.current = policy;
         Ok((next, Round { n: logs.len(), records, lambda, kl, trace, candidates, birth }))
     }
 
-    /// How many of the newest records are held back: never more than half of those that could be learned from.
-    fn held_back(&self, newest: usize, all: usize) -> usize {
-        ((self.held_back * newest as f64).round() as usize).min(all / 2)
+    /// The rounds to learn from, and the newest records, which are held back: never more than half of all.
+    fn hold_back(&self, rounds: &[Arc<Logs>]) -> (Vec<Arc<Logs>>, Vec<Arc<Logs>>) {
+        let (newest, all) = (rounds[rounds.len() - 1].len(), rounds.iter().map(|logs| logs.len()).sum::<usize>());
+        let mut left = ((self.held_back * newest as f64).round() as usize).min(all / 2);
+        let (mut seen, mut unseen) = (rounds.to_vec(), Vec::new());
+        while left > 0 {
+            let logs = seen.pop().expect("at most half is held back");
+            let split = logs.len().saturating_sub(left);
+            left -= logs.len() - split;
+            if split > 0 {
+                seen.push(Arc::new(logs.slice(0..split)));
+            }
+            unseen.insert(0, if split > 0 { Arc::new(logs.slice(split..logs.len())) } else { logs });
+        }
+        (seen, unseen)
     }
 
     /// The lambdas to choose from.
@@ -487,20 +495,20 @@ impl Learner {
 
     /// What is certified of each policy: as one of a set that was fixed before the records held back, or, where there
     /// are none, by Theorem 3.2 on all records. One policy alone is not judged.
-    fn judge(&self, learned: &[Learned], state: &State, unseen: Option<(&Logs, usize)>) -> Result<Vec<Candidate>> {
+    fn judge(&self, learned: &[Learned], state: &State, unseen: &[Arc<Logs>], size: usize) -> Result<Vec<Candidate>> {
         if learned.len() < 2 {
             return Ok(Vec::new());
         }
         let judge = |learned: &Learned| {
             let policy = in_coordinates(&learned.policy)?;
-            let (evidence, judged) = match unseen {
-                Some((logs, size)) => (vec![Evidence::new(&policy, logs)?], Judged::Fixed { size }),
-                None => {
-                    let evidence = state.rounds.iter().map(|logs| Evidence::new(&policy, logs));
-                    let kl = learned.policy.kl(&state.first)?;
-                    (evidence.collect::<Result<_>>()?, Judged::Posterior { kl, error: 0.0 })
-                }
+            let (rounds, judged) = if unseen.is_empty() {
+                let kl = learned.policy.kl(&state.first)?;
+                (&state.rounds[..], Judged::Posterior { kl, error: 0.0 })
+            } else {
+                (unseen, Judged::Fixed { size })
             };
+            let evidence: Vec<Evidence> =
+                rounds.iter().map(|logs| Evidence::new(&policy, logs)).collect::<Result<_>>()?;
             let upper = bound(&evidence, Smoothing::Ls, judged, &self.terms, self.terms.delta)?.upper;
             let estimate = Evidence::estimate(&evidence);
             let score = (1.0 - self.trade) * upper + self.trade * estimate;

@@ -96,7 +96,7 @@ pub fn simulate(
     let learner = &plan.learner;
     let mut state = State::new(first.clone());
     // What runs, and since which round.
-    let mut incumbent = Challenger { policy: first, birth: Some(Birth { since: Since::round(0), size: 1 }) };
+    let mut incumbent = Challenger { policy: first, birth: Some(Birth { round: 0, since: Since::round(0), size: 1 }) };
     let mut started = 0;
     let mut challengers: Vec<Challenger> = Vec::new();
     let (mut rounds, mut logs, mut deployed): (Vec<SimulatedRound>, Vec<Logs>, Vec<LinearGaussian>) =
@@ -175,8 +175,8 @@ fn certify(
     if matches!(learner.algorithm, Algorithm::ShiftLs | Algorithm::ShiftAdjLs) {
         let pairs: Vec<_> = learned_from.iter().zip(deployed).collect();
         let unseen = policy.birth.filter(|birth| birth.since.round + 1 == logs.len());
-        let unseen = unseen.map(|Birth { since, size }| {
-            let share = Share::of_round(since.round, 1.0);
+        let unseen = unseen.map(|Birth { round, since, size }| {
+            let share = Share::of_round(round, 1.0);
             Certificate::fixed(Smoothing::Ls, &policy.policy, size, &Case { since, share, ..case })
         });
         return Ok(Judged {

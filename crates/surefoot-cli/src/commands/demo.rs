@@ -13,6 +13,7 @@ use crate::failure::{Failure, Result};
 use crate::figure::{self, Figure, Series};
 use crate::options::{Config, Options, Text};
 use crate::progress;
+use crate::statistics::mean_and_deviation;
 
 /// Learn from handwritten digits with five methods, and compare them in a table and a figure
 ///
@@ -200,13 +201,4 @@ fn table(results: &[MethodResult]) -> String {
     }
     table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
     table.trim_fmt()
-}
-
-/// The mean, and the standard deviation with divisor `n - 1` (0 for one value).
-fn mean_and_deviation(values: impl Iterator<Item = f64>) -> (f64, f64) {
-    let values: Vec<f64> = values.collect();
-    let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n;
-    let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
-    (mean, if values.len() > 1 { (squares / (n - 1.0)).sqrt() } else { 0.0 })
 }

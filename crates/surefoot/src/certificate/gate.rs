@@ -110,12 +110,12 @@ pub(super) fn improvement(
     let case = Case { rounds, since: Since::round(started), terms, share };
     let evidence = case.evidence(|logs| super::Evidence::new(policy, logs))?;
     let posterior = Judgement::posterior(Theorem::Adjusted, policy, incumbent)?.certificate(&case, &evidence)?;
-    let Some(Birth { since, size }) = challenger.birth else {
+    let Some(Birth { round, since, size }) = challenger.birth else {
         return Ok(posterior);
     };
     // Records before the incumbent's first would compare with others.
     let since = since.max(Since::round(started));
-    let case = Case { since, share: Share::of_round(since.round, UNSEEN), ..case };
+    let case = Case { since, share: Share::of_round(round, UNSEEN), ..case };
     let mut unseen = evidence[since.round - started..].to_vec();
     unseen[0] = unseen[0].since(since.record);
     if unseen.iter().all(|e| e.records() == 0) {

@@ -8,6 +8,8 @@ use crate::policy::LinearGaussian;
 /// From where on a policy was fixed, and how many others were fixed at the same time for it to be chosen from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Birth {
+    /// The round in which it was learned, counted from 0; its share of delta is that round's.
+    pub round: usize,
     /// The first record that it has not seen.
     pub since: Since,
     /// The size of the set that it was chosen from; 1 if there was no choice.
@@ -70,8 +72,8 @@ pub(crate) fn ladder_of(
         let running = Judgement::fixed(Theorem::Running, None, 1)?.certificate(&case(RUNNING), &running[j..])?;
         consider(Certificate::combined(difference, running)?);
     }
-    if let Some(Birth { since, size }) = birth {
-        let case = Case { rounds, since, terms, share: Share::of_round(since.round, OWN) };
+    if let Some(Birth { round, since, size }) = birth {
+        let case = Case { rounds, since, terms, share: Share::of_round(round, OWN) };
         let mut own = case.counted().map(|_| evidence[since.round..].to_vec())?;
         own[0] = own[0].since(since.record);
         if own.iter().any(|e| e.records() > 0) {

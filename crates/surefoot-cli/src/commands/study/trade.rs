@@ -1,0 +1,186 @@
+//! `surefoot study trade`: what a better certificate costs in risk.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use comfy_table::{CellAlignment, Table, presets};
+use rayon::prelude::*;
+use serde::Serialize;
+
+use crate::commands;
+use crate::experiment::{Experiment, dataset};
+use crate::failure::{Failure, Result};
+use crate::figure::{self, Figure, Series};
+use crate::options::{Config, Options, Text};
+use crate::progress;
+use crate::statistics::mean_and_deviation;
+
+/// Show the trade between what is certified and what is true: over lambda, and over what is held back
+///
+/// A bold lambda learns more and, by the divergence, certifies less; records that are held back certify without a
+/// divergence, and are learned from a round later.
+#[derive(Debug, Args)]
+#[command(
+    allow_negative_numbers = true,
+    after_help = "Examples:\n  surefoot study trade --output trade\n  \
+    surefoot study trade --dataset path/to/mnist --seeds 1 --held-backs 0,1 --lambdas 0.4,0.9,auto"
+)]
+pub(crate) struct Trade {
+    #[command(flatten)]
+    options: Options,
+    /// Seeds for each setting
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    seeds: u64,
+    /// Rounds that are held back
+    #[arg(long, value_name = "ROUNDS", value_delimiter = ',', default_value = "0,0.5,1,2")]
+    held_backs: Vec<Text>,
+    /// Lambdas
+    #[arg(long, value_name = "LAMBDAS", value_delimiter = ',', default_value = "0.1,0.2,0.4,0.9,auto")]
+    lambdas: Vec<Text>,
+    /// The figure becomes STEM.svg and STEM.png
+    #[arg(long, value_name = "STEM")]
+    output: Option<PathBuf>,
+    /// Threads; 0 for one a core. It does not change the result
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = commands::threads())]
+    threads: u64,
+    /// Write the results as one JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// What came of a setting, after the last round: means over seeds.
+#[derive(Debug, Serialize)]
+struct Setting {
+    held_back: Text,
+    lambda: Text,
+    true_risk: f64,
+    /// The deviation of the true risk over seeds.
+    deviation: f64,
+    /// The best rung of the ladder.
+    certified: f64,
+    /// Theorem 3.2 with the first policy as prior.
+    first_prior: f64,
+    /// The mean reward of all interactions.
+    mean_reward: f64,
+}
+
+/// The result, as it is written with `--json`.
+#[derive(Debug, Serialize)]
+struct Output<'a> {
+    version: &'static str,
+    seeds: u64,
+    config: &'a Config,
+    settings: &'a [Setting],
+}
+
+impl Trade {
+    pub(crate) fn run(self) -> Result<()> {
+        commands::use_threads(self.threads)?;
+        if let Some(stem) = &self.output {
+            figure::check(stem)?;
+        }
+        let shaped = Options { posterior: Some("shaped".into()), certify: Some(true), ..Options::default() };
+        let config = self.options.or(shaped).complete();
+        let data = dataset(&config)?;
+        let pairs = self.held_backs.iter().flat_map(|h| self.lambdas.iter().map(move |l| (h.clone(), l.clone())));
+        let pairs: Vec<(Text, Text)> = pairs.collect();
+        let jobs: Vec<(usize, u64)> = (0..pairs.len()).flat_map(|p| (0..self.seeds).map(move |s| (p, s))).collect();
+        let clock = Instant::now();
+        let bar = progress::bar(jobs.len() * config.rounds, self.quiet);
+        let runs: Result<Vec<[f64; 4]>> = jobs
+            .par_iter()
+            .map(|&(pair, seed)| {
+                let (held_back, lambda) = pairs[pair].clone();
+                let config = Config { seed: config.seed + seed, held_back, lambda, ..config.clone() };
+                last(&Experiment::new(&config, data.as_ref())?, || bar.inc(1))
+            })
+            .collect();
+        bar.finish_and_clear();
+        let runs = runs?;
+        let settings: Vec<Setting> = pairs
+            .into_iter()
+            .zip(runs.chunks_exact(self.seeds as usize))
+            .map(|((held_back, lambda), runs)| {
+                let at = |i: usize| mean_and_deviation(runs.iter().map(|run| run[i]));
+                let ((true_risk, deviation), (certified, _), (first_prior, _)) = (at(0), at(1), at(2));
+                Setting { held_back, lambda, true_risk, deviation, certified, first_prior, mean_reward: at(3).0 }
+            })
+            .collect();
+        if let Some(stem) = &self.output {
+            let paths = figure(&config, &settings).write(stem).map_err(|e| Failure::file(stem, "written", e))?;
+            eprintln!("wrote {} and {}", paths[0].display(), paths[1].display());
+        }
+        if self.json {
+            let output =
+                Output { version: env!("CARGO_PKG_VERSION"), seeds: self.seeds, config: &config, settings: &settings };
+            return commands::print(&serde_json::to_string_pretty(&output).map_err(Failure::new)?);
+        }
+        commands::print(&format!(
+            "Certified against true risk on {}: {} rounds, {} seeds, delta {}, {:.0} s\n\n{}",
+            config.dataset,
+            config.rounds,
+            self.seeds,
+            config.delta,
+            clock.elapsed().as_secs_f64(),
+            table(&settings),
+        ))
+    }
+}
+
+/// True risk, the two certificates and the mean reward after the last round.
+fn last(experiment: &Experiment, on_round: impl Fn()) -> Result<[f64; 4]> {
+    let rounds = experiment.run(|_| on_round())?.rounds;
+    let records: usize = rounds.iter().map(|r| r.learned.n).sum();
+    let cost: f64 = rounds.iter().map(|r| r.mean_cost * r.learned.n as f64).sum();
+    let end = rounds.last().expect("a schedule has a round");
+    let judged = end.judged.as_ref();
+    let ladder = judged.and_then(|judged| judged.ladder.as_ref()).map_or(f64::NAN, |c| c.upper);
+    let first_prior = judged.map_or(f64::NAN, |judged| judged.certificate.upper);
+    Ok([end.true_risk, ladder, first_prior, -cost / records as f64])
+}
+
+fn table(settings: &[Setting]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["held back", "lambda", "true risk", "certified", "slack", "prior pi_0", "reward while learning"]);
+    for s in settings {
+        table.add_row([
+            s.held_back.0.clone(),
+            s.lambda.0.clone(),
+            format!("{:.4} ± {:.4}", s.true_risk, s.deviation),
+            format!("{:.4}", s.certified),
+            format!("{:.4}", s.certified - s.true_risk),
+            format!("{:.4}", s.first_prior),
+            format!("{:.3}", s.mean_reward),
+        ]);
+    }
+    table.column_iter_mut().for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    table.trim_fmt()
+}
+
+/// One line for each number of rounds held back, through its lambdas.
+fn figure(config: &Config, settings: &[Setting]) -> Figure {
+    let mut series: Vec<Series> = Vec::new();
+    let numbered = |s: &&Setting| s.lambda.0 != "auto";
+    for s in settings {
+        let label = format!("{} held back", s.held_back.0);
+        if series.iter().any(|line| line.label == label) {
+            continue;
+        }
+        let own = settings.iter().filter(|other| other.held_back == s.held_back);
+        let points = own.filter(numbered).map(|s| (s.true_risk, s.certified)).collect();
+        series.push(Series { label, points, ..Series::default() });
+    }
+    let chosen = settings.iter().filter(|s| !numbered(s)).map(|s| (s.true_risk, s.certified)).collect();
+    series.insert(0, Series { label: "lambda auto".into(), points: chosen, events: true, ..Series::default() });
+    Figure {
+        title: format!("The trade on {}: lines go through growing lambdas", config.dataset),
+        x_label: "true risk".into(),
+        y_label: "certified risk".into(),
+        series,
+    }
+}
