@@ -1,5 +1,6 @@
 //! The binary `surefoot`: one file a subcommand.
 
+mod bundle;
 mod commands;
 mod experiment;
 mod failure;
@@ -19,7 +20,8 @@ use clap::{Parser, Subcommand};
     version,
     max_term_width = 100,
     after_help = "Data goes to standard output, progress and errors to standard error.\n\n\
-                  Exit codes: 0 done, 1 the work failed (bad data, bad settings, files), 2 the command line is wrong.",
+                  Exit codes: 0 done, 1 the work failed (bad data, bad settings, files, a certificate \
+                  that does not hold), 2 the command line is wrong.",
     arg_required_else_help = true
 )]
 struct Cli {
@@ -33,6 +35,7 @@ enum Command {
     Simulate(Box<commands::simulate::Simulate>),
     #[command(subcommand)]
     Study(commands::study::Study),
+    Verify(commands::verify::Verify),
 }
 
 fn main() -> ExitCode {
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         Command::Demo(demo) => demo.run(),
         Command::Simulate(simulate) => simulate.run(),
         Command::Study(study) => study.run(),
+        Command::Verify(verify) => verify.run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What can be wrong with the files of a data set.
+/// What can be wrong with a file, or with the files of a data set.
 ///
 /// `place` is a file, followed by the array in it where there are several: `digits.npz: x_train`.
 #[derive(Debug, thiserror::Error)]
@@ -13,6 +13,14 @@ pub enum Error {
     #[error("{place}: cannot be read: {reason}")]
     Io {
         /// The file or folder.
+        place: String,
+        /// What the operating system says.
+        reason: io::Error,
+    },
+    /// The operating system cannot write a file.
+    #[error("{place}: cannot be written: {reason}")]
+    Write {
+        /// The file.
         place: String,
         /// What the operating system says.
         reason: io::Error,
@@ -83,7 +91,7 @@ pub enum Error {
         place: String,
         /// The types that may stand there.
         allowed: &'static str,
-        /// numpy's name of the type that came.
+        /// The name of the type that came, as its format writes it.
         found: String,
     },
     /// An array has the wrong number of dimensions or the wrong size.
@@ -118,9 +126,45 @@ pub enum Error {
         /// What stands there.
         value: String,
     },
-    /// The arrays were read, but do not make a data set.
+    /// A file that should hold tensors does not.
+    #[error("{place}: not a readable safetensors file: {reason}")]
+    Safetensors {
+        /// The file.
+        place: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// JSON that cannot be read, or does not have the fields it should have.
+    #[error("{place}: cannot be understood: {reason}")]
+    Json {
+        /// The file, and the part of it.
+        place: String,
+        /// What the JSON reader says.
+        reason: serde_json::Error,
+    },
+    /// A file lacks a tensor, or has one that it should not have.
+    #[error("{place}: the tensors should be {allowed}, but are {found}")]
+    Tensors {
+        /// The file.
+        place: String,
+        /// Those that it should have.
+        allowed: String,
+        /// Those that it has.
+        found: String,
+    },
+    /// The content of a file is not what it was when the file was written.
+    #[error("{place}: the content should have the fingerprint {claimed}, as the file says, but has {found}")]
+    Fingerprint {
+        /// The file.
+        place: String,
+        /// What the file says.
+        claimed: surefoot::Fingerprint,
+        /// What its content gives.
+        found: surefoot::Fingerprint,
+    },
+    /// Everything was read, but the core refuses it.
     #[error("{place}: {reason}")]
-    Dataset {
+    Content {
         /// The file or folder, and the array in it.
         place: String,
         /// What the core says.
@@ -139,5 +183,5 @@ impl Error {
 
 /// Gives an error of the core its place.
 pub(crate) fn at<T>(place: &str, result: surefoot::Result<T>) -> Result<T> {
-    result.map_err(|reason| Error::Dataset { place: place.to_owned(), reason })
+    result.map_err(|reason| Error::Content { place: place.to_owned(), reason })
 }

@@ -1,32 +1,40 @@
-//! Labelled data sets for Surefoot: readers, and one small set that ships with the crate.
+//! Files for Surefoot: labelled data sets, policies, rounds of logs and certificates.
 //!
 //! - [`digits`] is UCI's *Optical Recognition of Handwritten Digits*, 3,823 and 1,797 images of 8 x 8 pixels.
 //! - [`load`] reads an `.npz` file or a folder of idx files, such as MNIST, Fashion-MNIST or EMNIST.
+//! - [`write_policy`] and [`read_policy`], [`write_round`] and [`read_round`], [`write_certificates`] and
+//!   [`read_certificates`] keep what a loop leaves behind; `docs/formats.md` has the formats. Bits survive.
 //!
 //! ```
 //! let digits = surefoot_data::digits();
 //! assert_eq!((digits.train().len(), digits.test().len(), digits.classes()), (3_823, 1_797, 10));
 //! ```
 //!
-//! Values are taken as they are: nothing is centred, normalised or shuffled. Contexts of which at most a quarter is
-//! non-zero come in sparse form; a file is read twice, so that it need not be held in any other form. A file that is
-//! broken, or lies about its size, gives an [`Error`] that says where; it never panics and never takes more memory than
-//! its bytes can account for.
+//! Values of a data set are taken as they are: nothing is centred, normalised or shuffled. Contexts of which at most a
+//! quarter is non-zero come in sparse form; a file is read twice, so that it need not be held in any other form. A file
+//! that is broken, or lies about its size, gives an [`Error`] that says where; it never panics and never takes more
+//! memory than its bytes can account for (but for the weights of Fourier features, which are made from a seed).
 //!
-//! What is not here: logs (only labelled data is read), columns of text, categories or dates, and files larger than
-//! memory.
+//! What is not here: logs of others (Parquet, CSV), columns of text, categories or dates, and files larger than memory.
 
+mod certificate_file;
 mod error;
 mod idx;
 mod npy;
 mod npz;
+mod policy_file;
+mod round_file;
 mod source;
+mod tensors;
 
 use std::fs::{self, File};
 use std::io::{BufReader, Cursor};
 use std::path::Path;
 
+pub use certificate_file::{Kind, Statement, read_certificates, write_certificates};
 pub use error::{Error, Result};
+pub use policy_file::{PolicyReader, read_policy, write_policy};
+pub use round_file::{SavedRound, read_round, write_round};
 use surefoot::Dataset;
 
 /// UCI's *Optical Recognition of Handwritten Digits*: 64 pixels with values from 0 to 16, 10 classes, UCI's own split.

@@ -81,6 +81,8 @@ pub struct Outcome {
     pub logs: Vec<Logs>,
     /// What was deployed in each round, and at the end what the last one left.
     pub policies: Vec<LinearGaussian>,
+    /// What was learned from each round, deployed or not.
+    pub learned: Vec<LinearGaussian>,
 }
 
 /// Runs the loop for rounds of the given sizes and calls `on_round` after each.
@@ -99,7 +101,7 @@ pub fn simulate(
     let mut challengers: Vec<Challenger> = Vec::new();
     let (mut rounds, mut logs, mut deployed): (Vec<SimulatedRound>, Vec<Logs>, Vec<LinearGaussian>) =
         Default::default();
-    // For Theorem C.1: the policy learned from each round.
+    // The policy learned from each round.
     let mut learned_from: Vec<LinearGaussian> = Vec::new();
     let mut start = 0;
     for (round, &n) in sizes.iter().enumerate() {
@@ -157,7 +159,7 @@ pub fn simulate(
         rounds.push(report);
     }
     deployed.push(incumbent.policy);
-    Ok(Outcome { state, rounds, logs, policies: deployed })
+    Ok(Outcome { state, rounds, logs, policies: deployed, learned: learned_from })
 }
 
 /// What is proven about a policy by all rounds so far.

@@ -3,6 +3,7 @@
 pub(crate) mod demo;
 pub(crate) mod simulate;
 pub(crate) mod study;
+pub(crate) mod verify;
 
 use std::io::{ErrorKind, Write};
 

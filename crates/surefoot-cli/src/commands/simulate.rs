@@ -7,6 +7,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use surefoot::{Candidate, Certificate, SimulatedRound, Theorem};
 
+use crate::bundle;
 use crate::experiment::{Beginning, Experiment, dataset};
 use crate::failure::{Failure, Result};
 use crate::figure::{self, Figure, Series};
@@ -42,6 +43,9 @@ pub(crate) struct Simulate {
     /// Draw risk per round into STEM.svg and STEM.png
     #[arg(long, value_name = "STEM", help_heading = "Run")]
     plot: Option<PathBuf>,
+    /// Save policies, logs and certificates in a new folder, for surefoot verify; implies --certify
+    #[arg(long, value_name = "FOLDER", help_heading = "Run")]
+    save: Option<PathBuf>,
     /// Show no progress
     #[arg(long, short, help_heading = "Run")]
     quiet: bool,
@@ -118,7 +122,11 @@ impl Simulate {
         if let Some(stem) = &self.plot {
             figure::check(stem)?;
         }
-        let config = self.options.with_file(self.config.as_ref())?.complete();
+        let mut config = self.options.with_file(self.config.as_ref())?.complete();
+        if let Some(folder) = &self.save {
+            bundle::check(folder)?;
+            config.certify = true;
+        }
         let experiment = Experiment::new(&config, dataset(&config)?.as_ref())?;
         let initial = experiment.beginning()?;
         let bar = progress::bar(experiment.rounds(), self.quiet);
@@ -129,7 +137,11 @@ impl Simulate {
             bar.inc(1);
         });
         bar.finish_and_clear();
-        let rounds: Vec<RoundOutput> = rounds?.rounds.iter().map(RoundOutput::new).collect();
+        let outcome = rounds?;
+        if let Some(folder) = &self.save {
+            bundle::save(folder, &outcome)?;
+        }
+        let rounds: Vec<RoundOutput> = outcome.rounds.iter().map(RoundOutput::new).collect();
         if let Some(stem) = &self.plot {
             let paths = figure(&config, initial, &rounds).write(stem).map_err(|e| Failure::file(stem, "written", e))?;
             eprintln!("wrote {} and {}", paths[0].display(), paths[1].display());

@@ -125,7 +125,10 @@ fn compare(claimed: &Certificate, found: &Certificate, name: &str, differences: 
     shown("the number of parts", &claimed.parts.len(), &found.parts.len());
     shown("size", &claimed.size, &found.size);
     shown("share", &claimed.share, &found.share);
-    shown("logs", &claimed.logs, &found.logs);
+    shown("the number of rounds", &claimed.logs.len(), &found.logs.len());
+    for (round, (a, b)) in (found.since.round..).zip(claimed.logs.iter().zip(&found.logs)) {
+        shown(&format!("the logs of round {round}"), a, b);
+    }
     shown("policies", &claimed.policies, &found.policies);
     shown("priors", &claimed.priors, &found.priors);
     shown("assumptions", &claimed.assumptions, &found.assumptions);

@@ -104,7 +104,8 @@ impl Basis {
         &self.axes
     }
 
-    fn fingerprint(&self) -> Fingerprint {
+    /// The name that the basis has by its content.
+    pub fn fingerprint(&self) -> Fingerprint {
         *self.fingerprint.get_or_init(|| {
             let mut hasher = Hasher::new("basis");
             hasher.doubles(&self.axes);

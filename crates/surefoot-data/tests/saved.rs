@@ -1,0 +1,411 @@
+//! Policies, rounds of logs and certificates as files: what comes back, and the text of every error.
+
+#![allow(missing_docs)]
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use common::Folder;
+use surefoot::{
+    Basis, Case, Certificate, Contexts, Eligible, FeatureMap, LinearGaussian, Logs, Policy, Posterior, Row, Scale,
+    Terms,
+};
+use surefoot_data::{
+    Kind, PolicyReader, Statement, read_certificates, read_policy, read_round, write_certificates, write_policy,
+    write_round,
+};
+
+const AWKWARD: [f64; 6] = [0.1, -0.0, 1.0 / 3.0, -5e-324, 1e300, std::f64::consts::PI];
+
+/// Three features that come out, two actions.
+fn posterior(scale: Scale) -> Posterior {
+    Posterior::new(2, AWKWARD.to_vec(), scale).unwrap()
+}
+
+fn basis() -> Arc<Basis> {
+    let (c, s) = (0.3f64.cos(), 0.3f64.sin());
+    Arc::new(Basis::new(vec![c, -s, 0.0, s, c, 0.0, 0.0, 0.0, 1.0], 3).unwrap())
+}
+
+/// One policy of each kind.
+fn policies() -> Vec<LinearGaussian> {
+    let shared = || posterior(Scale::Shared(0.1));
+    let shaped = posterior(Scale::PerFeature(vec![0.1, 2.0 / 3.0, 1e-50])).with_basis(basis()).unwrap();
+    let fourier = FeatureMap::fourier(5, 2, 0.7 / 3.0, u64::MAX).unwrap().with_intercept();
+    vec![
+        LinearGaussian::new(FeatureMap::identity(3), shared()).unwrap(),
+        LinearGaussian::new(FeatureMap::identity(2).with_intercept(), shaped).unwrap().with_exploration(0.05).unwrap(),
+        LinearGaussian::new(fourier, shared()).unwrap(),
+    ]
+}
+
+fn logs(sparse: bool, eligible: bool) -> Logs {
+    let dense = Contexts::dense(vec![0.1, -0.0, 3.0, 0.0, 0.0, 0.0], 3).unwrap();
+    let contexts = if sparse { dense.to_sparse() } else { dense };
+    let logs = Logs::new(4, contexts, vec![3, 1], vec![1.0 / 3.0, 5e-324], vec![-0.0, -0.1]).unwrap();
+    let logs = logs.with_policy_version("v \"1\" ü");
+    if eligible { logs.with_eligible(Eligible::new([&[0, 3][..], &[1]]).unwrap()).unwrap() } else { logs }
+}
+
+fn bits(values: &[f64]) -> Vec<u64> {
+    values.iter().map(|v| v.to_bits()).collect()
+}
+
+fn context_bits(contexts: &Contexts) -> Vec<(Vec<usize>, Vec<u32>)> {
+    let row = |row: Row<'_>| {
+        let mut indices = Vec::new();
+        row.for_each(|f, _| indices.push(f));
+        (indices, row.values().iter().map(|v| v.to_bits()).collect())
+    };
+    contexts.iter().map(row).collect()
+}
+
+#[test]
+fn every_kind_of_policy_comes_back_bit_for_bit() {
+    let folder = Folder::new();
+    for policy in policies() {
+        let path = folder.path().join("p.safetensors");
+        write_policy(&path, &policy).unwrap();
+        let read = read_policy(&path).unwrap();
+        assert_eq!(read, policy);
+        assert_eq!(bits(read.posterior().mean()), bits(policy.posterior().mean()));
+        assert_eq!((read.fingerprint(), read.exploration()), (policy.fingerprint(), policy.exploration()));
+    }
+}
+
+#[test]
+fn one_scale_of_one_feature_is_told_from_a_shared_one() {
+    let folder = Folder::new();
+    let path = folder.path().join("p.safetensors");
+    for scale in [Scale::Shared(2.0), Scale::PerFeature(vec![2.0])] {
+        let posterior = Posterior::new(2, vec![1.0, 2.0], scale.clone()).unwrap();
+        write_policy(&path, &LinearGaussian::new(FeatureMap::identity(1), posterior).unwrap()).unwrap();
+        assert_eq!(*read_policy(&path).unwrap().posterior().scale(), scale);
+    }
+}
+
+#[test]
+fn rounds_come_back_bit_for_bit_in_the_form_they_had() {
+    let folder = Folder::new();
+    let path = folder.path().join("r.safetensors");
+    let collector = policies()[0].fingerprint();
+    for (sparse, eligible) in [(false, false), (true, false), (false, true), (true, true)] {
+        let logs = logs(sparse, eligible);
+        write_round(&path, &logs, Some(collector)).unwrap();
+        let round = read_round(&path).unwrap();
+        let read = round.logs;
+        assert_eq!((round.policy, read.contexts().is_sparse()), (Some(collector), sparse));
+        assert_eq!(context_bits(read.contexts()), context_bits(logs.contexts()));
+        assert_eq!((read.action(), read.policy_version()), (logs.action(), logs.policy_version()));
+        assert_eq!((bits(read.propensity()), bits(read.cost())), (bits(logs.propensity()), bits(logs.cost())));
+        let sets = |logs: &Logs| logs.eligible().map(|e| (0..2).map(|i| e.get(i).to_vec()).collect::<Vec<_>>());
+        assert_eq!((sets(&read), read.fingerprint()), (sets(&logs), logs.fingerprint()));
+    }
+}
+
+#[test]
+fn indices_beyond_two_bytes_and_views_of_rows_survive() {
+    let folder = Folder::new();
+    let path = folder.path().join("r.safetensors");
+    let contexts = Contexts::sparse(vec![0, 1, 2, 4], vec![7, 69_999, 0, 70_000], vec![1.0, 2.0, 0.0, 3.0], 70_001);
+    let logs = Logs::new(2, contexts.unwrap().select(&[2, 0]), vec![0, 1], vec![0.5; 2], vec![-1.0; 2]).unwrap();
+    write_round(&path, &logs, None).unwrap();
+    let read = read_round(&path).unwrap();
+    assert_eq!(read.policy, None);
+    assert_eq!(context_bits(read.logs.contexts()), context_bits(logs.contexts()));
+}
+
+#[test]
+fn certificates_come_back_to_the_last_bit() {
+    let policy = LinearGaussian::new(FeatureMap::identity(3), Posterior::standard(3, 4).unwrap()).unwrap();
+    let contexts = Contexts::dense(vec![0.1; 3], 3).unwrap();
+    let rounds = [Logs::new(4, contexts, vec![3], vec![1.0 / 3.0], vec![-0.1]).unwrap()];
+    let terms = Terms::default();
+    let certificate = Certificate::risk(&policy, &policy, &Case::whole(&rounds, &terms)).unwrap();
+    let statements: Vec<Statement> = [Kind::Certificate, Kind::Ladder, Kind::Gate]
+        .map(|kind| Statement { round: 1, kind, certificate: certificate.clone() })
+        .into();
+    let folder = Folder::new();
+    let path = folder.path().join("certificates.json");
+    write_certificates(&path, statements.clone()).unwrap();
+    let read = read_certificates(&path).unwrap();
+    assert_eq!(read, statements);
+    assert_eq!(read[0].certificate.upper.to_bits(), certificate.upper.to_bits());
+    assert_eq!(bits(&read[0].certificate.lambdas), bits(&terms.lambdas));
+    assert!(surefoot::verify(&read[2].certificate, &[policy], &rounds).unwrap().is_empty());
+}
+
+#[test]
+fn the_same_content_gives_the_same_bytes_and_no_other_file_stays() {
+    let folder = Folder::new();
+    let [a, b] = ["a", "b"].map(|name| folder.path().join(name));
+    for policy in policies() {
+        write_policy(&a, &policy).unwrap();
+        write_policy(&b, &policy).unwrap();
+        assert_eq!(fs::read(&a).unwrap(), fs::read(&b).unwrap());
+    }
+    let mut names: Vec<String> =
+        fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert_eq!(names, ["a", "b", &format!("basis-{}.safetensors", basis().fingerprint())]);
+}
+
+#[test]
+fn policies_share_the_basis_that_they_were_written_with() {
+    let folder = Folder::new();
+    let [a, b] = ["a", "b"].map(|name| folder.path().join(name));
+    let mut reader = PolicyReader::default();
+    write_policy(&a, &policies()[1]).unwrap();
+    write_policy(&b, &policies()[1].clone().with_exploration(0.5).unwrap()).unwrap();
+    let [a, b] = [a, b].map(|path| reader.read(&path).unwrap());
+    assert!(Arc::ptr_eq(a.posterior().basis().unwrap(), b.posterior().basis().unwrap()));
+    assert_eq!(b.exploration(), 0.5);
+}
+
+/// The error of a policy file or of a round, the folder left out.
+fn error(folder: &Folder, path: &Path) -> String {
+    let text = match path.file_name().unwrap().to_str().unwrap() {
+        "r" => read_round(path).unwrap_err().to_string(),
+        "c" => read_certificates(path).unwrap_err().to_string(),
+        _ => read_policy(path).unwrap_err().to_string(),
+    };
+    text.replace(&format!("{}/", folder.path().display()), "")
+}
+
+/// A policy file `p` and a round `r`.
+fn written(folder: &Folder) -> [PathBuf; 2] {
+    let [p, r] = ["p", "r"].map(|name| folder.path().join(name));
+    write_policy(&p, &policies()[0]).unwrap();
+    write_round(&r, &logs(false, false), None).unwrap();
+    [p, r]
+}
+
+/// Changes the header of a file, whose length follows.
+fn edit(path: &Path, from: &str, to: &str) {
+    let bytes = fs::read(path).unwrap();
+    let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let header = std::str::from_utf8(&bytes[8..8 + length]).unwrap();
+    assert!(header.contains(from), "{header}");
+    let header = header.replacen(from, to, 1);
+    let parts = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &bytes[8 + length..]];
+    fs::write(path, parts.concat()).unwrap();
+}
+
+/// The error after such a change of the policy or of the round.
+fn error_after(name: &str, from: &str, to: &str) -> String {
+    let folder = Folder::new();
+    written(&folder);
+    let path = folder.path().join(name);
+    edit(&path, from, to);
+    error(&folder, &path)
+}
+
+#[test]
+fn files_that_are_missing_or_none_of_ours_are_named() {
+    let folder = Folder::new();
+    let [p, r] = written(&folder);
+    assert_eq!(error(&folder, &folder.path().join("q")), "q: cannot be read: No such file or directory (os error 2)");
+    fs::copy(&r, folder.path().join("q")).unwrap();
+    assert_eq!(
+        error(&folder, &folder.path().join("q")),
+        "q: metadata: the format should be surefoot-policy, but is surefoot-round"
+    );
+    folder.write("p", "short");
+    assert_eq!(
+        error(&folder, &p),
+        "p: not a readable safetensors file: it has 5 bytes, and its header alone takes more"
+    );
+    folder.write("p", "{\"json\": \"but no tensors\"}");
+    assert_eq!(
+        error(&folder, &p),
+        "p: not a readable safetensors file: its header should have 4189032028364743291 bytes, but the file has 26"
+    );
+    folder.write("p", [&2u64.to_le_bytes()[..], b"{}"].concat());
+    assert_eq!(
+        error(&folder, &p),
+        "p: the metadata should be one with the entry \"surefoot\", which surefoot-policy files have, but is without"
+    );
+}
+
+#[test]
+fn versions_and_fields_that_are_not_understood_are_refused() {
+    assert_eq!(
+        error_after("p", r#"\"version\":1"#, r#"\"version\":2"#),
+        "p: metadata: the version of the format should be 1, but is 2"
+    );
+    assert_eq!(
+        error_after("p", r#"\"exploration\""#, r#"\"explortion\""#),
+        "p: metadata: cannot be understood: unknown field `explortion`, expected one of `format`, `version`, `actions`, \
+         `features`, `exploration`, `basis`, `fingerprint` at line 1 column 120"
+    );
+    let text = error_after("r", r#"\"records\":2"#, r#"\"records\":-2"#);
+    assert!(
+        text.starts_with("r: metadata: cannot be understood: invalid value: integer `-2`, expected usize"),
+        "{text}"
+    );
+}
+
+#[test]
+fn wrong_tensors_are_named_with_what_they_should_be() {
+    assert_eq!(
+        error_after("p", r#""mean":"#, r#""median":"#),
+        "p: the tensors should be mean, scale, but are median, scale"
+    );
+    assert_eq!(
+        error_after("r", r#""context":"#, r#""eligible.offsets":"#),
+        "r: the tensors should be action, context, cost, eligible.actions, eligible.offsets, propensity, but are action, \
+         cost, eligible.offsets, propensity"
+    );
+    assert_eq!(
+        error_after("p", r#""shape":[3,2]"#, r#""shape":[2,3]"#),
+        "p: mean: the shape should be (3, 2), but is (2, 3)"
+    );
+    assert_eq!(
+        error_after("p", r#""dtype":"F64","shape":[3,2]"#, r#""dtype":"I64","shape":[3,2]"#),
+        "p: mean: the type should be F64, but is I64"
+    );
+    assert_eq!(
+        error_after("p", r#""shape":[],"#, r#""shape":[1],"#),
+        "p: scale: the shape should be () or (3,), but is (1,)"
+    );
+    assert_eq!(
+        error_after("r", r#"\"records\":2"#, r#"\"records\":3"#),
+        "r: context: the shape should be (3, 3), but is (2, 3)"
+    );
+}
+
+#[test]
+fn values_that_the_core_refuses_are_refused_with_their_place() {
+    assert_eq!(
+        error_after("p", r#"\"exploration\":0.0"#, r#"\"exploration\":1.0"#),
+        "p: exploration should be in [0, 1), but is 1"
+    );
+    let folder = Folder::new();
+    let [_, r] = written(&folder);
+    let mut bytes = fs::read(&r).unwrap();
+    let cost = (-0.1f64).to_le_bytes();
+    let at = bytes.windows(8).position(|w| w == cost).unwrap();
+    bytes[at..at + 8].copy_from_slice(&0.5f64.to_le_bytes());
+    fs::write(&r, &bytes).unwrap();
+    assert_eq!(error(&folder, &r), "r: row 1: cost should be in [-1, 0], but is 0.5");
+}
+
+#[test]
+fn content_that_was_changed_no_longer_has_its_fingerprint() {
+    let folder = Folder::new();
+    let [_, r] = written(&folder);
+    let mut bytes = fs::read(&r).unwrap();
+    let at = bytes.windows(8).position(|w| w == (-0.1f64).to_le_bytes()).unwrap();
+    bytes[at..at + 8].copy_from_slice(&(-0.9f64).to_le_bytes());
+    fs::write(&r, &bytes).unwrap();
+    let (claimed, found) = (logs(false, false).fingerprint(), "but has ");
+    let text = error(&folder, &r);
+    assert!(text.starts_with(&format!("r: the content should have the fingerprint {claimed}, as the file says, ")));
+    assert!(text.contains(found), "{text}");
+    let text = error_after("p", r#"\"exploration\":0.0"#, r#"\"exploration\":0.1"#);
+    assert!(text.starts_with("p: the content should have the fingerprint "), "{text}");
+}
+
+#[test]
+fn a_basis_that_is_missing_or_exchanged_is_named() {
+    let folder = Folder::new();
+    let path = folder.path().join("p");
+    write_policy(&path, &policies()[1]).unwrap();
+    let name = format!("basis-{}.safetensors", basis().fingerprint());
+    let other = Basis::new(vec![1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0], 3).unwrap();
+    let exchanged = posterior(Scale::Shared(1.0)).with_basis(Arc::new(other)).unwrap();
+    let elsewhere = Folder::new();
+    write_policy(&elsewhere.path().join("q"), &LinearGaussian::new(FeatureMap::identity(3), exchanged).unwrap())
+        .unwrap();
+    let found = fs::read_dir(elsewhere.path()).unwrap().map(|e| e.unwrap().path());
+    let found = found.into_iter().find(|path| !path.ends_with("q")).unwrap();
+    fs::copy(found, folder.path().join(&name)).unwrap();
+    let text = error(&folder, &path);
+    let claimed = basis().fingerprint();
+    assert!(text.starts_with(&format!("{name}: the content should have the fingerprint {claimed}")), "{text}");
+    fs::remove_file(folder.path().join(&name)).unwrap();
+    assert_eq!(error(&folder, &path), format!("{name}: cannot be read: No such file or directory (os error 2)"));
+}
+
+#[test]
+fn broken_certificates_are_refused_with_line_and_column() {
+    let folder = Folder::new();
+    let path = folder.write("c", "{\"format\": \"surefoot-certificates\",\n \"version\": 7, \"more\": 1}");
+    assert_eq!(error(&folder, &path), "c: the version of the format should be 1, but is 7");
+    folder.write("c", "{\"format\": \"surefoot-certificates\",\n \"version\": 1, \"more\": 1}");
+    assert_eq!(
+        error(&folder, &path),
+        "c: cannot be understood: unknown field `more`, expected one of `format`, `version`, `certificates` at line 2 column 21"
+    );
+    folder.write("c", "[1, 2");
+    assert_eq!(
+        error(&folder, &path),
+        "c: cannot be understood: invalid type: integer `1`, expected a string at line 1 column 2"
+    );
+}
+
+#[test]
+fn what_cannot_be_written_leaves_nothing_behind() {
+    let folder = Folder::new();
+    let path = folder.path().join("nowhere").join("p");
+    let text = write_policy(&path, &policies()[0]).unwrap_err().to_string();
+    assert!(text.ends_with("nowhere/p: cannot be written: No such file or directory (os error 2)"), "{text}");
+    // A folder is in the way of the rename.
+    let path = folder.path().join("p");
+    fs::create_dir(&path).unwrap();
+    assert!(write_policy(&path, &policies()[0]).is_err());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn sizes_whose_sum_overflows_are_refused() {
+    let folder = Folder::new();
+    let size = 1u64 << 60;
+    let tensors: Vec<String> = (0..16)
+        .map(|i| {
+            let end = if i == 15 { u64::MAX } else { (i + 1) * size };
+            format!(r#""{i:x}":{{"dtype":"U8","shape":[{}],"data_offsets":[{},{end}]}}"#, end - i * size, i * size)
+        })
+        .collect();
+    let header = format!("{{{}}}", tensors.join(","));
+    let path = folder.write("p", [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat());
+    assert_eq!(
+        error(&folder, &path),
+        format!("p: should have {} bytes, as its header says, but ends after {}", u64::MAX, header.len() + 8)
+    );
+}
+
+#[test]
+fn no_single_changed_byte_and_no_cut_makes_it_panic_or_goes_unseen() {
+    let folder = Folder::new();
+    let [p, b, r] = ["p", "b", "r"].map(|name| folder.path().join(name));
+    write_policy(&p, &policies()[1]).unwrap();
+    write_round(&r, &logs(true, true), Some(policies()[0].fingerprint())).unwrap();
+    let name = format!("basis-{}.safetensors", basis().fingerprint());
+    fs::copy(folder.path().join(&name), &b).unwrap();
+    let policy = policies().swap_remove(1).fingerprint();
+    let round = logs(true, true).fingerprint();
+    for (file, path) in [(&p, p.clone()), (&b, folder.path().join(&name)), (&r, r.clone())] {
+        let bytes = fs::read(file).unwrap();
+        for i in 0..bytes.len() {
+            for change in [1, 0x10, 0x80, 0xff] {
+                let mut broken = bytes.clone();
+                broken[i] ^= change;
+                fs::write(&path, broken).unwrap();
+                // What is read all the same is what was written: the change was in the name of the collector, in a space ...
+                if *file == r {
+                    assert!(read_round(&path).map_or(round, |round| round.logs.fingerprint()) == round);
+                } else {
+                    assert!(read_policy(&p).map_or(policy, |policy| policy.fingerprint()) == policy);
+                }
+            }
+            fs::write(&path, &bytes[..i]).unwrap();
+            assert!(if *file == r { read_round(&path).is_err() } else { read_policy(&p).is_err() });
+        }
+        fs::write(&path, bytes).unwrap();
+    }
+    assert_eq!(read_policy(&p).unwrap().actions(), 2);
+}
