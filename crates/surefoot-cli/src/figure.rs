@@ -301,7 +301,7 @@ fn scaled(series: &Series, x: Scale, y: Scale) -> Series {
         label: String::new(),
         points: series.points.iter().map(|&(a, b)| (x.of(a), y.of(b))).collect(),
         band: series.band.as_ref().map(|band| band.iter().map(|&(low, high)| (y.of(low), y.of(high))).collect()),
-        dashed: series.dashed,
+        ..*series
     }
 }
 

@@ -244,7 +244,7 @@ impl Report {
                 label: m.method.name.replace("sqrt(m)", "\u{221a}m").replace("sqrt", "\u{221a}"),
                 points: rounds.clone().map(|k| (k as f64, m.suboptimality[k])).collect(),
                 band: Some(rounds.clone().map(|k| ends(m.at(k, |p| p.suboptimality))).collect()),
-                dashed: false,
+                ..Series::default()
             })
             .collect();
         let (from, to) = (self.fitted_from as f64, self.size.rounds as f64);
@@ -256,8 +256,8 @@ impl Report {
             Some(Series {
                 label: format!("slope {}, {source}", slope.to_string().replace('-', "\u{2212}")),
                 points: vec![(from, start), (to, start * (to / from).powf(slope))],
-                band: None,
                 dashed: true,
+                ..Series::default()
             })
         };
         series.extend(self.methods.iter().filter_map(line));
