@@ -360,7 +360,7 @@ pub struct Round {
 pub struct Candidate {
     /// The lambda.
     pub lambda: f64,
-    /// The certified risk.
+    /// The risk that is certified with all of delta for this choice alone: a score, no lasting statement.
     pub upper: f64,
     /// The estimated risk.
     pub estimate: f64,
@@ -511,7 +511,7 @@ impl Learner {
             let policy = in_coordinates(&learned.policy)?;
             let (rounds, judged) = if unseen.is_empty() {
                 let kl = learned.policy.kl(&state.first)?;
-                (&state.rounds[..], Judged::Posterior { kl, error: 0.0 })
+                (&state.rounds[..], Judged::Posterior { kl, error: 0.0, turned: false })
             } else {
                 (unseen, Judged::Fixed { size })
             };

@@ -136,7 +136,7 @@ fn what_a_loop_certifies_is_true_and_verifies() {
         (Algorithm::ShiftAdjLs, Shape::Principal, Gate::NonInferiority { margin: 0.05 }),
     ] {
         let plan = Plan { learner: learner(algorithm, shape), gate, certify: true };
-        let Outcome { rounds, logs, mut policies, state } = run(&plan, &[400, 300, 800], 0.1);
+        let Outcome { rounds, logs, mut policies, state, .. } = run(&plan, &[400, 300, 800], 0.1);
         // Where nothing is ever redeployed, what is judged is the candidate.
         policies.push(state.current().clone());
         let prints: Vec<_> = policies.iter().map(LinearGaussian::fingerprint).collect();

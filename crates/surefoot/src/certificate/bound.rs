@@ -36,14 +36,18 @@ pub enum Smoothing {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Judged {
     /// That of any posterior over predictors, at the price of its divergence from a prior that was fixed before the
-    /// records; the second number bounds its numerical error.
-    Posterior { kl: f64, error: f64 },
+    /// records. `error` bounds the divergence's numerical error; `turned` tells that the policy is in another basis than the prior.
+    Posterior { kl: f64, error: f64, turned: bool },
     /// That of one of a set of so many policies that were fixed before the records.
     Fixed { size: usize },
 }
 
 /// The relative error of a propensity, of the judged policy or logged (`math/perturbed.rs`), and some for the scores in it.
 const PROPENSITY: f64 = 2e-9;
+/// The same for a policy in another basis than its prior. A basis that may come from the records is free as long as it changes
+/// nothing but coordinates; but coordinates are rounded to `f32`, and other roundings make slightly other predictors. Propensities
+/// differ by some 1e-7; this allows a hundred times as much.
+const TURNED: f64 = 1e-5;
 /// The relative error of a term and of their sum, which is compensated: some 20 roundings.
 const ROUNDING: f64 = 20.0 * f64::EPSILON;
 
@@ -102,7 +106,7 @@ impl Evidence {
     pub(crate) fn estimate(rounds: &[Evidence]) -> f64 {
         const LAMBDA: f64 = 1e-3;
         let records: usize = rounds.iter().map(|e| e.records).sum();
-        let sum: f64 = rounds.iter().map(|e| e.logs(Smoothing::Ls, true, LAMBDA).0.value()).sum();
+        let sum: f64 = rounds.iter().map(|e| e.logs(Smoothing::Ls, true, LAMBDA, PROPENSITY).0.value()).sum();
         -sum / (LAMBDA * records as f64)
     }
 
@@ -118,8 +122,8 @@ impl Evidence {
         }
     }
 
-    /// The sum over the records of `E ln(factor)`, and a bound on its numerical error.
-    fn logs(&self, smoothing: Smoothing, fixed: bool, lambda: f64) -> (Sum, f64) {
+    /// The sum over the records of `E ln(factor)`, and a bound on its numerical error where propensities have this relative one.
+    fn logs(&self, smoothing: Smoothing, fixed: bool, lambda: f64, propensity: f64) -> (Sum, f64) {
         let l = lambda;
         let (mut sum, mut sizes, mut slopes) = (Sum::default(), 0.0, 0.0);
         for ((&p, &q), &c) in self.p.iter().zip(&self.q).zip(&self.c) {
@@ -146,7 +150,7 @@ impl Evidence {
             sizes += value.abs();
             slopes += slope.abs();
         }
-        (sum, PROPENSITY * slopes + ROUNDING * sizes)
+        (sum, propensity * slopes + ROUNDING * sizes)
     }
 }
 
@@ -197,16 +201,17 @@ pub(crate) fn bound(
         return Err(Error::size("the logs", "at least 1 record", 0));
     }
     let (price, price_error, fixed) = match judged {
-        Judged::Posterior { kl, error } => (kl, error, false),
+        Judged::Posterior { kl, error, .. } => (kl, error, false),
         Judged::Fixed { size } => ((size as f64).ln(), 0.0, true),
     };
+    let propensity = if matches!(judged, Judged::Posterior { turned: true, .. }) { TURNED } else { PROPENSITY };
     let price = price + terms.grid() - delta.ln();
     let usable = |lambda: f64| smoothing == Smoothing::Ls || lambda < 1.0;
     let mut best: Option<Bound> = None;
     for &lambda in terms.lambdas.iter().filter(|&&lambda| usable(lambda)) {
         let (mut sum, mut error) = (Sum::default(), price_error + ROUNDING * price.abs());
         for round in evidence {
-            let (value, round_error) = round.logs(smoothing, fixed, lambda);
+            let (value, round_error) = round.logs(smoothing, fixed, lambda, propensity);
             sum.add(value.total);
             sum.add(value.lost);
             error += round_error;

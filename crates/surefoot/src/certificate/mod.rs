@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result, check_setting};
 use crate::fingerprint::Fingerprint;
 use crate::logs::Logs;
-use crate::policy::{LinearGaussian, Policy};
+use crate::policy::{LinearGaussian, Policy, same_basis};
 
 /// What is proven about a policy, with every number that is needed to recompute it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -245,7 +245,7 @@ impl Judgement {
     }
 
     fn posteriors(theorem: Theorem, pairs: &[(&LinearGaussian, &LinearGaussian)]) -> Result<Self> {
-        let (mut kl, mut error) = (0.0, 0.0);
+        let (mut kl, mut error, mut turned) = (0.0, 0.0, false);
         for (policy, prior) in pairs {
             if policy.features() != prior.features() {
                 let (allowed, value) = ("over the features of the policy", "over others");
@@ -254,10 +254,11 @@ impl Judgement {
             let own = policy.kl(prior)?;
             kl += own;
             error += kl_error(policy, own);
+            turned |= !same_basis(policy.posterior().basis(), prior.posterior().basis());
         }
         Ok(Judgement {
             theorem,
-            judged: Judged::Posterior { kl, error },
+            judged: Judged::Posterior { kl, error, turned },
             policies: pairs.iter().map(|(policy, _)| policy.identity()).collect(),
             priors: pairs.iter().map(|(_, prior)| prior.fingerprint()).collect(),
         })

@@ -80,7 +80,7 @@ fn form() -> impl Strategy<Value = Form> {
 
 fn judged() -> impl Strategy<Value = Judged> {
     prop_oneof![
-        (0.0..20.0).prop_map(|kl| Judged::Posterior { kl, error: 0.0 }),
+        (0.0..20.0).prop_map(|kl| Judged::Posterior { kl, error: 0.0, turned: false }),
         (1usize..100).prop_map(|size| Judged::Fixed { size })
     ]
 }
@@ -105,7 +105,7 @@ proptest! {
     ) {
         let evidence = [evidence(&records)];
         let at = |kl, delta| {
-            let judged = Judged::Posterior { kl, error: 0.0 };
+            let judged = Judged::Posterior { kl, error: 0.0, turned: false };
             bound(&evidence, smoothing, judged, &terms(&[0.3, 0.03], form), delta).unwrap().upper
         };
         prop_assert!(at(kl, delta) <= at(kl, delta / more));
@@ -133,7 +133,7 @@ proptest! {
     ) {
         let evidence = [evidence(&records)];
         let at = |judged| bound(&evidence, smoothing, judged, &terms(&[lambda], form), 0.05).unwrap();
-        let (fixed, posterior) = (at(Judged::Fixed { size: 1 }), at(Judged::Posterior { kl: 0.0, error: 0.0 }));
+        let (fixed, posterior) = (at(Judged::Fixed { size: 1 }), at(Judged::Posterior { kl: 0.0, error: 0.0, turned: false }));
         let slack = rise(form, lambda, posterior.upper, fixed.numerical);
         prop_assert!(fixed.upper <= posterior.upper + slack, "{fixed:?} {posterior:?}");
     }

@@ -277,7 +277,7 @@ fn without_records_held_back_candidates_are_judged_by_theorem_3_2() {
     let case = Case::whole(&rounds, &learner.terms);
     let certificate = Certificate::risk(&state.current, &first, &case).unwrap();
     let chosen = round.candidates.iter().find(|c| c.lambda == round.lambda).unwrap();
-    assert!((certificate.upper - chosen.upper).abs() < 1e-8, "{} {}", certificate.upper, chosen.upper);
+    assert!((certificate.upper - chosen.upper).abs() < 1e-5, "{} {}", certificate.upper, chosen.upper);
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn every_bound_is_the_reference_s() {
     for (i, case) in cases.iter().enumerate() {
         let (smoothing, form) = (smoothing_of(&case.smoothing), form_of(&case.form));
         let judged = match case.judged.as_str() {
-            "posterior" => Judged::Posterior { kl: case.kl, error: 0.0 },
+            "posterior" => Judged::Posterior { kl: case.kl, error: 0.0, turned: false },
             _ => Judged::Fixed { size: case.size },
         };
         let evidence = [Evidence::of(&case.p, &case.q, &case.c)];
@@ -111,7 +111,7 @@ fn every_bound_under_shift_is_the_reference_s() {
     for (i, case) in reference().shift.iter().enumerate() {
         let (smoothing, form) = (smoothing_of(&case.smoothing), form_of(&case.form));
         let evidence: Vec<Evidence> = case.rounds.iter().map(|r| Evidence::of(&r.p, &r.q, &r.c)).collect();
-        let judged = Judged::Posterior { kl: case.rounds.iter().map(|r| r.kl).sum(), error: 0.0 };
+        let judged = Judged::Posterior { kl: case.rounds.iter().map(|r| r.kl).sum(), error: 0.0, turned: false };
         let found = bound(&evidence, smoothing, judged, &terms(&case.lambdas, form), case.delta).unwrap();
         check(found, form, case.upper, case.lambda, &format!("case {i}"));
         check_estimates(&evidence, smoothing, judged, &case.lambdas, &case.estimates);
