@@ -30,12 +30,15 @@ struct Cli {
 enum Command {
     Demo(commands::demo::Demo),
     Simulate(Box<commands::simulate::Simulate>),
+    #[command(subcommand)]
+    Study(commands::study::Study),
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Demo(demo) => demo.run(),
         Command::Simulate(simulate) => simulate.run(),
+        Command::Study(study) => study.run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

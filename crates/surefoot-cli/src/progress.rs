@@ -4,8 +4,13 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// A bar of `rounds` steps, with the time left.
 pub(crate) fn bar(rounds: usize, quiet: bool) -> ProgressBar {
+    bar_of(rounds, "rounds", quiet)
+}
+
+/// A bar of so many steps of a kind, with the time left.
+pub(crate) fn bar_of(steps: usize, kind: &str, quiet: bool) -> ProgressBar {
     let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
-    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} rounds, {eta} left  {msg}")
+    let style = ProgressStyle::with_template(&format!("{{bar:40}} {{pos}}/{{len}} {kind}, {{eta}} left  {{msg}}"))
         .expect("the template is well-formed");
-    ProgressBar::with_draw_target(Some(rounds as u64), target).with_style(style)
+    ProgressBar::with_draw_target(Some(steps as u64), target).with_style(style)
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod demo;
 pub(crate) mod simulate;
+pub(crate) mod study;
 
 use std::io::{ErrorKind, Write};
 
