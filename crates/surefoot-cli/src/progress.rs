@@ -7,7 +7,7 @@ pub(crate) fn bar(rounds: usize, quiet: bool) -> ProgressBar {
     bar_of(rounds, "rounds", quiet)
 }
 
-/// A bar of so many steps of a kind.
+/// A bar of so many steps of a kind, with the time left.
 pub(crate) fn bar_of(steps: usize, kind: &str, quiet: bool) -> ProgressBar {
     let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
     let style = ProgressStyle::with_template(&format!("{{bar:40}} {{pos}}/{{len}} {kind}, {{eta}} left  {{msg}}"))

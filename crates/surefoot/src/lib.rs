@@ -43,7 +43,7 @@
 //! | [`Policy`], [`LinearGaussian`], [`Posterior`] | what can be deployed, and the distribution over predictors behind it |
 //! | [`Learner`], [`State`] | the loop's pure step `(state, logs) -> (state, round)`; [`Algorithm`] and [`Lambda`] choose it |
 //! | [`Gibbs`], [`Mixture`] | the exact posterior over a finite set of policies |
-//! | [`Environment`], [`LabelBandit`], [`Synthetic`], [`Truth`] | worlds in which everything is known |
+//! | [`Environment`], [`LabelBandit`], [`Synthetic`], [`Finite`], [`Truth`] | worlds in which everything is known |
 //! | [`simulate()`], [`Schedule`] | the loop closed |
 //!
 //! # Conventions
@@ -83,7 +83,7 @@ pub use certificate::{
 };
 pub use contexts::{Contexts, ContextsBuilder, Indices, Row};
 pub use environment::{
-    Dataset, Environment, LabelBandit, Labelled, Profile, Synthetic, SyntheticSettings, Truth, Turn,
+    Dataset, Environment, Finite, LabelBandit, Labelled, Profile, Synthetic, SyntheticSettings, Truth, Turn,
 };
 pub use error::{Error, Result};
 pub use estimate::estimate;

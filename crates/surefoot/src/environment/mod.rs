@@ -1,12 +1,14 @@
-//! DEPLOYMENT, simulated: labels turned into a bandit, a synthetic world, one whose contexts drift.
+//! DEPLOYMENT, simulated: labels turned into a bandit, synthetic worlds, some of whose contexts drift.
 
 mod dataset;
+mod finite;
 mod labels;
 mod profile;
 mod synthetic;
 mod truth;
 
 pub use dataset::{Dataset, Labelled};
+pub use finite::Finite;
 pub use labels::LabelBandit;
 pub use profile::Profile;
 pub use synthetic::{Synthetic, SyntheticSettings};

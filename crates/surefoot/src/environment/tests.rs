@@ -168,6 +168,78 @@ fn contexts_drift_and_costs_given_contexts_do_not() {
     assert_eq!(rows(0), rows(7));
 }
 
+/// Two contexts, the first of them twice as often as the second, and then the second alone; action 0 is best in the first.
+fn finite(seed: u64) -> Finite {
+    let contexts = Contexts::dense(vec![1.0, 0.0, 0.0, 1.0], 2).unwrap();
+    let truth = |rows: &[usize]| {
+        let costs = rows.iter().flat_map(|&i| [[-0.8, -0.1], [-0.3, -0.6]][i]).collect();
+        Truth::table(contexts.select(rows), 2, costs).unwrap()
+    };
+    Finite::new(vec![truth(&[0, 0, 1]), truth(&[1])], seed).unwrap()
+}
+
+#[test]
+fn the_risk_in_a_finite_world_is_exact() {
+    let world = finite(1);
+    let uniform = Uniform::new(2).unwrap();
+    let risk = |round| world.truth(round).unwrap().risk(&uniform).unwrap();
+    assert!((risk(0) - -0.45).abs() < 1e-12 && (risk(1) - -0.45).abs() < 1e-12);
+    let sharp = Posterior::new(2, vec![5.0, -5.0, 5.0, -5.0], Scale::Shared(0.1)).unwrap();
+    let sharp = LinearGaussian::new(FeatureMap::identity(2), sharp).unwrap();
+    let risk = |round| world.truth(round).unwrap().risk(&sharp).unwrap();
+    assert!((risk(0) - -(2.0 * 0.8 + 0.3) / 3.0).abs() < 1e-12 && (risk(1) - -0.3).abs() < 1e-12);
+}
+
+#[test]
+fn a_finite_world_meets_its_contexts_and_costs_as_often_as_it_says() {
+    let (world, uniform) = (finite(1), Uniform::new(2).unwrap());
+    let logs = world.collect(&uniform, Turn { round: 2, start: 0, n: 30_000 }).unwrap();
+    // Records and successes of each context and action.
+    let mut seen = [[(0.0, 0.0); 2]; 2];
+    for i in 0..logs.len() {
+        let x = usize::from(logs.contexts().row(i).values()[1] == 1.0);
+        let cell = &mut seen[x][logs.action()[i] as usize];
+        *cell = (cell.0 + 1.0, cell.1 - logs.cost()[i]);
+    }
+    let first = (seen[0][0].0 + seen[0][1].0) / 30_000.0;
+    // Four standard deviations of 30,000 and of at least 4,800 draws.
+    assert!((first - 2.0 / 3.0f64).abs() < 0.011, "{first}");
+    for (seen, expected) in seen.iter().flatten().zip([0.8, 0.1, 0.3, 0.6]) {
+        assert!((seen.1 / seen.0 - expected).abs() < 0.029, "{seen:?} {expected}");
+    }
+}
+
+#[test]
+fn phases_of_a_finite_world_come_in_turn_and_luck_is_the_seed_s() {
+    let (world, uniform) = (finite(1), Uniform::new(2).unwrap());
+    let collect = |world: &Finite, round, start| world.collect(&uniform, Turn { round, start, n: 50 }).unwrap();
+    for (round, drifted) in [(0, false), (1, true), (2, false), (3, true)] {
+        let logs = collect(&world, round, 0);
+        assert_eq!(logs.contexts().iter().all(|row| row.values() == [0.0, 1.0]), drifted);
+    }
+    let columns = |logs: &Logs| {
+        (logs.contexts().to_dense().iter().map(|r| r.values()[0]).collect::<Vec<_>>(), logs.cost().to_vec())
+    };
+    assert_eq!(columns(&collect(&world, 0, 0)), columns(&collect(&world, 0, 0)));
+    assert_ne!(columns(&collect(&world, 0, 0)), columns(&collect(&world, 0, 50)));
+    assert_ne!(columns(&collect(&world, 0, 0)), columns(&collect(&finite(2), 0, 0)));
+}
+
+#[test]
+fn a_slice_of_a_truth_is_the_truth_of_a_slice() {
+    let uniform = Uniform::new(2).unwrap();
+    let whole = finite(1).truth(0).unwrap();
+    let last = whole.slice(2..3).unwrap();
+    assert_eq!((last.contexts().len(), last.best()), (1, &[1][..]));
+    assert!((last.risk(&uniform).unwrap() - -0.45).abs() < 1e-12 && last.optimal_risk() == -0.6);
+    let labels = Truth::two_values(whole.contexts().clone(), 2, vec![0, 1, 1], -0.8, -0.2).unwrap();
+    assert_eq!((labels.slice(1..3).unwrap().best(), labels.slice(0..1).unwrap().optimal_risk()), (&[1, 1][..], -0.8));
+    assert_eq!(
+        whole.slice(1..1).unwrap_err().to_string(),
+        "the contexts of a truth should have at least 1 row, but has 0"
+    );
+}
+
 #[test]
 fn impossible_worlds_are_refused() {
     let text = |e: Error| e.to_string();
@@ -204,6 +276,12 @@ fn impossible_worlds_are_refused() {
     assert_eq!(
         text(Truth::table(x.slice(0..0), 2, vec![]).unwrap_err()),
         "the contexts of a truth should have at least 1 row, but has 0"
+    );
+    assert_eq!(text(Finite::new(vec![], 1).unwrap_err()), "a finite world should have at least 1 truth, but has 0");
+    let truth = |k: usize| Truth::table(x.clone(), k, vec![0.0; 2 * k]).unwrap();
+    assert_eq!(
+        text(Finite::new(vec![truth(2), truth(3)], 1).unwrap_err()),
+        "every truth of a finite world should be of 2 actions and 1 features, as the first, but is of 3 and 1"
     );
     let huge = Labelled::new(x.clone(), vec![0, u32::MAX]).unwrap();
     assert_eq!(

@@ -1,5 +1,7 @@
 //! What is known about a simulated world, and the quantities of the theory that follow from it.
 
+use std::ops::Range;
+
 use crate::contexts::Contexts;
 use crate::error::{Error, Result, check_setting};
 use crate::policy::{Policy, distribution_of};
@@ -65,14 +67,28 @@ impl Truth {
         Ok(Truth { contexts, actions, costs: Costs::Table(costs), best })
     }
 
-    /// The contexts on which risks are averaged.
-    pub fn contexts(&self) -> &Contexts {
-        &self.contexts
+    /// The same on a range of the contexts.
+    ///
+    /// # Panics
+    /// If the range does not lie within the contexts.
+    pub fn slice(&self, range: Range<usize>) -> Result<Self> {
+        let contexts = self.contexts.slice(range.clone());
+        check_size(&contexts, self.actions)?;
+        let costs = match &self.costs {
+            Costs::Table(costs) => Costs::Table(costs[range.start * self.actions..range.end * self.actions].to_vec()),
+            two => two.clone(),
+        };
+        Ok(Truth { contexts, actions: self.actions, costs, best: self.best[range].to_vec() })
     }
 
     /// The number of actions, `K`.
     pub fn actions(&self) -> usize {
         self.actions
+    }
+
+    /// The contexts on which risks are averaged.
+    pub fn contexts(&self) -> &Contexts {
+        &self.contexts
     }
 
     /// The best action of each context, `a*(x)`.

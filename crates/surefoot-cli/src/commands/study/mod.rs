@@ -1,5 +1,6 @@
 //! `surefoot study`: what the theory says, against what is seen.
 
+mod coverage;
 mod gate;
 mod rates;
 mod trade;
@@ -11,6 +12,7 @@ use crate::failure::Result;
 /// Compare what the theory says with what is seen where the truth is known
 #[derive(Debug, Subcommand)]
 pub(crate) enum Study {
+    Coverage(coverage::Coverage),
     Gate(Box<gate::Gate>),
     Rates(rates::Rates),
     Trade(Box<trade::Trade>),
@@ -19,6 +21,7 @@ pub(crate) enum Study {
 impl Study {
     pub(crate) fn run(self) -> Result<()> {
         match self {
+            Study::Coverage(coverage) => coverage.run(),
             Study::Gate(gate) => gate.run(),
             Study::Rates(rates) => rates.run(),
             Study::Trade(trade) => trade.run(),

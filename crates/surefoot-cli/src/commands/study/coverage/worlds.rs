@@ -1,0 +1,81 @@
+//! The worlds of the study: finitely many contexts, so that every risk is known exactly.
+
+use surefoot::{
+    Environment, FeatureMap, Finite, LinearGaussian, Outcome, Plan, Result, Softmax, Synthetic, SyntheticSettings,
+    Truth, simulate,
+};
+
+/// A kind of world.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kind {
+    /// Its name in the table.
+    pub(super) name: &'static str,
+    pub(super) actions: usize,
+    pub(super) features: usize,
+    pub(super) contexts: usize,
+    /// The gap in expected cost between the best action and the others.
+    pub(super) margin: f64,
+    /// The exploration floor of its policies.
+    pub(super) exploration: f64,
+}
+
+/// Many predictors, hardly any of them better than others: what is learned is noise.
+pub(super) const WIDE: Kind =
+    Kind { name: "wide", actions: 3, features: 4, contexts: 24, margin: 0.05, exploration: 0.05 };
+
+/// Next to no choice, so that a divergence hardly loses anything, and bounds are nearly tight.
+pub(super) const NARROW: Kind =
+    Kind { name: "narrow", actions: 2, features: 2, contexts: 1, margin: 0.02, exploration: 0.0 };
+
+/// Something to learn.
+pub(super) const CLEAR: Kind =
+    Kind { name: "clear", actions: 3, features: 4, contexts: 24, margin: 0.5, exploration: 0.1 };
+
+/// A world, and what was there before any record.
+#[derive(Debug)]
+pub(super) struct World {
+    pub(super) name: &'static str,
+    /// Contexts that stand still.
+    pub(super) still: Vec<Truth>,
+    /// Contexts that drift, one truth a round.
+    pub(super) drifting: Vec<Truth>,
+    pub(super) first: LinearGaussian,
+    /// Fixed policies.
+    pub(super) set: Vec<Softmax>,
+}
+
+/// The number of fixed policies.
+pub(super) const SET: usize = 20;
+/// The rounds after which drifting contexts are where they were.
+const CYCLE: usize = 5;
+
+impl World {
+    pub(super) fn new(kind: Kind, seed: u64) -> Result<Self> {
+        let Kind { name, actions, features, contexts, margin, exploration } = kind;
+        let settings = SyntheticSettings { actions, features, margin, seed, ..SyntheticSettings::default() };
+        let still = Synthetic::new(settings.clone())?;
+        let drifting = Synthetic::new(SyntheticSettings { drift: 1.0, concentration: 2.0, ..settings })?;
+        // Unit vectors serve as weights.
+        let known = still.known_contexts()?;
+        let policy = |i: usize| {
+            let mut weights = vec![0.0; features * actions];
+            for a in 0..actions {
+                known.row(i * actions + a).for_each(|f, w| weights[f * actions + a] = w);
+            }
+            Softmax::new(FeatureMap::identity(features), actions, weights, 2.0)
+        };
+        Ok(World {
+            name,
+            still: vec![still.truth(0)?.slice(0..contexts)?],
+            drifting: (0..CYCLE).map(|k| drifting.truth(k)?.slice(0..contexts)).collect::<Result<_>>()?,
+            first: still.first_policy(FeatureMap::identity(features), 0.0)?.with_exploration(exploration)?,
+            set: (0..SET).map(policy).collect::<Result<_>>()?,
+        })
+    }
+
+    /// The loop, from the first policy on; contexts and luck have the learner's seed.
+    pub(super) fn play(&self, phases: &[Truth], plan: &Plan, sizes: &[usize]) -> Result<Outcome> {
+        let world = Finite::new(phases.to_vec(), plan.learner.seed)?;
+        simulate(&world, self.first.clone(), plan, sizes, |_| ())
+    }
+}

@@ -1,0 +1,46 @@
+//! The studies, small.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn run(arguments: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_surefoot")).args(arguments.split_whitespace()).output().unwrap()
+}
+
+#[test]
+fn certificates_hold_as_often_as_they_say_and_the_controls_do_not() {
+    let run = run("study coverage --runs 100 --json");
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let result: Value = serde_json::from_slice(&run.stdout).unwrap();
+    assert_eq!((&result["runs"], &result["delta"], &result["seed"]), (&100.into(), &0.05.into(), &1.into()));
+    let list = result["certificates"].as_array().unwrap();
+    let (controls, claims): (Vec<&Value>, Vec<&Value>) = list.iter().partition(|tally| tally["control"] == true);
+    assert_eq!((claims.len(), controls.len()), (26, 4));
+    let misses = |tally: &Value| tally["misses"].as_u64().unwrap();
+    for tally in list {
+        assert_eq!((&tally["allowed"], &tally["right"]), (&13.into(), &true.into()), "{tally}");
+    }
+    assert!(claims.iter().all(|tally| misses(tally) <= 13) && controls.iter().all(|tally| misses(tally) > 13));
+    // A bound that is never near the truth would hold whatever is wrong with it.
+    let slack = |tally: &&Value| tally["slack"].as_f64().unwrap_or(f64::INFINITY);
+    let tight = |name: &str| claims.iter().filter(|tally| tally["certificate"] == name).map(slack).fold(1.0, f64::min);
+    for (name, most) in [("Theorem 3.2", 0.05), ("Theorem 4.1", 0.05), ("fixed policy", 0.03), ("running", 0.03)] {
+        assert!(tight(name) < most, "{name} {}", tight(name));
+    }
+}
+
+#[test]
+fn the_table_and_its_exit_code_depend_on_the_seed_alone() {
+    // So small a delta asks for no miss at all, and what misses rarely is then not seen to fail.
+    let with = |threads| run(&format!("study coverage --runs 20 --delta 1e-9 --quiet --threads {threads}"));
+    let (one, two) = (with(1), with(2));
+    assert_eq!((one.status.code(), &one.stdout), (two.status.code(), &two.stdout));
+    assert_eq!(one.status.code(), Some(1));
+    let error = String::from_utf8(one.stderr).unwrap();
+    assert_eq!(error, "error: not as it should be: delta reused at every round (wide)\n");
+    let table = String::from_utf8(one.stdout).unwrap();
+    let line = |name: &str| table.lines().find(|line| line.contains(name)).unwrap_or_else(|| panic!("{table}"));
+    assert!(line("ladder").ends_with("holds") && line("no gate").ends_with("fails"), "{table}");
+    assert!(line("delta reused").ends_with("HOLDS"), "{table}");
+}
