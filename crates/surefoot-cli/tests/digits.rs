@@ -38,8 +38,7 @@ fn risks(data: &Dataset, algorithm: Algorithm, shape: Shape, rounds: usize, epoc
         let world = world(data, seed);
         let sizes = Schedule::Equal(rounds).sizes(world.interactions()).unwrap();
         let learner = learner(algorithm, shape, epochs, seed);
-        let rounds =
-            simulate(&world, first_policy(&world, 0.2), &learner.clone().into(), &sizes, |_| {}).unwrap().rounds;
+        let rounds = simulate(&world, first_policy(&world, 0.2), &learner.into(), &sizes, |_| {}).unwrap().rounds;
         rounds.last().unwrap().true_risk
     })
 }
