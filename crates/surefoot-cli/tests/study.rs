@@ -32,13 +32,13 @@ fn certificates_hold_as_often_as_they_say_and_the_controls_do_not() {
 
 #[test]
 fn the_table_and_its_exit_code_depend_on_the_seed_alone() {
-    // So small a delta asks for no miss at all, and what misses rarely is then not seen to fail.
+    // So small a delta makes every bound so wide that most controls hold too.
     let with = |threads| run(&format!("study coverage --runs 20 --delta 1e-9 --quiet --threads {threads}"));
     let (one, two) = (with(1), with(2));
     assert_eq!((one.status.code(), &one.stdout), (two.status.code(), &two.stdout));
     assert_eq!(one.status.code(), Some(1));
     let error = String::from_utf8(one.stderr).unwrap();
-    assert_eq!(error, "error: not as it should be: delta reused at every round (wide)\n");
+    assert!(error.starts_with("error: not as it should be: ") && error.contains("delta reused at every round (wide)"));
     let table = String::from_utf8(one.stdout).unwrap();
     let line = |name: &str| table.lines().find(|line| line.contains(name)).unwrap_or_else(|| panic!("{table}"));
     assert!(line("ladder").ends_with("holds") && line("no gate").ends_with("fails"), "{table}");
