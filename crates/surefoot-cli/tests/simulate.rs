@@ -217,3 +217,50 @@ fn the_demonstration_compares_its_methods_and_draws_them() {
     }
     check_figure(&folder, "methods");
 }
+
+#[test]
+fn certificates_are_told_with_each_round_and_are_above_the_truth() {
+    let settings = "simulate --posterior shaped --rounds 4 --certify --json -q";
+    let result = json(&run(settings));
+    assert_eq!(result["config"]["lambda"], "auto");
+    for round in result["rounds"].as_array().unwrap() {
+        for kind in ["certificate", "ladder"] {
+            let certificate = &round[kind];
+            assert!(number(&certificate["upper"]) > number(&round["true_risk"]), "{certificate}");
+            assert_eq!((&certificate["delta"], &certificate["vacuous"]), (&0.05.into(), &false.into()));
+            assert!(certificate["theorem"].is_string() && number(&certificate["lambda"]) > 0.0);
+        }
+        assert_eq!(round["certificate"]["theorem"], "3.2");
+        // The policy was chosen by what is certified, and records that it has not seen certify most.
+        let candidates = round["candidates"].as_array().unwrap();
+        let best = candidates.iter().min_by(|a, b| number(&a["upper"]).total_cmp(&number(&b["upper"]))).unwrap();
+        assert_eq!((candidates.len(), &best["lambda"]), (4, &round["lambda"]));
+        assert_eq!(round["ladder"]["theorem"], "fixed");
+    }
+    let without = json(&run("simulate --rounds 1 --json -q"));
+    assert!(without["rounds"][0].get("certificate").is_none() && without["rounds"][0].get("gate").is_none());
+    assert_eq!(timeless(&run(&format!("{settings} --threads 1"))), timeless(&run(&format!("{settings} --threads 2"))));
+}
+
+#[test]
+fn a_gate_keeps_what_is_running_until_a_candidate_is_certified_to_be_better() {
+    let result = json(&run("simulate --posterior shaped --gate improvement --json -q"));
+    let mut running = number(&result["initial"]["true_risk"]);
+    let (mut promoted, mut kept) = (0, 0);
+    for round in result["rounds"].as_array().unwrap() {
+        let (gate, risk) = (&round["gate"], number(&round["true_risk"]));
+        if gate["promoted"] == true {
+            promoted += 1;
+            assert!(number(&gate["certificate"]["upper"]) < 0.0 && risk < running, "{round}");
+        } else {
+            kept += 1;
+            assert!(number(&gate["certificate"]["upper"]) >= 0.0 && risk == running, "{round}");
+        }
+        running = risk;
+    }
+    assert!(promoted > 1 && kept > 1, "{promoted} {kept}");
+    let output = run_in(Path::new(env!("CARGO_TARGET_TMPDIR")), "simulate --gate maybe");
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("gate should be always, improvement, non-inferiority:MARGIN")
+    );
+}

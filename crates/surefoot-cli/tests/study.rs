@@ -44,3 +44,27 @@ fn the_table_and_its_exit_code_depend_on_the_seed_alone() {
     assert!(line("ladder").ends_with("holds") && line("no gate").ends_with("fails"), "{table}");
     assert!(line("delta reused").ends_with("HOLDS"), "{table}");
 }
+
+#[test]
+fn the_gate_prevents_steps_back_and_learns_more_slowly() {
+    let result = run("study gate --seeds 4 --rounds 6 --rules improvement --json --quiet");
+    assert!(result.status.success(), "{}", String::from_utf8_lossy(&result.stderr));
+    let result: Value = serde_json::from_slice(&result.stdout).unwrap();
+    let (always, gated) = (&result["rules"][0], &result["rules"][1]);
+    assert_eq!((&always["promotions"], &gated["stepped_back"]), (&6.0.into(), &0.into()));
+    let last = |rule: &Value| rule["risk"].as_array().unwrap().last().unwrap().as_f64().unwrap();
+    assert!(last(always) < last(gated) && last(gated) < gated["risk"][0].as_f64().unwrap());
+}
+
+#[test]
+fn the_trade_shows_a_certificate_for_every_setting() {
+    let result = run("study trade --seeds 2 --rounds 3 --held-backs 0,1 --lambdas 0.4,auto --json --quiet");
+    assert!(result.status.success(), "{}", String::from_utf8_lossy(&result.stderr));
+    let result: Value = serde_json::from_slice(&result.stdout).unwrap();
+    let settings = result["settings"].as_array().unwrap();
+    assert_eq!(settings.len(), 4);
+    for setting in settings {
+        let at = |key: &str| setting[key].as_f64().unwrap();
+        assert!(at("certified") > at("true_risk") && at("certified") <= at("first_prior") + 0.05, "{setting}");
+    }
+}

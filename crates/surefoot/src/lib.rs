@@ -2,7 +2,8 @@
 //!
 //! A stochastic policy picks an action for a context, and what comes back is a cost for that action only. Surefoot
 //! learns the next policy from such logs by minimising an upper bound of its risk (PAC-Bayes with logarithmic smoothing),
-//! keeps exact propensities of everything it deploys, and simulates the whole loop where the truth is known.
+//! keeps exact propensities of everything it deploys, says after each round with a proof how good the policy is, and
+//! simulates the whole loop where the truth is known.
 //!
 //! ```
 //! use surefoot::{Algorithm, Environment, FeatureMap, Lambda, Learner, Shape, State, Synthetic, SyntheticSettings, Turn};
@@ -42,9 +43,10 @@
 //! | [`Optimiser`], [`Adam`], [`Lbfgs`] | a closure in, a minimiser and its trace out |
 //! | [`Policy`], [`LinearGaussian`], [`Posterior`] | what can be deployed, and the distribution over predictors behind it |
 //! | [`Learner`], [`State`] | the loop's pure step `(state, logs) -> (state, round)`; [`Algorithm`] and [`Lambda`] choose it |
+//! | [`Certificate`], [`ladder()`], [`Gate`], [`verify()`] | what is proven about a policy, from logs and policies alone; [`Terms`] are fixed before the data |
 //! | [`Gibbs`], [`Mixture`] | the exact posterior over a finite set of policies |
 //! | [`Environment`], [`LabelBandit`], [`Synthetic`], [`Finite`], [`Truth`] | worlds in which everything is known |
-//! | [`simulate()`], [`Schedule`] | the loop closed |
+//! | [`simulate()`], [`Plan`], [`Schedule`] | the loop closed |
 //!
 //! # Conventions
 //!
@@ -57,7 +59,7 @@
 //! # What is not here
 //!
 //! Files, the network and the command line (other crates of this workspace); continuous actions; policies that are not
-//! linear in (mapped) features; certificates, which are to come.
+//! linear in (mapped) features.
 
 mod certificate;
 mod contexts;
