@@ -201,9 +201,9 @@ fn gate(text: &str) -> Result<Gate> {
 }
 
 /// What is held back: by default a round where candidates are compared by what it says of them.
-fn held_back(config: &Config) -> Result<f64> {
+fn held_back(config: &Config, algorithm: Algorithm) -> Result<f64> {
     match config.held_back.0.as_str() {
-        "auto" if config.lambda.0 == "auto" || config.gate != "always" => Ok(1.0),
+        "auto" if (config.lambda.0 == "auto" && algorithm.smooths()) || config.gate != "always" => Ok(1.0),
         "auto" => Ok(0.0),
         share => share.parse().map_err(|_| unknown("held-back", share, "auto or a number of rounds")),
     }
@@ -258,7 +258,7 @@ fn learner(config: &Config, rounds: usize) -> Result<Learner> {
         start: named("start", &config.start, "warm or anchor")?,
         precision: named("precision", &config.precision, "single or double")?,
         optimiser,
-        held_back: held_back(config)?,
+        held_back: held_back(config, algorithm)?,
         trade: config.trade,
         terms: Terms {
             delta: config.delta,

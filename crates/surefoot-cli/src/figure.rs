@@ -54,8 +54,8 @@ pub(crate) struct Series {
 
 /// A chart of lines.
 ///
-/// Points whose numbers are not finite (or beyond 1e300), or not above 0 on a logarithmic axis, are left out: the line has
-/// a gap there, and so has the band where one of its ends is such a number.
+/// Points whose numbers are not finite (or beyond 1e300), or not above 0 on a logarithmic axis, are left out: the line
+/// has a gap there, and so has the band where one of its ends is such a number.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Figure {
     /// What the figure shows.

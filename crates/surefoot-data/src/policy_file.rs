@@ -1,5 +1,5 @@
-//! Policies as files. Their basis is a file of its own beside them: the policies of a loop share one, and it is the most
-//! of them by far (5 MB for the pixels of MNIST, where the rest is 63 kB).
+//! Policies as files. Their basis is a file of its own beside them: the policies of a loop share one, and it is the
+//! most of them by far (5 MB for the pixels of MNIST, where the rest is 63 kB).
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -257,8 +257,8 @@ impl Tensors {
         if !fits(&info.shape) {
             return Err(Error::Shape { place, allowed: allowed(), found: display_shape(&info.shape) });
         }
-        // The metadata has checked that shape, type and offsets agree and that the offsets are in order; its last one is
-        // the end of the file.
+        // The metadata has checked that shape, type and offsets agree and that the offsets are in order; its last one
+        // is the end of the file.
         let (from, to) = info.data_offsets;
         Ok(self.bytes[self.start + from..self.start + to].chunks_exact(T::WIDTH).map(T::get).collect())
     }

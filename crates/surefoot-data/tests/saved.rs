@@ -395,7 +395,8 @@ fn no_single_changed_byte_and_no_cut_makes_it_panic_or_goes_unseen() {
                 let mut broken = bytes.clone();
                 broken[i] ^= change;
                 fs::write(&path, broken).unwrap();
-                // What is read all the same is what was written: the change was in the name of the collector, in a space ...
+                // What is read all the same is what was written: the change was in the name of the collector, in a
+                // space ...
                 if *file == r {
                     assert!(read_round(&path).map_or(round, |round| round.logs.fingerprint()) == round);
                 } else {

@@ -98,8 +98,13 @@ impl Algorithm {
         matches!(self, Algorithm::SeqAdjLs | Algorithm::ShiftAdjLs)
     }
 
+    /// Whether it is meant for contexts that shift.
+    pub(crate) fn shifts(&self) -> bool {
+        matches!(self, Algorithm::ShiftLs | Algorithm::ShiftAdjLs)
+    }
+
     /// Whether `lambda` smooths, and does not merely weigh the divergence.
-    fn smooths(&self) -> bool {
+    pub fn smooths(&self) -> bool {
         !matches!(self, Algorithm::Crm(_) | Algorithm::Scrm(_))
     }
 
@@ -141,8 +146,8 @@ impl Algorithm {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Lambda {
-    /// The one of [`CANDIDATES`](Lambda::CANDIDATES) whose policy has the best certificate; 0.4 for [`Algorithm::Crm`] and
-    /// [`Algorithm::Scrm`], which do not smooth.
+    /// The one of [`CANDIDATES`](Lambda::CANDIDATES) whose policy has the best certificate; 0.4 for [`Algorithm::Crm`]
+    /// and [`Algorithm::Scrm`], which do not smooth.
     Auto,
     /// This number.
     Fixed(f64),
@@ -215,8 +220,8 @@ pub enum Shape {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Start {
-    /// At the current policy; at the anchor where more than the newest round is held back, since the choice of the current
-    /// policy has seen some of that.
+    /// At the current policy; at the anchor where more than the newest round is held back, since the choice of the
+    /// current policy has seen some of that.
     #[default]
     Warm,
     /// At the anchor of the divergence.
@@ -255,10 +260,12 @@ pub struct Learner {
     /// The absolute error of the propensities during the search, in `(0, 0.01]`; L-BFGS takes 1e-10 or less. What is
     /// logged or reported does not depend on it.
     pub tolerance: f64,
-    /// How many of the newest records are not learned from yet, in rounds like the newest; at least 0. On them the new policy is a
-    /// fixed one, whose certificate needs no divergence. Never more than half of what can be learned from is held back.
+    /// How many of the newest records are not learned from yet, in rounds like the newest; at least 0. On them the new
+    /// policy is a fixed one, whose certificate needs no divergence. Never more than half of what can be learned from
+    /// is held back.
     pub held_back: f64,
-    /// By what [`Lambda::Auto`] chooses: 0 for what is certified, 1 for what is estimated, in between for a mean of both.
+    /// By what [`Lambda::Auto`] chooses: 0 for what is certified, 1 for what is estimated, in between for a mean of
+    /// both.
     pub trade: f64,
     /// The terms of the certificates.
     pub terms: Terms,
@@ -287,6 +294,8 @@ impl Default for Learner {
 /// Where a loop stands: the policies that matter and the rounds so far. Cloning shares the data.
 #[derive(Debug, Clone)]
 pub struct State {
+    /// The first policy as it was given, and as the others are: in their basis.
+    given: LinearGaussian,
     first: LinearGaussian,
     current: LinearGaussian,
     deployed: LinearGaussian,
@@ -297,12 +306,12 @@ pub struct State {
 impl State {
     /// Before the first round: the policy that will collect it, which is also the prior of every bound.
     pub fn new(first: LinearGaussian) -> Self {
-        State { current: first.clone(), deployed: first.clone(), first, rounds: Vec::new() }
+        State { given: first.clone(), current: first.clone(), deployed: first.clone(), first, rounds: Vec::new() }
     }
 
     /// The first policy.
     pub fn first(&self) -> &LinearGaussian {
-        &self.first
+        &self.given
     }
 
     /// The last one learned; the first, before any round.
@@ -318,11 +327,17 @@ impl State {
 
     /// The state in which another policy than the last one learned is deployed.
     pub fn keep(mut self, incumbent: &LinearGaussian) -> Result<Self> {
-        let posterior = incumbent.posterior().in_basis(self.first.posterior().basis()).ok_or_else(|| {
+        self.turned(incumbent)?;
+        self.deployed = incumbent.clone();
+        Ok(self)
+    }
+
+    /// A policy in the basis of those that are learned.
+    fn turned(&self, policy: &LinearGaussian) -> Result<LinearGaussian> {
+        let posterior = policy.posterior().in_basis(self.first.posterior().basis()).ok_or_else(|| {
             Error::setting("the policy that is kept", "in the basis of the others, or with one shared scale", "not")
         })?;
-        self.deployed = incumbent.with_posterior(posterior);
-        Ok(self)
+        Ok(policy.with_posterior(posterior))
     }
 
     /// The number of rounds so far.
@@ -409,13 +424,13 @@ impl Learner {
             Window::Newest => next.rounds.len() - 1,
         };
         let (rounds, unseen) = self.hold_back(&next.rounds[window..]);
-        let anchor = match recipe.anchor {
-            Anchor::First => &next.first,
-            Anchor::Incumbent => &next.deployed,
+        let anchor = &match recipe.anchor {
+            Anchor::First => next.first.clone(),
+            Anchor::Incumbent => next.turned(&next.deployed)?,
         };
         let start = match self.start {
-            // The current policy has been chosen by records of earlier rounds: where some of those are held back again, it would
-            // tell the new one of them.
+            // The current policy has been chosen by records of earlier rounds: where some of those are held back again,
+            // it would tell the new one of them.
             Start::Warm if unseen.len() < 2 => &next.current,
             Start::Warm | Start::Anchor => anchor,
         };
@@ -432,7 +447,7 @@ impl Learner {
             let since = Since { round, record: next.rounds[round].len() - unseen[0].len() };
             Birth { round: state.rounds(), since, size }
         });
-        next.deployed = if self.algorithm.redeploys() { policy.clone() } else { next.first.clone() };
+        next.deployed = if self.algorithm.redeploys() { policy.clone() } else { next.given.clone() };
         next.current = policy;
         Ok((next, Round { n: logs.len(), records, lambda, kl, trace, candidates, birth }))
     }
@@ -564,16 +579,12 @@ impl Learner {
             // Not of what is held back: to the new policy, and so to its axes, those records are unseen.
             let seen = logs.contexts().slice(0..logs.len() - self.held_back(logs.len(), logs.len()));
             let basis = Arc::new(Basis::principal(&features.apply(&seen)?)?);
-            let turned = |policy: &LinearGaussian| {
-                let posterior = policy.posterior().in_basis(Some(&basis)).ok_or_else(|| {
-                    let (allowed, value) = ("a posterior with one shared scale", "one with a scale per feature");
-                    Error::setting("the first policy", allowed, value)
-                })?;
-                Ok(policy.with_posterior(posterior))
-            };
-            next.first = turned(&state.first)?;
+            let prior = state.first.posterior().in_basis(Some(&basis)).ok_or_else(|| {
+                let (allowed, value) = ("a posterior with one shared scale", "one with a scale per feature");
+                Error::setting("the first policy", allowed, value)
+            })?;
+            next.first = state.first.with_posterior(prior);
             next.current = next.first.clone();
-            next.deployed = turned(&state.deployed)?;
         }
         let basis = next.first.posterior().basis();
         // Contexts as they are cost nothing: they are shared. Features of them are only made where they will be read.

@@ -1,9 +1,9 @@
 //! Sequential off-policy learning: from the logs of a deployed policy to the next one, again and again.
 //!
 //! A stochastic policy picks an action for a context, and what comes back is a cost for that action only. Surefoot
-//! learns the next policy from such logs by minimising an upper bound of its risk (PAC-Bayes with logarithmic smoothing),
-//! keeps exact propensities of everything it deploys, says after each round with a proof how good the policy is, and
-//! simulates the whole loop where the truth is known.
+//! learns the next policy from such logs by minimising an upper bound of its risk (PAC-Bayes with logarithmic
+//! smoothing), keeps exact propensities of everything it deploys, says after each round with a proof how good the
+//! policy is, and simulates the whole loop where the truth is known.
 //!
 //! ```
 //! use surefoot::{Algorithm, Environment, FeatureMap, Lambda, Learner, Shape, State, Synthetic, SyntheticSettings, Turn};
@@ -50,11 +50,11 @@
 //!
 //! # Conventions
 //!
-//! Costs are in `[-1, 0]`, lower is better; a risk is an expected cost. Symbols are the paper's: `p` the probability under
-//! the policy that is judged, `q` the logged propensity, `c` the cost, `K` actions. Features are `f32`, and so is
-//! the inside of a search with Adam ([`Precision`]); propensities, estimates and parameters are `f64`. Matrices are feature-major. Randomness is an argument: the same seed gives the same
-//! bits, whatever the number of threads. Data is checked in constructors, and the [`Error`] names the row, the column,
-//! what is allowed and what came.
+//! Costs are in `[-1, 0]`, lower is better; a risk is an expected cost. Symbols are the paper's: `p` the probability
+//! under the policy that is judged, `q` the logged propensity, `c` the cost, `K` actions. Features are `f32`, and so is
+//! the inside of a search with Adam ([`Precision`]); propensities, estimates and parameters are `f64`. Matrices are
+//! feature-major. Randomness is an argument: the same seed gives the same bits, whatever the number of threads. Data is
+//! checked in constructors, and the [`Error`] names the row, the column, what is allowed and what came.
 //!
 //! # What is not here
 //!
@@ -80,8 +80,8 @@ mod schedule;
 mod simulation;
 
 pub use certificate::{
-    Birth, Case, Certificate, Challenger, Difference, Evidence, Form, Gate, Quantity, Share, Since, Smoothing,
-    Spending, Terms, Theorem, Verdict, ladder, verify,
+    Birth, Case, Certificate, Challenger, Difference, Form, Gate, Quantity, Share, Since, Smoothing, Spending, Terms,
+    Theorem, Verdict, ladder, verify,
 };
 pub use contexts::{Contexts, ContextsBuilder, Indices, Row};
 pub use environment::{
@@ -101,7 +101,7 @@ pub use policy::{
 };
 pub use regularizer::Regularizer;
 pub use schedule::Schedule;
-pub use simulation::{GateDecision, Judged, Outcome, Plan, SimulatedRound, simulate};
+pub use simulation::{GateDecision, Outcome, Plan, Proven, SimulatedRound, simulate};
 
 /// The README's example is a test.
 #[cfg(doctest)]

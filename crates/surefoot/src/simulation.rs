@@ -2,10 +2,12 @@
 
 use std::time::Instant;
 
+use serde::Serialize;
+
 use crate::certificate::{Birth, Case, Certificate, Challenger, Evidence, Gate, Share, Since, Smoothing, ladder_of};
 use crate::environment::{Environment, Turn};
-use crate::error::Result;
-use crate::learner::{Algorithm, Learner, Round, State};
+use crate::error::{Error, Result};
+use crate::learner::{Learner, Round, State};
 use crate::logs::Logs;
 use crate::policy::LinearGaussian;
 
@@ -36,13 +38,14 @@ pub struct SimulatedRound {
     pub learned: Round,
     /// The mean cost of the records that were collected in it.
     pub mean_cost: f64,
-    /// The true risk of the policy that the round ends with, in the world of the round in which it would be deployed: the
-    /// candidate if it was promoted (or is only reported, where the algorithm never redeploys), the incumbent if not.
+    /// The true risk of the policy that the round ends with, in the world of the round in which it would be deployed:
+    /// the candidate if it was promoted (or is only reported, where the algorithm never redeploys), the incumbent if
+    /// not.
     pub true_risk: f64,
     /// `E pi(a*(x)|x)` of that policy there.
     pub accuracy: f64,
     /// What is proven about that policy, if it was asked for.
-    pub judged: Option<Judged>,
+    pub proven: Option<Proven>,
     /// What the gate decided; `None` if it is always open.
     pub decision: Option<GateDecision>,
     /// Seconds for collecting, learning and judging, without the evaluation.
@@ -51,22 +54,23 @@ pub struct SimulatedRound {
 
 /// What is proven about a policy.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Judged {
-    /// Theorem 3.2 with the first policy as prior, on all records; Theorem C.1 where contexts may shift.
+pub struct Proven {
+    /// Theorem 3.2 with the first policy as prior, on all records. Where contexts may shift, Theorem C.1: a bound on
+    /// the mean over rounds of the risks of the policies learned from them, each in the world of its round.
     pub certificate: Certificate,
-    /// The best rung of the [ladder](crate::ladder()). Where contexts may shift, only the policy on records that it has not seen
-    /// is left of it, if there are any.
+    /// The best rung of the [ladder](crate::ladder()). Where contexts may shift, only the policy on records of the
+    /// newest round that it has not seen is left of it, if there are any: a bound in the world of that round.
     pub ladder: Option<Certificate>,
 }
 
 /// What the gate decided.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct GateDecision {
     /// Whether a challenger was promoted.
     pub promoted: bool,
     /// The true risk of the newest candidate.
     pub candidate_risk: f64,
-    /// The certificate that decided.
+    /// The certificate that decided: of the challenger that has the best one, not always the newest.
     pub certificate: Option<Certificate>,
 }
 
@@ -94,6 +98,15 @@ pub fn simulate(
     mut on_round: impl FnMut(&SimulatedRound),
 ) -> Result<Outcome> {
     let learner = &plan.learner;
+    learner.terms.check()?;
+    plan.gate.check()?;
+    if plan.gate != Gate::Always && !learner.algorithm.redeploys() {
+        return Err(Error::setting("the gate", "always, where nothing is ever redeployed", "another"));
+    }
+    if plan.gate != Gate::Always && learner.algorithm.shifts() {
+        let allowed = "always, where contexts may shift: a comparison in past worlds says nothing about the next";
+        return Err(Error::setting("the gate", allowed, "another"));
+    }
     let mut state = State::new(first.clone());
     // What runs, and since which round.
     let mut incumbent = Challenger { policy: first, birth: Some(Birth { round: 0, since: Since::round(0), size: 1 }) };
@@ -115,8 +128,8 @@ pub fn simulate(
         if round == 0
             && let Some(birth) = learned.birth
         {
-            // The set that was fixed before round 0 or in it has the first policy in it.
-            incumbent.birth = Some(Birth { size: birth.size, ..incumbent.birth.unwrap_or(birth) });
+            // The first policy and what was learned in round 0 are one set.
+            incumbent.birth = Some(Birth { size: birth.size, round: 0, since: Since::round(0) });
         }
         let candidate = Challenger { policy: state.current().clone(), birth: learned.birth };
         learned_from.push(candidate.policy.clone());
@@ -132,7 +145,7 @@ pub fn simulate(
         state = if learner.algorithm.redeploys() { state.keep(&incumbent.policy)? } else { state };
         // What is judged: where nothing is ever redeployed, what would be.
         let ends_with = if learner.algorithm.redeploys() { &incumbent } else { &candidate };
-        let judged =
+        let proven =
             if plan.certify { Some(certify(learner, ends_with, &learned_from, &deployed, &logs)?) } else { None };
         let seconds = clock.elapsed().as_secs_f64();
         let truth = environment.truth(round + 1)?;
@@ -151,7 +164,7 @@ pub fn simulate(
             mean_cost: newest.cost().iter().sum::<f64>() / n as f64,
             true_risk,
             accuracy,
-            judged,
+            proven,
             decision,
             seconds,
         };
@@ -169,23 +182,23 @@ fn certify(
     learned_from: &[LinearGaussian],
     deployed: &[LinearGaussian],
     logs: &[Logs],
-) -> Result<Judged> {
+) -> Result<Proven> {
     let terms = &learner.terms;
     let case = Case::whole(logs, terms);
-    if matches!(learner.algorithm, Algorithm::ShiftLs | Algorithm::ShiftAdjLs) {
+    if learner.algorithm.shifts() {
         let pairs: Vec<_> = learned_from.iter().zip(deployed).collect();
         let unseen = policy.birth.filter(|birth| birth.since.round + 1 == logs.len());
         let unseen = unseen.map(|Birth { round, since, size }| {
             let share = Share::of_round(round, 1.0);
             Certificate::fixed(Smoothing::Ls, &policy.policy, size, &Case { since, share, ..case })
         });
-        return Ok(Judged {
+        return Ok(Proven {
             certificate: Certificate::shift(Smoothing::Ls, &pairs, &case)?,
             ladder: unseen.transpose()?,
         });
     }
     let evidence = logs.iter().map(|logs| Evidence::new(&policy.policy, logs)).collect::<Result<Vec<_>>>()?;
-    Ok(Judged {
+    Ok(Proven {
         certificate: Certificate::of_posterior(&policy.policy, &deployed[0], &case, &evidence)?,
         ladder: Some(ladder_of(&policy.policy, policy.birth, deployed, logs, terms, &evidence)?),
     })

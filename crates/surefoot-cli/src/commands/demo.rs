@@ -18,9 +18,9 @@ use crate::statistics::mean_and_deviation;
 
 /// Learn from handwritten digits with five methods, and compare them in a table and a figure
 ///
-/// The digits are learned from bandit feedback: a guess brings a noisy reward, the right answer is never told. All methods
-/// start from the same poor first policy and have the same number of interactions. The figure shows the true risk per
-/// round with its spread over the seeds.
+/// The digits are learned from bandit feedback: a guess brings a noisy reward, the right answer is never told. All
+/// methods start from the same poor first policy and have the same number of interactions. The figure shows the true
+/// risk per round with its spread over the seeds.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  surefoot demo\n  surefoot demo --seeds 10 --output figures/demo --json")]
 pub(crate) struct Demo {
@@ -188,7 +188,7 @@ impl Demo {
 
 /// What is proven about the policy of a round.
 fn certified(round: &SimulatedRound) -> f64 {
-    round.judged.as_ref().and_then(|judged| judged.ladder.as_ref()).map_or(f64::NAN, |ladder| ladder.upper)
+    round.proven.as_ref().and_then(|judged| judged.ladder.as_ref()).map_or(f64::NAN, |ladder| ladder.upper)
 }
 
 fn table(results: &[MethodResult]) -> String {

@@ -7,6 +7,8 @@ pub(crate) mod verify;
 
 use std::io::{ErrorKind, Write};
 
+use surefoot::Certificate;
+
 use crate::failure::{Failure, Result};
 
 /// Works with so many threads; 0 for one a core.
@@ -17,6 +19,17 @@ fn use_threads(threads: u64) -> Result<()> {
 /// The range of `--threads`.
 fn threads() -> clap::builder::RangedU64ValueParser {
     clap::value_parser!(u64).range(0..=1024)
+}
+
+/// A line that tells what certificates take on trust.
+fn on_trust<'a>(certificates: impl Iterator<Item = &'a Certificate>) -> String {
+    let mut all: Vec<&str> = Vec::new();
+    for assumption in certificates.flat_map(|certificate| &certificate.assumptions) {
+        if !all.contains(&assumption.as_str()) {
+            all.push(assumption);
+        }
+    }
+    format!("\non trust: {}", all.join("; "))
 }
 
 /// Writes a line to standard output. A reader that has seen enough is not an error.

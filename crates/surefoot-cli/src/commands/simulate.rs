@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
-use surefoot::{Candidate, Certificate, SimulatedRound, Theorem};
+use surefoot::{Candidate, Certificate, GateDecision, Quantity, SimulatedRound, Theorem};
 
 use crate::bundle;
 use crate::experiment::{Beginning, Experiment, dataset};
@@ -16,9 +16,10 @@ use crate::progress;
 
 /// Run the loop of deploying, logging and learning in a simulated world
 ///
-/// There the truth is known: after each round it tells the true risk of the policy learned (lower is better, -1 is best), its accuracy (how often
-/// it takes the best action) and its divergence from the prior; with --certify also what is proven about it, and with
-/// --gate whether it replaces what is running. The same seed gives the same result for every number of threads.
+/// There the truth is known: after each round it tells the true risk of the policy learned (lower is better, -1 is
+/// best), its accuracy (how often it takes the best action) and its divergence from the prior; with --certify also what
+/// is proven about it, and with --gate whether it replaces what is running. The same seed gives the same result for
+/// every number of threads.
 #[derive(Debug, Args)]
 #[command(
     allow_negative_numbers = true,
@@ -79,21 +80,13 @@ struct RoundOutput {
     #[serde(skip_serializing_if = "Option::is_none")]
     ladder: Option<Certificate>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    gate: Option<GateOutput>,
+    gate: Option<GateDecision>,
     seconds: f64,
-}
-
-/// What the gate decided.
-#[derive(Debug, Serialize)]
-struct GateOutput {
-    promoted: bool,
-    candidate_risk: f64,
-    certificate: Option<Certificate>,
 }
 
 impl RoundOutput {
     fn new(round: &SimulatedRound) -> Self {
-        let judged = round.judged.as_ref();
+        let judged = round.proven.as_ref();
         RoundOutput {
             round: round.round,
             n: round.learned.n,
@@ -106,11 +99,7 @@ impl RoundOutput {
             candidates: round.learned.candidates.clone(),
             certificate: judged.map(|judged| judged.certificate.clone()),
             ladder: judged.and_then(|judged| judged.ladder.clone()),
-            gate: round.decision.clone().map(|decision| GateOutput {
-                promoted: decision.promoted,
-                candidate_risk: decision.candidate_risk,
-                certificate: decision.certificate,
-            }),
+            gate: round.decision.clone(),
             seconds: round.seconds,
         }
     }
@@ -131,7 +120,7 @@ impl Simulate {
         let initial = experiment.beginning()?;
         let bar = progress::bar(experiment.rounds(), self.quiet);
         let rounds = experiment.run(|round| {
-            let certified = round.judged.as_ref().and_then(|judged| judged.ladder.as_ref());
+            let certified = round.proven.as_ref().and_then(|judged| judged.ladder.as_ref());
             let certified = certified.map_or(String::new(), |c| format!(", certified {:.4}", c.upper));
             bar.set_message(format!("risk {:.4}{certified}", round.true_risk));
             bar.inc(1);
@@ -157,14 +146,15 @@ impl Simulate {
 
 fn table(config: &Config, initial: Beginning, rounds: &[RoundOutput]) -> String {
     let (certified, gated) = (rounds.iter().any(|r| r.certificate.is_some()), rounds.iter().any(|r| r.gate.is_some()));
+    let shifts = rounds.iter().any(|r| r.certificate.as_ref().is_some_and(|c| c.bounds == Quantity::MeanRisk));
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     let mut header = vec!["round", "records", "true risk"];
     if gated {
-        header.extend(["gate", "candidate"]);
+        header.extend(["gate", "newest candidate"]);
     }
     if certified {
-        header.extend(["certified", "by", "prior pi_0"]);
+        header.extend(["certified", "by", if shifts { "C.1, mean of rounds" } else { "prior pi_0" }]);
     }
     header.extend(["accuracy", "lambda", "KL", "mean cost"]);
     table.set_header(header);
@@ -193,11 +183,16 @@ fn table(config: &Config, initial: Beginning, rounds: &[RoundOutput]) -> String 
     table.column_iter_mut().for_each(|column| column.set_cell_alignment(CellAlignment::Right));
     let mut text = format!("{}\n\nbest possible risk {:.4}", table.trim_fmt(), initial.optimal_risk);
     if certified {
-        let confidence = 100.0 * (1.0 - config.delta);
+        let confidence = (1e8 * (1.0 - config.delta)).round() / 1e6;
         text += &format!(
             "\ncertified: with probability {confidence} % the risk is below, in all rounds at once \
              (by: the theorem, and the round whose policy is the prior; * says nothing)"
         );
+        if shifts {
+            text +=
+                "\nC.1 bounds the mean over rounds of the risk that each policy has in the round it was learned from";
+        }
+        text += &super::on_trust(rounds.iter().flat_map(|r| r.certificate.iter().chain(&r.ladder)));
     }
     if gated {
         text += &format!(

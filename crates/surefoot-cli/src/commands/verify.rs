@@ -49,7 +49,7 @@ pub(crate) struct Verify {
 }
 
 /// How far a logged propensity may be from the policy's, relative to it.
-const TOLERANCE: f64 = 1e-6;
+const TOLERANCE: f64 = 1e-8;
 
 /// The result, as it is written with `--json`.
 #[derive(Debug, Serialize)]
@@ -73,7 +73,8 @@ struct Judged {
     theorem: Theorem,
     upper: f64,
     vacuous: bool,
-    /// Whether it rests on a policy or a prior of which no file shows that it was fixed before the records.
+    /// Whether it rests on a policy or a prior of which no file shows that it was fixed before the records, or on
+    /// propensities that no file shows to be right.
     on_trust: bool,
     differences: Vec<String>,
 }
@@ -130,8 +131,11 @@ fn check(bundle: Bundle, quiet: bool) -> Output {
         bar.inc(1);
         judged
     });
-    let certificates: Vec<Judged> = certificates.collect();
+    let mut certificates: Vec<Judged> = certificates.collect();
     bar.finish_and_clear();
+    for (judged, statement) in certificates.iter_mut().zip(&bundle.certificates) {
+        judged.differences.extend(outside_family(statement, &bundle.certificates[0]));
+    }
     Output {
         version: env!("CARGO_PKG_VERSION"),
         verified: differences.is_empty() && certificates.iter().all(|judged| judged.differences.is_empty()),
@@ -192,6 +196,21 @@ fn judge(
     Judged { round: *round, kind: *kind, theorem, upper, vacuous, on_trust, differences }
 }
 
+/// What is wrong with a statement beside the others: all are made under the same terms, and share delta by the same
+/// rule. What holds at all rounds at once has one share, what is said anew has one of a round.
+fn outside_family(statement: &Statement, first: &Statement) -> Option<String> {
+    let terms = |c: &Certificate| (c.delta, c.lambdas.clone(), c.form, c.spending);
+    let Statement { kind, certificate, .. } = statement;
+    if terms(certificate) != terms(&first.certificate) {
+        return Some("delta, lambdas, form or spending: not those of the first certificate".into());
+    }
+    let anew = *kind != Kind::Certificate;
+    (certificate.share.round.is_some() != anew).then(|| {
+        let allowed = if anew { "a share of a round" } else { "all of delta" };
+        format!("share: a {kind} should have {allowed}")
+    })
+}
+
 /// Whether what must have been fixed before the records is only said to have been; it is shown where it was deployed by
 /// then. A prior that was not may know the records, and is named. A policy that is called fixed need not have been
 /// deployed, and is taken on trust; as is everything where the rounds do not say what collected them.
@@ -213,6 +232,9 @@ fn timing(certificate: &Certificate, collected_by: &[Option<Fingerprint>], diffe
     if matches!(certificate.theorem, Theorem::Fixed | Theorem::FixedAdjusted) {
         on_trust |= certificate.policies.iter().any(|policy| policy.is_none() || !known(0).1.contains(policy));
     }
+    // Propensities of rounds that do not say what collected them were not computed again.
+    let end = certificate.since.round.saturating_add(certificate.logs.len()).min(collected_by.len());
+    on_trust |= collected_by.get(certificate.since.round..end).is_some_and(|rounds| rounds.contains(&None));
     certificate.parts.iter().fold(on_trust, |on_trust, part| timing(part, collected_by, differences) || on_trust)
 }
 
@@ -259,7 +281,9 @@ fn closing(output: &Output) -> String {
     let certificates = count(output.certificates.len(), "certificate");
     let propensities = count(output.propensities, "logged propensity");
     let trust = match output.certificates.iter().any(|judged| judged.on_trust) {
-        true => "\non trust: that the policy was fixed before the records, and chosen from no more than it says",
+        true => {
+            "\non trust: that a policy was fixed before the records and chosen from no more than it says, or what collected them"
+        }
         false => "",
     };
     match output.all_differences().len() {

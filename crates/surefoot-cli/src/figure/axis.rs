@@ -74,8 +74,8 @@ impl Axis {
         Axis { low, high, ticks }
     }
 
-    /// An axis for decimal logarithms. Ticks are at 1, 2 and 5 times the powers of ten, or at these powers alone if there
-    /// were too many, or at every digit if there were less than three.
+    /// An axis for decimal logarithms. Ticks are at 1, 2 and 5 times the powers of ten, or at these powers alone if
+    /// there were too many, or at every digit if there were less than three.
     fn log(logs: &[f64], most: usize, margin: f64) -> Self {
         let (mut low, mut high) =
             logs.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &v| (low.min(v), high.max(v)));

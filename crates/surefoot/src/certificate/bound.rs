@@ -7,11 +7,11 @@
 //! | a predictor `d` in `{0, 1}` | `1 - l d c/q` | `1 - l (d/q - 1) c` |
 //! | a fixed policy | `1 - l p c/q` | `1 - l (p/q - 1) c` |
 //!
-//! Their product over `(1 - l R)^N` is a martingale of mean 1. By Ville's inequality it never exceeds `1/delta`, at any time, with
-//! probability `1 - delta`. For a posterior `Q` over predictors take the mean of the martingale under the prior, and change the
-//! measure (Donsker and Varadhan), at the price of `KL(Q, P)`; since `d` is 0 or 1, the mean of the logarithm of a factor under
-//! `Q` is linear in `p`. Since `x -> -ln(1 - l x)` is convex, the mean of `-ln(1 - l R(d))` under `Q`, or over rounds, is at least
-//! that of the mean. Solved for it:
+//! Their product over `(1 - l R)^N` is a martingale of mean 1. By Ville's inequality it never exceeds `1/delta`, at any
+//! time, with probability `1 - delta`. For a posterior `Q` over predictors take the mean of the martingale under the
+//! prior, and change the measure (Donsker and Varadhan), at the price of `KL(Q, P)`; since `d` is 0 or 1, the mean of
+//! the logarithm of a factor under `Q` is linear in `p`. Since `x -> -ln(1 - l x)` is convex, the mean of `-ln(1 - l
+//! R(d))` under `Q`, or over rounds, is at least that of the mean. Solved for it:
 //!
 //! `R <= psi_l( -(1/(l N)) sum_i E ln(factor_i) + (price + ln(1/delta))/(l N) )`.
 
@@ -36,17 +36,19 @@ pub enum Smoothing {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Judged {
     /// That of any posterior over predictors, at the price of its divergence from a prior that was fixed before the
-    /// records. `error` bounds the divergence's numerical error; `turned` tells that the policy is in another basis than the prior.
+    /// records. `error` bounds the divergence's numerical error; `turned` tells that the policy is in another basis
+    /// than the prior.
     Posterior { kl: f64, error: f64, turned: bool },
     /// That of one of a set of so many policies that were fixed before the records.
     Fixed { size: usize },
 }
 
-/// The relative error of a propensity, of the judged policy or logged (`math/perturbed.rs`), and some for the scores in it.
+/// The relative error of a propensity, of the judged policy or logged (`math/perturbed.rs`), and some for the scores in
+/// it.
 const PROPENSITY: f64 = 2e-9;
-/// The same for a policy in another basis than its prior. A basis that may come from the records is free as long as it changes
-/// nothing but coordinates; but coordinates are rounded to `f32`, and other roundings make slightly other predictors. Propensities
-/// differ by some 1e-7; this allows a hundred times as much.
+/// The same for a policy in another basis than its prior. A basis that may come from the records is free as long as it
+/// changes nothing but coordinates; but coordinates are rounded to `f32`, and other roundings make slightly other
+/// predictors. Propensities differ by some 1e-7, as was measured; this allows a hundred times as much.
 const TURNED: f64 = 1e-5;
 /// The relative error of a term and of their sum, which is compensated: some 20 roundings.
 const ROUNDING: f64 = 20.0 * f64::EPSILON;
@@ -54,7 +56,7 @@ const ROUNDING: f64 = 20.0 * f64::EPSILON;
 /// What the records of a round say about a policy: its probability of each logged action. A record of cost 0 has the
 /// factor 1 whatever the policy does, and only counts.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Evidence {
+pub(crate) struct Evidence {
     records: usize,
     /// The places of the records whose cost is not 0.
     places: Vec<u32>,
@@ -65,7 +67,7 @@ pub struct Evidence {
 
 impl Evidence {
     /// Asks the policy about the records of a round.
-    pub fn new(policy: &dyn Policy, logs: &Logs) -> Result<Self> {
+    pub(crate) fn new(policy: &dyn Policy, logs: &Logs) -> Result<Self> {
         if logs.actions() != policy.actions() {
             let expected = format!("{} actions, as the policy", policy.actions());
             return Err(Error::size("the logs", expected, logs.actions()));
@@ -82,7 +84,7 @@ impl Evidence {
     }
 
     /// About the policy that collected them: `p = q`.
-    pub fn running(logs: &Logs) -> Self {
+    pub(crate) fn running(logs: &Logs) -> Self {
         let places: Vec<u32> = (0..logs.len() as u32).filter(|&i| logs.cost()[i as usize] != 0.0).collect();
         let at = |column: &[f64]| -> Vec<f64> { places.iter().map(|&i| column[i as usize]).collect() };
         let (q, c) = (at(logs.propensity()), at(logs.cost()));
@@ -98,7 +100,7 @@ impl Evidence {
     }
 
     /// The number of records.
-    pub fn records(&self) -> usize {
+    pub(crate) fn records(&self) -> usize {
         self.records
     }
 
@@ -122,7 +124,8 @@ impl Evidence {
         }
     }
 
-    /// The sum over the records of `E ln(factor)`, and a bound on its numerical error where propensities have this relative one.
+    /// The sum over the records of `E ln(factor)`, and a bound on its numerical error where propensities have this
+    /// relative one.
     fn logs(&self, smoothing: Smoothing, fixed: bool, lambda: f64, propensity: f64) -> (Sum, f64) {
         let l = lambda;
         let (mut sum, mut sizes, mut slopes) = (Sum::default(), 0.0, 0.0);
@@ -221,10 +224,9 @@ pub(crate) fn bound(
         let upper = terms.form.apply(lambda, estimate + price / scale + numerical);
         // The last operations round too.
         let upper = upper + ROUNDING * upper.abs();
-        if best.is_none_or(|best| upper < best.upper) {
+        if upper.is_finite() && best.is_none_or(|best| upper < best.upper) {
             best = Some(Bound { upper, lambda, estimate, numerical, records });
         }
     }
-    best.filter(|b| b.upper.is_finite())
-        .ok_or_else(|| Error::setting("the grid of lambdas", "one with a finite bound", "not"))
+    best.ok_or_else(|| Error::setting("the grid of lambdas", "one with a finite bound", "not"))
 }

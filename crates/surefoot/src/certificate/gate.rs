@@ -7,9 +7,9 @@ use crate::error::{Result, check_setting};
 use crate::logs::Logs;
 use crate::policy::LinearGaussian;
 
-/// The rule by which a candidate replaces what is running. Under the second and the third, with probability `1 - delta` over the
-/// whole life of the loop, no promotion is a step back (by more than the margin). Under the last one only what is certified
-/// never steps back: the incumbent's risk may be far below its own bound.
+/// The rule by which a candidate replaces what is running. Under the second and the third, with probability `1 - delta`
+/// over the whole life of the loop, no promotion is a step back (by more than the margin). Under the last one only what
+/// is certified never steps back: the incumbent's risk may be far below its own bound.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Gate {
@@ -41,8 +41,8 @@ pub struct Challenger {
 pub struct Verdict {
     /// The challenger that is promoted, by its place; `None` if the incumbent stays.
     pub promoted: Option<usize>,
-    /// The best certificate of a challenger: of the difference to the incumbent's risk, or of its risk where that is what
-    /// decides. The gate that is always open has none.
+    /// The best certificate of a challenger: of the difference to the incumbent's risk, or of its risk where that is
+    /// what decides. The gate that is always open has none.
     pub certificate: Option<Certificate>,
 }
 
@@ -51,8 +51,16 @@ pub(super) const UNSEEN: f64 = 0.8;
 pub(super) const POSTERIOR: f64 = 0.2;
 
 impl Gate {
-    /// Judges the challengers of an incumbent, the newest last, by all rounds so far. `deployed` is what collected each of them; the
-    /// incumbent, its last, has collected all since round `started`.
+    /// Fails, and names the range, if a setting is outside it.
+    pub fn check(&self) -> Result<()> {
+        match *self {
+            Gate::NonInferiority { margin } => check_setting("the margin", margin, margin >= 0.0, "at least 0"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Judges the challengers of an incumbent, the newest last, by all rounds so far. `deployed` is what collected each
+    /// of them; the incumbent, its last, has collected all since round `started`.
     pub fn judge(
         &self,
         challengers: &[Challenger],
@@ -62,13 +70,11 @@ impl Gate {
         rounds: &[Logs],
         terms: &Terms,
     ) -> Result<Verdict> {
+        self.check()?;
         let margin = match *self {
             Gate::Always => return Ok(Verdict { promoted: challengers.len().checked_sub(1), certificate: None }),
             Gate::Improvement | Gate::CertifiedRisk => 0.0,
-            Gate::NonInferiority { margin } => {
-                check_setting("the margin", margin, margin >= 0.0, "at least 0")?;
-                margin
-            }
+            Gate::NonInferiority { margin } => margin,
         };
         let mut best: Option<(usize, Certificate)> = None;
         for (place, challenger) in challengers.iter().enumerate() {
@@ -114,7 +120,10 @@ pub(super) fn improvement(
     let Some(Birth { round, since, size }) = challenger.birth else {
         return Ok(posterior);
     };
-    // Records before the incumbent's first would compare with others.
+    // Records before the incumbent's first would compare with others. When it started may depend on records that the
+    // challenger has not seen, if those reach into earlier rounds: all the starts that there could have been are paid
+    // for.
+    let size = size * (round.saturating_sub(since.round) + 1);
     let since = since.max(Since::round(started));
     let case = Case { since, share: Share::of_round(round, UNSEEN), ..case };
     let mut unseen = case.counted().map(|_| evidence[since.round - started..].to_vec())?;

@@ -12,12 +12,13 @@ pub struct Birth {
     pub round: usize,
     /// The first record that it has not seen.
     pub since: Since,
-    /// The size of the set that it was chosen from; 1 if there was no choice.
+    /// The size of the set that it was chosen from; 1 if there was no choice. What is learned in round 0 shares a set
+    /// with the first policy, which was fixed before it.
     pub size: usize,
 }
 
-/// The parts of a round's share that go to each kind of rung: most to the top one, which alone feels it. Beside a divergence, a
-/// few nats are nothing.
+/// The parts of a round's share that go to each kind of rung: most to the top one, which alone feels it. Beside a
+/// divergence, a few nats are nothing.
 pub(super) const OWN: f64 = 0.8;
 pub(super) const LS: f64 = 0.1;
 pub(super) const DIFFERENCE: f64 = 0.05;
@@ -25,10 +26,11 @@ pub(super) const RUNNING: f64 = 0.05;
 
 /// The best certificate of a policy's risk over the rungs of the ladder.
 ///
-/// The policy `deployed[j]` was fixed before round `j`, so it is a lawful prior for the records of rounds `j` and later, and
-/// the divergence from it is far smaller than from the first. Each rung `j` has a share of delta, and holds for all posteriors and all later rounds; on it
-/// stand Theorem 3.2, and Theorem 4.1 added to what has been running since. The top rung, if the policy has records that
-/// it has not seen (`birth`), is the policy itself on those: nothing is paid for it but the choice among its set.
+/// The policy `deployed[j]` was fixed before round `j`, so it is a lawful prior for the records of rounds `j` and
+/// later, and the divergence from it is far smaller than from the first. Each rung `j` has a share of delta, and holds
+/// for all posteriors and all later rounds; on it stand Theorem 3.2, and Theorem 4.1 added to what has been running
+/// since. The top rung, if the policy has records that it has not seen (`birth`), is the policy itself on those:
+/// nothing is paid for it but the choice among its set.
 pub fn ladder(
     policy: &LinearGaussian,
     birth: Option<Birth>,

@@ -10,8 +10,8 @@
 //! | the last but one added to the second | [`Certificate::combined`] | `R(pi_Q)` | both, at a share of delta each |
 //! | the best rung of many | [`ladder`] | `R(pi)` | see there |
 //!
-//! All are one inequality (`certificate/bound.rs`, with its proof). It holds for all rounds and all posteriors at once; a
-//! grid of lambdas costs the logarithm of its size; what is said over many rounds shares delta by a rule
+//! All are one inequality (`certificate/bound.rs`, with its proof). It holds for all rounds and all posteriors at once;
+//! a grid of lambdas costs the logarithm of its size; what is said over many rounds shares delta by a rule
 //! ([`Spending`]). This module imports neither the optimiser nor the learner: it believes the logs and nothing else.
 
 mod bound;
@@ -20,8 +20,8 @@ mod ladder;
 mod terms;
 mod verify;
 
-pub use bound::{Evidence, Smoothing};
-pub(crate) use bound::{Judged, bound};
+pub use bound::Smoothing;
+pub(crate) use bound::{Evidence, Judged, bound};
 pub use gate::{Challenger, Gate, Verdict};
 pub(crate) use ladder::ladder_of;
 pub use ladder::{Birth, ladder};
@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result, check_setting};
 use crate::fingerprint::Fingerprint;
 use crate::logs::Logs;
-use crate::policy::{LinearGaussian, Policy, same_basis};
+use crate::policy::{LinearGaussian, Policy, Posterior, same_basis};
 
 /// What is proven about a policy, with every number that is needed to recompute it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -165,7 +165,8 @@ pub enum Quantity {
     Risk,
     /// Its risk minus the mean risk of what collected the records.
     Difference,
-    /// The mean over rounds of the risk that each policy has in the round it was learned from.
+    /// The mean over rounds, weighted by their records, of the risk that each policy has in the round it was learned
+    /// from.
     MeanRisk,
     /// The same, minus the mean risk of what collected the records.
     MeanDifference,
@@ -253,7 +254,7 @@ impl Judgement {
             }
             let own = policy.kl(prior)?;
             kl += own;
-            error += kl_error(policy, own);
+            error += kl_error(policy.posterior(), prior.posterior(), own);
             turned |= !same_basis(policy.posterior().basis(), prior.posterior().basis());
         }
         Ok(Judgement {
@@ -307,19 +308,21 @@ impl Judgement {
     }
 }
 
-/// A bound on the numerical error of a divergence: rounding of its `K p` terms, and bases that are orthonormal to 1e-10.
-fn kl_error(policy: &LinearGaussian, kl: f64) -> f64 {
-    let posterior = policy.posterior();
-    let terms = posterior.mean().len() as f64;
-    let basis = if posterior.basis().is_some() { 1e-10 } else { 0.0 };
-    (basis + 100.0 * f64::EPSILON) * (terms + kl.abs())
+/// A bound on the numerical error of a divergence: rounding of its `K p` terms, and means that are turned by bases
+/// which are orthonormal to 1e-10.
+fn kl_error(policy: &Posterior, prior: &Posterior, kl: f64) -> f64 {
+    let terms = policy.mean().len() as f64;
+    let basis = if policy.basis().or(prior.basis()).is_some() { 1e-10 } else { 0.0 };
+    let narrowest = (0..prior.features()).map(|f| prior.scale().get(f)).fold(f64::INFINITY, f64::min);
+    let square = |posterior: &Posterior| posterior.mean().iter().map(|m| (m / narrowest).powi(2)).sum::<f64>();
+    (basis + 100.0 * f64::EPSILON) * (terms + kl.abs() + square(policy) + square(prior))
 }
 
 impl Certificate {
     /// Theorem 3.2: `R(pi_Q) <= psi_l( Rhat^LS(pi_Q) + (KL(Q, P) + ln(1/delta))/(l N) )`.
     ///
-    /// For all posteriors `Q` at once, also those learned from the same records; the prior `P` must have been fixed before
-    /// the first of them. Over the records of one round it is the bound of batch LS.
+    /// For all posteriors `Q` at once, also those learned from the same records; the prior `P` must have been fixed
+    /// before the first of them. Over the records of one round it is the bound of batch LS.
     pub fn risk(policy: &LinearGaussian, prior: &LinearGaussian, case: &Case<'_>) -> Result<Self> {
         Self::of_posterior(policy, prior, case, &case.evidence(|logs| Evidence::new(policy, logs))?)
     }
@@ -336,15 +339,15 @@ impl Certificate {
 
     /// Theorem 4.1: `R(pi_Q) - Rbar <= psi_l( Rhat^adj(pi_Q) + Chat + (KL(Q, P) + ln(1/delta))/(l N) )`.
     ///
-    /// With the incumbent as prior and only the records that it collected, `Rbar` is its risk: if the bound is below 0, the
-    /// candidate is better than what is running.
+    /// With the incumbent as prior and only the records that it collected, `Rbar` is its risk: if the bound is below 0,
+    /// the candidate is better than what is running.
     pub fn difference(policy: &LinearGaussian, prior: &LinearGaussian, case: &Case<'_>) -> Result<Self> {
         let evidence = case.evidence(|logs| Evidence::new(policy, logs))?;
         Judgement::posterior(Theorem::Adjusted, policy, prior)?.certificate(case, &evidence)
     }
 
-    /// Theorem C.1: one pair of policy and prior a round, the policy learned from that round, the prior fixed before it.
-    /// Contexts may have another distribution each round. Rounds count by their records.
+    /// Theorem C.1: one pair of policy and prior a round, the policy learned from that round, the prior fixed before
+    /// it. Contexts may have another distribution each round. Rounds count by their records.
     pub fn shift(smoothing: Smoothing, pairs: &[(&LinearGaussian, &LinearGaussian)], case: &Case<'_>) -> Result<Self> {
         let rounds = case.counted()?;
         if pairs.len() != rounds.len() {
@@ -363,8 +366,8 @@ impl Certificate {
         Judgement::posteriors(theorem, pairs)?.certificate(case, &evidence)
     }
 
-    /// A policy that was fixed before the records, chosen from a set of `size` such policies: no divergence is paid, and its own
-    /// probabilities are in the factors, which varies far less than predictors do.
+    /// A policy that was fixed before the records, chosen from a set of `size` such policies: no divergence is paid,
+    /// and its own probabilities are in the factors, which varies far less than predictors do.
     pub fn fixed(smoothing: Smoothing, policy: &dyn Policy, size: usize, case: &Case<'_>) -> Result<Self> {
         let evidence = case.evidence(|logs| Evidence::new(policy, logs))?;
         Self::of_fixed(smoothing, policy, size, case, &evidence)
@@ -384,15 +387,15 @@ impl Certificate {
         Judgement::fixed(theorem, Some(policy), size)?.certificate(case, evidence)
     }
 
-    /// What has been running: `Rbar <= psi_l( -(1/(l N)) sum_i ln(1 - l c_i) + ln(1/delta)/(l N) )`, the mean over the records
-    /// of the risks of the policies that collected them.
+    /// What has been running: `Rbar <= psi_l( -(1/(l N)) sum_i ln(1 - l c_i) + ln(1/delta)/(l N) )`, the mean over the
+    /// records of the risks of the policies that collected them.
     pub fn running(case: &Case<'_>) -> Result<Self> {
         let evidence = case.evidence(|logs| Ok(Evidence::running(logs)))?;
         Judgement::fixed(Theorem::Running, None, 1)?.certificate(case, &evidence)
     }
 
-    /// A difference and what has been running over the same records, each at its own share of delta, added up: a bound on
-    /// the risk itself.
+    /// A difference and what has been running over the same records, each at its own share of delta, added up: a bound
+    /// on the risk itself.
     pub fn combined(difference: Certificate, running: Certificate) -> Result<Self> {
         let fits = difference.bounds == Quantity::Difference
             && running.bounds == Quantity::RunningRisk

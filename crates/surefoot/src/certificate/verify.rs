@@ -25,8 +25,8 @@ impl Display for Difference {
     }
 }
 
-/// Recomputes a certificate from all rounds of its loop and from policies in any order, and returns what differs. Fails if a
-/// policy or a round that it speaks of is not there.
+/// Recomputes a certificate from all rounds of its loop and from policies in any order, and returns what differs. Fails
+/// if a policy or a round that it speaks of is not there.
 ///
 /// Numbers agree if they differ by no more than the numerical error that the certificate allows for: another
 /// machine may sum dense products in another order.

@@ -8,8 +8,9 @@ use crate::logs::Logs;
 use crate::math::random::{Purpose, record_stream, stream};
 use crate::policy::Policy;
 
-/// Each interaction meets one of the contexts of a [`Truth`], drawn evenly and with replacement, so that [`Truth::risk`] is
-/// no estimate. With several truths contexts drift: round `k` draws from truth `k` modulo their number.
+/// Each interaction meets one of the contexts of a [`Truth`], drawn evenly and with replacement, so that
+/// [`Truth::risk`] is no estimate. With several truths contexts drift: round `k` draws from truth `k` modulo their
+/// number.
 #[derive(Debug, Clone)]
 pub struct Finite {
     phases: Vec<Truth>,

@@ -45,8 +45,8 @@ impl Profile<'_> {
         optimal / self.contexts() as f64 - self.risk()
     }
 
-    /// The pseudo-variance `S(pi) = E_x[ E_pi[c^2/pi_j(a|x)] ]` of Proposition 3.3 for another policy `pi`, where this one
-    /// is the `pi_j` that collects; infinite if `pi` takes an action that `pi_j` never takes.
+    /// The pseudo-variance `S(pi) = E_x[ E_pi[c^2/pi_j(a|x)] ]` of Proposition 3.3 for another policy `pi`, where this
+    /// one is the `pi_j` that collects; infinite if `pi` takes an action that `pi_j` never takes.
     pub fn pseudo_variance(&self, of: &Profile<'_>) -> f64 {
         self.mean(|i, a| match of.get(i, a) {
             0.0 => 0.0,
@@ -54,8 +54,8 @@ impl Profile<'_> {
         })
     }
 
-    /// `L(pi, pi_j) = E_x[ E_{pi_j}[c^2] + E_pi[c^2 (1/pi_j(a|x) - 2)] ]` of Proposition 4.2, likewise: `pi` need not be
-    /// the optimal policy, nor deterministic.
+    /// `L(pi, pi_j) = E_x[ E_{pi_j}[c^2] + E_pi[c^2 (1/pi_j(a|x) - 2)] ]` of Proposition 4.2, likewise: `pi` need not
+    /// be the optimal policy, nor deterministic.
     pub fn distance_of(&self, of: &Profile<'_>) -> f64 {
         // c^2 = -c for costs of -1 and 0.
         self.pseudo_variance(of) + 2.0 * of.risk() - self.risk()

@@ -107,8 +107,8 @@ impl Synthetic {
         self.draw(0, 1000, u64::MAX - 1)
     }
 
-    /// A first policy `N(alpha W, I)`: `alpha = 0` is the uniform one, whose coverage is `1/K`. `W` is `theta` itself; with
-    /// Fourier features, in which the world is not linear, a softmax fitted to the best actions of
+    /// A first policy `N(alpha W, I)`: `alpha = 0` is the uniform one, whose coverage is `1/K`. `W` is `theta` itself;
+    /// with Fourier features, in which the world is not linear, a softmax fitted to the best actions of
     /// [`known_contexts`](Synthetic::known_contexts).
     pub fn first_policy(&self, features: FeatureMap, alpha: f64) -> Result<LinearGaussian> {
         check_setting("alpha", alpha, alpha >= 0.0, "at least 0")?;

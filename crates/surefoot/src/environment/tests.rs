@@ -168,7 +168,8 @@ fn contexts_drift_and_costs_given_contexts_do_not() {
     assert_eq!(rows(0), rows(7));
 }
 
-/// Two contexts, the first of them twice as often as the second, and then the second alone; action 0 is best in the first.
+/// Two contexts, the first of them twice as often as the second, and then the second alone; action 0 is best in the
+/// first.
 fn finite(seed: u64) -> Finite {
     let contexts = Contexts::dense(vec![1.0, 0.0, 0.0, 1.0], 2).unwrap();
     let truth = |rows: &[usize]| {

@@ -171,8 +171,8 @@ impl Truth {
 
     /// `gamma_k = 1 + (1/4 + 1/C*_k)/(Delta_u (1 - u))`, the constant of Lemma 4.3 for one policy.
     ///
-    /// The lemma is sure for `u = 0` only: for `u > 0` its proof needs a policy whose errors are no more frequent in the
-    /// share `u` of the contexts than elsewhere, and there are others.
+    /// The lemma is sure for `u = 0` only: for `u > 0` its proof needs a policy whose errors are no more frequent in
+    /// the share `u` of the contexts than elsewhere, and there are others.
     pub fn gamma_k(&self, u: f64, coverage: f64) -> Result<f64> {
         Ok(1.0 + (0.25 + 1.0 / coverage) / (self.margin(u)? * (1.0 - u)))
     }

@@ -315,7 +315,10 @@ fn what_is_kept_is_deployed_and_shift_starts_from_it() {
         let (promoted, far) = learner.step(&learned, &logs(2)).unwrap();
         let (rejected, near) = learner.step(&kept, &logs(2)).unwrap();
         let kl = |state: &State, anchor: &State| state.current().kl(anchor.deployed()).unwrap();
-        assert_eq!((far.kl, near.kl), (kl(&promoted, &learned), kl(&rejected, &kept)));
+        // Up to the rounding of another basis.
+        for (found, expected) in [(far.kl, kl(&promoted, &learned)), (near.kl, kl(&rejected, &kept))] {
+            assert!((found - expected).abs() < 1e-12, "{found} {expected}");
+        }
         assert_ne!(promoted.current(), rejected.current());
         // All rounds with the first policy as prior: there it makes no difference.
         let seq = Learner { algorithm: Algorithm::SeqLs, ..learner.clone() };

@@ -15,8 +15,8 @@ use rand::RngExt;
 /// The absolute error of the probabilities of [`Policy::distribution`].
 const TOLERANCE: f64 = 1e-10;
 
-/// `pi_Q(a|x) = P_{theta ~ Q}(argmax_b <phi(x), theta_b> = a)` for a Gaussian `Q`, mixed with a share `e` of the uniform
-/// policy: `pi = (1 - e) pi_Q + e/K`.
+/// `pi_Q(a|x) = P_{theta ~ Q}(argmax_b <phi(x), theta_b> = a)` for a Gaussian `Q`, mixed with a share `e` of the
+/// uniform policy: `pi = (1 - e) pi_Q + e/K`.
 ///
 /// The exploration floor `e` keeps every action's probability at `e/K` or above, so that no action is lost for good.
 /// It is the policy of a posterior too (with weight `e` on all predictors drawn uniformly, in prior and posterior

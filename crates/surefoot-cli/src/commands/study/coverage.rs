@@ -16,11 +16,11 @@ use runs::{Run, Seen};
 
 /// Count how often each certificate is wrong, in worlds whose risks are known exactly
 ///
-/// In each run every certificate is computed at every round; if it is below the truth at any of them, the run is a miss. A
-/// certificate may miss with probability delta: more misses than all but one in a thousand such counts have are too many.
-/// The negative controls are wrong on purpose, and must miss too often. The slack is what a certificate exceeds the truth
-/// by, at its closest round, in all but a share delta of the runs: 0 if it could not be tighter. The exit code is 1 if a
-/// verdict is not as it should be.
+/// In each run every certificate is computed at every round; if it is below the truth at any of them, the run is a
+/// miss. A certificate may miss with probability delta: more misses than all but one in a thousand such counts have are
+/// too many. The negative controls are wrong on purpose, and must miss too often. The slack is what a certificate
+/// exceeds the truth by, at its closest round, in all but a share delta of the runs: 0 if it could not be tighter. The
+/// exit code is 1 if a verdict is not as it should be.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  surefoot study coverage\n  surefoot study coverage --runs 500 --seed 7 --json")]
 pub(crate) struct Coverage {

@@ -19,7 +19,7 @@ use crate::statistics::mean_and_deviation;
 /// Compare the rules of the gate over many seeds: steps back, promotions, and how much slower the loop learns
 ///
 /// A step back is a promotion that increased the true risk (for a non-inferiority rule: by more than its margin). Under
-/// every rule but "always", the share of runs with one is at most delta.
+/// the rules of improvement and non-inferiority, the share of runs with one is at most delta.
 #[derive(Debug, Args)]
 #[command(
     allow_negative_numbers = true,
@@ -95,6 +95,9 @@ impl Gate {
         if let Some(stem) = &self.output {
             figure::check(stem)?;
         }
+        if self.options.gate.is_some() {
+            return Err(Failure::new("--gate is what this study varies").hint("use --rules, a list"));
+        }
         let shaped = Options { posterior: Some("shaped".into()), ..Options::default() };
         let config = self.options.or(shaped).complete();
         let rules: Vec<String> = std::iter::once("always".into()).chain(self.rules).collect();
@@ -107,7 +110,7 @@ impl Gate {
         let runs: Result<Vec<Run>> = jobs
             .par_iter()
             .map(|&(r, seed)| {
-                let config = Config { seed: config.seed + seed, ..configs[r].clone() };
+                let config = Config { seed: config.seed.wrapping_add(seed), ..configs[r].clone() };
                 run(&Experiment::new(&config, data.as_ref())?, margin(&rules[r]), || bar.inc(1))
             })
             .collect();

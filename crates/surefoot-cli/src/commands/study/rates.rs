@@ -20,9 +20,9 @@ use run::{METHODS, Size, run};
 /// Measure how fast policies approach the best one, beside the rates that are proven
 ///
 /// SeqLS and SeqAdjLS learn in a synthetic world, where margin, coverage and the best policy are known. All policies
-/// draw a share of 0.2 of their decisions uniformly, as the rates ask for coverage; the best policy is the best of those.
-/// It shows how far each round's policy is from it, the slope of that on logarithmic axes (over the last three quarters
-/// of the rounds) beside the theory's, and whether Lemma 4.3 and Propositions 3.3 and 4.2 held.
+/// draw a share of 0.2 of their decisions uniformly, as the rates ask for coverage; the best policy is the best of
+/// those. It shows how far each round's policy is from it, the slope of that on logarithmic axes (over the last three
+/// quarters of the rounds) beside the theory's, and whether Lemma 4.3 and Propositions 3.3 and 4.2 held.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     surefoot study rates\n  \

@@ -83,8 +83,17 @@ impl Trade {
         if let Some(stem) = &self.output {
             figure::check(stem)?;
         }
-        let shaped = Options { posterior: Some("shaped".into()), certify: Some(true), ..Options::default() };
-        let config = self.options.or(shaped).complete();
+        for (flag, given) in
+            [("--lambda", self.options.lambda.is_some()), ("--held-back", self.options.held_back.is_some())]
+        {
+            if given {
+                return Err(
+                    Failure::new(format!("{flag} is what this study varies")).hint(format!("use {flag}s, a list"))
+                );
+            }
+        }
+        let shaped = Options { posterior: Some("shaped".into()), ..Options::default() };
+        let config = Config { certify: true, ..self.options.or(shaped).complete() };
         let data = dataset(&config)?;
         let pairs = self.held_backs.iter().flat_map(|h| self.lambdas.iter().map(move |l| (h.clone(), l.clone())));
         let pairs: Vec<(Text, Text)> = pairs.collect();
@@ -95,7 +104,7 @@ impl Trade {
             .par_iter()
             .map(|&(pair, seed)| {
                 let (held_back, lambda) = pairs[pair].clone();
-                let config = Config { seed: config.seed + seed, held_back, lambda, ..config.clone() };
+                let config = Config { seed: config.seed.wrapping_add(seed), held_back, lambda, ..config.clone() };
                 last(&Experiment::new(&config, data.as_ref())?, || bar.inc(1))
             })
             .collect();
@@ -137,7 +146,7 @@ fn last(experiment: &Experiment, on_round: impl Fn()) -> Result<[f64; 4]> {
     let records: usize = rounds.iter().map(|r| r.learned.n).sum();
     let cost: f64 = rounds.iter().map(|r| r.mean_cost * r.learned.n as f64).sum();
     let end = rounds.last().expect("a schedule has a round");
-    let judged = end.judged.as_ref();
+    let judged = end.proven.as_ref();
     let ladder = judged.and_then(|judged| judged.ladder.as_ref()).map_or(f64::NAN, |c| c.upper);
     let first_prior = judged.map_or(f64::NAN, |judged| judged.certificate.upper);
     Ok([end.true_risk, ladder, first_prior, -cost / records as f64])

@@ -3,7 +3,8 @@
 /// The smallest number that misses with probability `delta` in each of `runs` runs exceed at most once in a thousand.
 pub(super) fn allowed(runs: u64, delta: f64) -> u64 {
     let n = runs as f64;
-    // From 0 on: P(X = 0), then P(X = m + 1) = P(X = m) (n - m)/(m + 1) delta/(1 - delta), in logarithms, which do not underflow.
+    // From 0 on: P(X = 0), then P(X = m + 1) = P(X = m) (n - m)/(m + 1) delta/(1 - delta), in logarithms, which do not
+    // underflow.
     let odds = delta.ln() - (-delta).ln_1p();
     let mut log = n * (-delta).ln_1p();
     let mut below = 0.0;

@@ -2,7 +2,7 @@
 
 use surefoot::{
     Adam, Algorithm, Case, Certificate, Challenger, Environment, Finite, Form, Gate, Lambda, Learner, Logs, Optimiser,
-    Outcome, Plan, Policy, Result, Share, Smoothing, Spending, Terms, Turn,
+    Outcome, Plan, Policy, Result, Shape, Share, Smoothing, Spending, Terms, Turn,
 };
 
 use super::worlds::{CLEAR, NARROW, SET, WIDE, World};
@@ -61,6 +61,8 @@ impl Run {
             held_back(narrow, seed, &[60; 5], delta)?,
             held_back(clear, seed, &[100; 5], delta)?,
             gates(clear, seed, delta)?,
+            defaults(clear, seed, 1.0, delta)?,
+            defaults(clear, seed, 1.5, delta)?,
             without_divergence(wide, seed, delta)?,
             wrong_propensities(wide, seed, delta)?,
             reused_delta(wide, seed, delta)?,
@@ -153,7 +155,8 @@ fn fixed(world: &World, seed: u64, delta: f64) -> Result<Vec<Seen>> {
     Ok(vec![ls, adjusted, best])
 }
 
-/// Records are held back, lambda is chosen on them, and each policy is judged on the ladder and against the one before it.
+/// Records are held back, lambda is chosen on them, and each policy is judged on the ladder and against the one before
+/// it.
 fn held_back(world: &World, seed: u64, sizes: &[usize], delta: f64) -> Result<Vec<Seen>> {
     let terms = Terms { spending: Spending::Even { rounds: sizes.len() }, ..one(delta, 0.6) };
     let learner = Learner {
@@ -168,7 +171,7 @@ fn held_back(world: &World, seed: u64, sizes: &[usize], delta: f64) -> Result<Ve
     let mut improvement = Seen::claim("improvement on the incumbent", world);
     let mut before = world.still[0].risk(&policies[0])?;
     for (k, round) in rounds.iter().enumerate() {
-        let found = round.judged.as_ref().and_then(|judged| judged.ladder.as_ref());
+        let found = round.proven.as_ref().and_then(|judged| judged.ladder.as_ref());
         ladder.look(found.map_or(f64::INFINITY, |found| found.upper), round.true_risk);
         let challenger = Challenger { policy: policies[k + 1].clone(), birth: round.learned.birth };
         let incumbent = Challenger { policy: policies[k].clone(), birth: None };
@@ -203,6 +206,32 @@ fn gates(world: &World, seed: u64, delta: f64) -> Result<Vec<Seen>> {
         (Seen::control("no gate", world), Gate::Always, 0.0),
     ];
     gates.into_iter().map(judge).collect()
+}
+
+/// A loop as the command line runs it by default, with a gate, over rounds of unequal size.
+fn defaults(world: &World, seed: u64, held_back: f64, delta: f64) -> Result<Vec<Seen>> {
+    let learner = Learner {
+        lambda: Lambda::Auto,
+        shape: Shape::Principal,
+        held_back,
+        terms: Terms { delta, ..Terms::default() },
+        ..learner(Algorithm::SeqAdjLs, 0.9, seed)
+    };
+    let plan = Plan { learner, gate: Gate::Improvement, certify: true };
+    let Outcome { rounds, policies, .. } = world.play(&world.still, &plan, &[150, 100, 250, 120, 200])?;
+    let more = held_back > 1.0;
+    let mut ladder = Seen::claim(if more { "ladder, 1.5 rounds held back" } else { "ladder, defaults" }, world);
+    let mut gate = Seen::claim(if more { "gate, 1.5 rounds held back" } else { "gate, defaults" }, world);
+    let mut before = world.still[0].risk(&policies[0])?;
+    for round in &rounds {
+        let found = round.proven.as_ref().and_then(|proven| proven.ladder.as_ref());
+        ladder.look(found.map_or(f64::INFINITY, |found| found.upper), round.true_risk);
+        if round.decision.as_ref().is_some_and(|decision| decision.promoted) {
+            gate.look(before, round.true_risk);
+        }
+        before = round.true_risk;
+    }
+    Ok(vec![ladder, gate])
 }
 
 /// Theorem 3.2 with what was learned as its own prior.
