@@ -49,7 +49,7 @@ fn a_saved_run_of_every_kind_is_verified() {
         "--algorithm shift-adj-ls --dataset drift",
         "--dataset synthetic --gate improvement",
         "--dataset synthetic --gate certified-risk --posterior per-feature",
-        "--algorithm shift-ls --dataset drift --gate non-inferiority:0.01",
+        "--dataset synthetic --gate non-inferiority:0.01",
     ]
     .iter()
     .enumerate()
@@ -179,7 +179,7 @@ fn propensities_that_the_policy_did_not_have_are_counted() {
     let folder = saved("propensities", "");
     forge(&folder.join("run/rounds/002.safetensors"), |propensity, _| {
         propensity[7] *= 1.0 - 2e-6;
-        propensity[9] *= 1.0 - 2e-7;
+        propensity[9] *= 1.0 - 2e-9;
         propensity[11] *= 0.5;
     });
     let error = failure(&folder);
@@ -306,4 +306,17 @@ fn every_missing_file_is_named() {
     let error = gone("policies");
     assert!(error.starts_with("error: run/policies: cannot be read: "), "{error}");
     output(&run_in(&folder, "verify run"));
+}
+
+#[test]
+fn a_statement_under_terms_of_its_own_is_named() {
+    let folder = saved("family", "");
+    let path = folder.join("run/certificates.json");
+    let mut file: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    file["certificates"][3]["certificate"]["delta"] = 0.2.into();
+    file["certificates"][1]["certificate"]["share"] = serde_json::json!({ "round": null, "part": 1.0 });
+    fs::write(&path, file.to_string()).unwrap();
+    let error = failure(&folder);
+    assert!(error.contains("delta, lambdas, form or spending: not those of the first certificate"), "{error}");
+    assert!(error.contains("share: a ladder should have a share of a round"), "{error}");
 }

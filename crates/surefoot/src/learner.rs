@@ -294,9 +294,9 @@ impl Default for Learner {
 /// Where a loop stands: the policies that matter and the rounds so far. Cloning shares the data.
 #[derive(Debug, Clone)]
 pub struct State {
-    /// The first policy as it was given, and as the others are: in their basis.
-    given: LinearGaussian,
     first: LinearGaussian,
+    /// The same, in the basis of what is learned.
+    prior: LinearGaussian,
     current: LinearGaussian,
     deployed: LinearGaussian,
     /// The rounds so far, over the features of the policies, in the basis of their posteriors.
@@ -306,12 +306,12 @@ pub struct State {
 impl State {
     /// Before the first round: the policy that will collect it, which is also the prior of every bound.
     pub fn new(first: LinearGaussian) -> Self {
-        State { given: first.clone(), current: first.clone(), deployed: first.clone(), first, rounds: Vec::new() }
+        State { prior: first.clone(), current: first.clone(), deployed: first.clone(), first, rounds: Vec::new() }
     }
 
     /// The first policy.
     pub fn first(&self) -> &LinearGaussian {
-        &self.given
+        &self.first
     }
 
     /// The last one learned; the first, before any round.
@@ -334,7 +334,7 @@ impl State {
 
     /// A policy in the basis of those that are learned.
     fn turned(&self, policy: &LinearGaussian) -> Result<LinearGaussian> {
-        let posterior = policy.posterior().in_basis(self.first.posterior().basis()).ok_or_else(|| {
+        let posterior = policy.posterior().in_basis(self.prior.posterior().basis()).ok_or_else(|| {
             Error::setting("the policy that is kept", "in the basis of the others, or with one shared scale", "not")
         })?;
         Ok(policy.with_posterior(posterior))
@@ -405,7 +405,7 @@ impl Learner {
         if logs.is_empty() {
             return Err(Error::size("the logs of a round", "at least 1 record", 0));
         }
-        let k = state.first.actions();
+        let k = state.prior.actions();
         if logs.actions() != k {
             return Err(Error::size("the logs", format!("{k} actions, as the policy"), logs.actions()));
         }
@@ -425,7 +425,7 @@ impl Learner {
         };
         let (rounds, unseen) = self.hold_back(&next.rounds[window..]);
         let anchor = &match recipe.anchor {
-            Anchor::First => next.first.clone(),
+            Anchor::First => next.prior.clone(),
             Anchor::Incumbent => next.turned(&next.deployed)?,
         };
         let start = match self.start {
@@ -447,7 +447,7 @@ impl Learner {
             let since = Since { round, record: next.rounds[round].len() - unseen[0].len() };
             Birth { round: state.rounds(), since, size }
         });
-        next.deployed = if self.algorithm.redeploys() { policy.clone() } else { next.given.clone() };
+        next.deployed = if self.algorithm.redeploys() { policy.clone() } else { next.first.clone() };
         next.current = policy;
         Ok((next, Round { n: logs.len(), records, lambda, kl, trace, candidates, birth }))
     }
@@ -499,7 +499,7 @@ impl Learner {
             shape: &shape,
             learn_scale: recipe.learn_scale,
             lambda: recipe.divergence.then_some(lambda),
-            exploration: state.first.exploration(),
+            exploration: state.prior.exploration(),
             tolerance: match self.optimiser {
                 Optimiser::Adam(_) => self.tolerance,
                 // A line search compares values: they and their gradients must agree.
@@ -525,7 +525,7 @@ impl Learner {
         let judge = |learned: &Learned| {
             let policy = in_coordinates(&learned.policy)?;
             let (rounds, judged) = if unseen.is_empty() {
-                let kl = learned.policy.kl(&state.first)?;
+                let kl = learned.policy.kl(&state.prior)?;
                 (&state.rounds[..], Judged::Posterior { kl, error: 0.0, turned: false })
             } else {
                 (unseen, Judged::Fixed { size })
@@ -568,9 +568,9 @@ impl Learner {
 
     /// The state with the new round in it. The first one fixes the basis, if one is asked for.
     fn take_in(&self, state: &State, logs: &Logs) -> Result<State> {
-        let features = state.first.features();
+        let features = state.prior.features();
         let mut next = state.clone();
-        let plain = state.first.posterior().basis().is_none();
+        let plain = state.prior.posterior().basis().is_none();
         if self.shape == Shape::Principal && plain {
             if !state.rounds.is_empty() {
                 let (allowed, value) = ("isotropic or per-feature, as in the rounds before", "principal");
@@ -579,14 +579,14 @@ impl Learner {
             // Not of what is held back: to the new policy, and so to its axes, those records are unseen.
             let seen = logs.contexts().slice(0..logs.len() - self.held_back(logs.len(), logs.len()));
             let basis = Arc::new(Basis::principal(&features.apply(&seen)?)?);
-            let prior = state.first.posterior().in_basis(Some(&basis)).ok_or_else(|| {
+            let prior = state.prior.posterior().in_basis(Some(&basis)).ok_or_else(|| {
                 let (allowed, value) = ("a posterior with one shared scale", "one with a scale per feature");
                 Error::setting("the first policy", allowed, value)
             })?;
-            next.first = state.first.with_posterior(prior);
-            next.current = next.first.clone();
+            next.prior = state.prior.with_posterior(prior);
+            next.current = next.prior.clone();
         }
-        let basis = next.first.posterior().basis();
+        let basis = next.prior.posterior().basis();
         // Contexts as they are cost nothing: they are shared. Features of them are only made where they will be read.
         let made = basis.is_some() || !features.is_identity();
         let logs = logs.clone().map_contexts(made && self.algorithm.ignores_zero_costs(), |contexts| {
