@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use rayon::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use surefoot::{
@@ -12,6 +13,7 @@ use surefoot::{
 
 use crate::failure::{Failure, Result};
 use crate::options::Config;
+use crate::progress;
 
 /// Everything that a run needs.
 #[derive(Debug)]
@@ -123,6 +125,29 @@ impl Experiment {
         let environment = self.world.environment();
         Ok(surefoot::simulate(environment, self.first.clone(), &self.plan, &self.sizes, on_round)?)
     }
+}
+
+/// Runs each configuration with so many seeds, from its own on; returns what `run` makes of each experiment and its
+/// outcome.
+pub(crate) fn over_seeds<T: Send>(
+    configs: &[Config],
+    seeds: u64,
+    quiet: bool,
+    run: impl Fn(&Config, &Experiment, Outcome) -> Result<T> + Sync,
+) -> Result<Vec<Vec<T>>> {
+    let data = dataset(&configs[0])?;
+    let jobs: Vec<(&Config, u64)> = configs.iter().flat_map(|c| (0..seeds).map(move |s| (c, s))).collect();
+    let bar = progress::bar(configs.iter().map(|c| c.rounds * seeds as usize).sum(), quiet);
+    let results = jobs.par_iter().map(|&(config, seed)| {
+        let config = Config { seed: config.seed.wrapping_add(seed), ..config.clone() };
+        let experiment = Experiment::new(&config, data.as_ref())?;
+        let outcome = experiment.run(|_| bar.inc(1))?;
+        run(&config, &experiment, outcome)
+    });
+    let results: Result<Vec<T>> = results.collect();
+    bar.finish_and_clear();
+    let mut results = results?.into_iter();
+    Ok(configs.iter().map(|_| results.by_ref().take(seeds as usize).collect()).collect())
 }
 
 /// The first policy, before anything is learned.

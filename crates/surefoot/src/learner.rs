@@ -1,7 +1,14 @@
 //! LOOP: every algorithm is the same pure step `(state, logs) -> (state, round)`.
 
+mod algorithm;
+mod lambda;
+
+pub use algorithm::{Algorithm, Crm, Window};
+pub use lambda::Lambda;
+
 use std::sync::Arc;
 
+use algorithm::{Anchor, Recipe};
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 
@@ -11,196 +18,9 @@ use crate::features::FeatureMap;
 use crate::logs::Logs;
 use crate::math::quadrature::Integrate;
 use crate::math::random::{Purpose, stream};
-use crate::objective::{Criterion, Objective, ObjectiveParts, Search};
+use crate::objective::{Objective, ObjectiveParts, Search};
 use crate::optim::{Optimiser, Trace};
 use crate::policy::{Basis, LinearGaussian, Policy, Posterior, Scale};
-use crate::regularizer::Regularizer;
-
-/// Which algorithm turns the logs into the next policy.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Algorithm {
-    /// Logarithmic smoothing on what the first policy collected (Sakhi et al. 2024): it is never replaced.
-    BatchLs,
-    /// Algorithm 1: logarithmic smoothing on all rounds.
-    SeqLs,
-    /// Algorithm 2: adjusted logarithmic smoothing on all rounds.
-    SeqAdjLs,
-    /// Algorithm 3: logarithmic smoothing on the newest round, from the policy that collected it.
-    ShiftLs,
-    /// Algorithm 3 with the adjusted estimator.
-    ShiftAdjLs,
-    /// Counterfactual risk minimisation on what the first policy collected (Swaminathan and Joachims 2015).
-    Crm(Crm),
-    /// Its sequential form (Zenati et al. 2023), meant for rounds of doubling size.
-    Scrm(Crm),
-}
-
-/// What published descriptions of (S)CRM leave open. The default is the reading of the SeqLS paper: implicit
-/// exploration, the newest round only, no divergence.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Crm {
-    /// `gamma` of the implicit-exploration weights `p/(q + gamma)`; `None` for self-normalised weights `p/q`.
-    pub gamma: Option<f64>,
-    /// The weight of the standard error: at least 0.
-    pub penalty: f64,
-    /// Whether `KL/(lambda N)` from the first policy is added.
-    pub divergence: bool,
-    /// Whether the scale is learned; without a divergence nothing keeps it from collapsing.
-    pub learn_scale: bool,
-    /// Which rounds SCRM learns from.
-    pub window: Window,
-}
-
-impl Default for Crm {
-    fn default() -> Self {
-        Crm { gamma: Some(0.01), penalty: 1.0, divergence: false, learn_scale: true, window: Window::Newest }
-    }
-}
-
-/// Which rounds are learned from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Window {
-    /// All of them.
-    All,
-    /// Only the last.
-    Newest,
-}
-
-/// From which policy the divergence is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Anchor {
-    /// The first one deployed.
-    First,
-    /// The one that collected the newest round.
-    Incumbent,
-}
-
-/// An algorithm, taken apart.
-#[derive(Clone, Copy)]
-struct Recipe {
-    criterion: Criterion,
-    window: Window,
-    anchor: Anchor,
-    divergence: bool,
-    learn_scale: bool,
-}
-
-impl Algorithm {
-    /// Whether the learned policy is deployed for the next round, or the first one goes on collecting.
-    pub fn redeploys(&self) -> bool {
-        !matches!(self, Algorithm::BatchLs | Algorithm::Crm(_))
-    }
-
-    /// Whether the smoothing is the adjusted one, which needs `lambda < 1`.
-    fn adjusted(&self) -> bool {
-        matches!(self, Algorithm::SeqAdjLs | Algorithm::ShiftAdjLs)
-    }
-
-    /// Whether it is meant for contexts that shift.
-    pub(crate) fn shifts(&self) -> bool {
-        matches!(self, Algorithm::ShiftLs | Algorithm::ShiftAdjLs)
-    }
-
-    /// Whether `lambda` smooths, and does not merely weigh the divergence.
-    pub fn smooths(&self) -> bool {
-        !matches!(self, Algorithm::Crm(_) | Algorithm::Scrm(_))
-    }
-
-    /// Whether records of cost 0 only count in the number of records.
-    fn ignores_zero_costs(&self) -> bool {
-        self.recipe(1.0).criterion.skips_zero_costs()
-    }
-
-    fn recipe(&self, lambda: f64) -> Recipe {
-        use Algorithm::*;
-        let (window, anchor) = match self {
-            BatchLs | SeqLs | SeqAdjLs | Crm(_) => (Window::All, Anchor::First),
-            ShiftLs | ShiftAdjLs => (Window::Newest, Anchor::Incumbent),
-            Scrm(crm) => (crm.window, Anchor::First),
-        };
-        let (criterion, divergence, learn_scale) = match *self {
-            Crm(crm) | Scrm(crm) => {
-                let penalty = crm.penalty;
-                let criterion = match crm.gamma {
-                    Some(gamma) => {
-                        Criterion::Penalised { regularizer: Regularizer::ImplicitExploration { gamma }, penalty }
-                    }
-                    None => Criterion::SelfNormalised { penalty },
-                };
-                (criterion, crm.divergence, crm.learn_scale)
-            }
-            _ => {
-                let regularizer =
-                    if self.adjusted() { Regularizer::LsAdjusted { lambda } } else { Regularizer::LsLinear { lambda } };
-                (Criterion::Mean { regularizer }, true, true)
-            }
-        };
-        Recipe { criterion, window, anchor, divergence, learn_scale }
-    }
-}
-
-/// The rule that fixes `lambda` before the data; `m` is the size of the first round (of all rounds together for
-/// [`Algorithm::BatchLs`] and [`Algorithm::Crm`], whose data is one batch).
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Lambda {
-    /// The one of [`CANDIDATES`](Lambda::CANDIDATES) whose policy has the best certificate; 0.4 for [`Algorithm::Crm`]
-    /// and [`Algorithm::Scrm`], which do not smooth.
-    Auto,
-    /// This number.
-    Fixed(f64),
-    /// `1/sqrt(m)`, as in the paper's experiments.
-    InverseSqrt,
-    /// Theorem 4.4: `(1 - alpha)/(8 gamma sqrt(m))`.
-    Rate {
-        /// The exponent of the rate `k^-alpha`: in `[0, 1)`.
-        alpha: f64,
-        /// `3/(Delta_u (1 - u) C*)`: above 0.
-        gamma: f64,
-    },
-    /// Corollary 4.5, for rounds of varying size: `1/(1 + 2^(2 + alpha) gamma beta1 beta2/(1 - alpha))`.
-    VaryingRate {
-        /// The exponent of the rate `k^-alpha`: in `[0, 1)`.
-        alpha: f64,
-        /// `3/(Delta_u (1 - u) C*)`: above 0.
-        gamma: f64,
-        /// `sup_k (k + 1)/N_k`: in `(0, 1]`.
-        beta1: f64,
-        /// A bound on the size of every round: at least 1.
-        beta2: f64,
-    },
-}
-
-impl Lambda {
-    /// What [`Lambda::Auto`] chooses from.
-    pub const CANDIDATES: [f64; 4] = [0.1, 0.2, 0.4, 0.9];
-
-    /// The value for rounds of `m` records.
-    pub fn value(&self, m: usize) -> Result<f64> {
-        let root = (m as f64).sqrt();
-        let check = |alpha: f64, gamma: f64| {
-            check_setting("alpha", alpha, (0.0..1.0).contains(&alpha), "in [0, 1)")?;
-            check_setting("gamma", gamma, gamma > 0.0, "above 0")
-        };
-        match *self {
-            Lambda::Auto => Ok(0.4),
-            Lambda::Fixed(lambda) => Ok(lambda),
-            Lambda::InverseSqrt => Ok(1.0 / root),
-            Lambda::Rate { alpha, gamma } => {
-                check(alpha, gamma)?;
-                Ok((1.0 - alpha) / (8.0 * gamma * root))
-            }
-            Lambda::VaryingRate { alpha, gamma, beta1, beta2 } => {
-                check(alpha, gamma)?;
-                check_setting("beta1", beta1, beta1 > 0.0 && beta1 <= 1.0, "in (0, 1]")?;
-                check_setting("beta2", beta2, beta2 >= 1.0, "at least 1")?;
-                Ok(1.0 / (1.0 + (2.0 + alpha).exp2() * gamma * beta1 * beta2 / (1.0 - alpha)))
-            }
-        }
-    }
-}
 
 /// The family of posteriors that is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -89,6 +89,15 @@ pub struct Outcome {
     pub learned: Vec<LinearGaussian>,
 }
 
+impl Outcome {
+    /// The mean reward of all interactions, as a cost turned round.
+    pub fn mean_reward(&self) -> f64 {
+        let costs = self.logs.iter().flat_map(Logs::cost);
+        let records: usize = self.logs.iter().map(Logs::len).sum();
+        -costs.sum::<f64>() / records as f64
+    }
+}
+
 /// Runs the loop for rounds of the given sizes and calls `on_round` after each.
 pub fn simulate(
     environment: &dyn Environment,

@@ -5,15 +5,13 @@ use std::time::Instant;
 
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
-use rayon::prelude::*;
 use serde::Serialize;
 use surefoot::SimulatedRound;
 
-use crate::experiment::{Beginning, Experiment, dataset};
+use crate::experiment::{Beginning, over_seeds};
 use crate::failure::{Failure, Result};
 use crate::figure::{self, Figure, Series};
 use crate::options::{Config, Options, Text};
-use crate::progress;
 use crate::statistics::mean_and_deviation;
 
 /// Learn from handwritten digits with five methods, and compare them in a table and a figure
@@ -108,35 +106,29 @@ impl Demo {
             let common = Options { rounds: Some(self.rounds), certify: Some(true), ..Options::default() };
             (method, options.or(common).complete())
         });
-        let data = dataset(&configs[0].1)?.expect("the digits are a data set");
-        let jobs: Vec<(usize, u64)> = (0..configs.len()).flat_map(|m| (1..=self.seeds).map(move |s| (m, s))).collect();
         let clock = Instant::now();
-        let bar = progress::bar(jobs.len() * self.rounds, self.quiet);
-        let runs = jobs.par_iter().map(|&(m, seed)| {
-            let clock = Instant::now();
-            let config = Config { seed, ..configs[m].1.clone() };
-            let experiment = Experiment::new(&config, Some(&data))?;
-            let rounds = experiment.run(|_| bar.inc(1))?.rounds;
-            let records: usize = rounds.iter().map(|r| r.learned.n).sum();
-            let cost: f64 = rounds.iter().map(|r| r.mean_cost * r.learned.n as f64).sum();
-            Ok(Run {
-                seed,
-                initial: experiment.beginning()?,
-                true_risk: rounds.iter().map(|r| r.true_risk).collect(),
-                accuracy: rounds.iter().map(|r| r.accuracy).collect(),
-                certified: rounds.iter().map(certified).collect(),
-                mean_reward: -cost / records as f64,
-                seconds: clock.elapsed().as_secs_f64(),
-            })
-        });
-        let runs: Result<Vec<Run>> = runs.collect();
-        bar.finish_and_clear();
-        let mut runs = runs?.into_iter();
-        let results = configs.map(|(method, config)| MethodResult {
-            method,
-            config,
-            runs: runs.by_ref().take(self.seeds as usize).collect(),
-        });
+        let runs = over_seeds(
+            &configs.clone().map(|(_, config)| config),
+            self.seeds,
+            self.quiet,
+            |config, experiment, outcome| {
+                let rounds = &outcome.rounds;
+                Ok(Run {
+                    seed: config.seed,
+                    initial: experiment.beginning()?,
+                    true_risk: rounds.iter().map(|r| r.true_risk).collect(),
+                    accuracy: rounds.iter().map(|r| r.accuracy).collect(),
+                    certified: rounds.iter().map(certified).collect(),
+                    mean_reward: outcome.mean_reward(),
+                    seconds: rounds.iter().map(|r| r.seconds).sum(),
+                })
+            },
+        )?;
+        let results: Vec<MethodResult> = configs
+            .into_iter()
+            .zip(runs)
+            .map(|((method, config), runs)| MethodResult { method, config, runs })
+            .collect();
         let paths = self.figure(&results).write(&self.output).map_err(|e| Failure::file(&self.output, "written", e))?;
         if self.json {
             let output = Output {

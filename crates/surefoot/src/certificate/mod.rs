@@ -15,16 +15,20 @@
 //! ([`Spending`]). This module imports neither the optimiser nor the learner: it believes the logs and nothing else.
 
 mod bound;
+mod case;
 mod gate;
 mod ladder;
+mod statement;
 mod terms;
 mod verify;
 
 pub use bound::Smoothing;
 pub(crate) use bound::{Evidence, Judged, bound};
+pub use case::{Case, Since};
 pub use gate::{Challenger, Gate, Verdict};
 pub(crate) use ladder::ladder_of;
 pub use ladder::{Birth, ladder};
+pub use statement::{Quantity, Theorem};
 pub use terms::{Form, Share, Spending, Terms};
 pub use verify::{Difference, verify};
 
@@ -82,154 +86,6 @@ pub struct Certificate {
     pub parts: Vec<Certificate>,
     /// What must be true of the logs, since it cannot be seen in them.
     pub assumptions: Vec<String>,
-}
-
-/// A statement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Theorem {
-    /// Theorem 3.2, logarithmic smoothing.
-    #[serde(rename = "3.2")]
-    Ls,
-    /// Theorem 4.1, adjusted logarithmic smoothing.
-    #[serde(rename = "4.1")]
-    Adjusted,
-    /// Theorem C.1, contexts that shift.
-    #[serde(rename = "C.1")]
-    Shift,
-    /// Theorem C.1 with the adjusted estimator.
-    #[serde(rename = "C.1-adjusted")]
-    ShiftAdjusted,
-    /// Logarithmic smoothing for a policy that was fixed before the records.
-    #[serde(rename = "fixed")]
-    Fixed,
-    /// Adjusted logarithmic smoothing for a policy that was fixed before the records.
-    #[serde(rename = "fixed-adjusted")]
-    FixedAdjusted,
-    /// What has been running.
-    #[serde(rename = "running")]
-    Running,
-    /// A difference and what has been running, added.
-    #[serde(rename = "combined")]
-    Combined,
-}
-
-impl Theorem {
-    fn smoothing(self) -> Smoothing {
-        match self {
-            Theorem::Adjusted | Theorem::ShiftAdjusted | Theorem::FixedAdjusted => Smoothing::Adjusted,
-            _ => Smoothing::Ls,
-        }
-    }
-
-    fn bounds(self) -> Quantity {
-        match self {
-            Theorem::Ls | Theorem::Fixed | Theorem::Combined => Quantity::Risk,
-            Theorem::Adjusted | Theorem::FixedAdjusted => Quantity::Difference,
-            Theorem::Shift => Quantity::MeanRisk,
-            Theorem::ShiftAdjusted => Quantity::MeanDifference,
-            Theorem::Running => Quantity::RunningRisk,
-        }
-    }
-
-    /// What must be true of the logs.
-    fn assumptions(self) -> Vec<String> {
-        let mut all = vec![
-            "each logged propensity is the probability that the action had when it was chosen",
-            "costs are in [-1, 0], and no record was dropped for its cost",
-        ];
-        match self {
-            Theorem::Shift | Theorem::ShiftAdjusted => {
-                all.push(
-                    "within a round contexts are independent, and each round's prior was fixed before its records",
-                );
-            }
-            Theorem::Running => all.push("contexts are independent, from one distribution"),
-            Theorem::Ls | Theorem::Adjusted | Theorem::Combined => {
-                all.push("contexts are independent, from one distribution");
-                all.push("the prior was fixed before the records");
-            }
-            Theorem::Fixed | Theorem::FixedAdjusted => {
-                all.push("contexts are independent, from one distribution");
-                all.push("the policy, and all others of its set, were fixed before the records");
-            }
-        }
-        all.into_iter().map(String::from).collect()
-    }
-}
-
-/// What a certificate bounds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Quantity {
-    /// The risk of the policy.
-    Risk,
-    /// Its risk minus the mean risk of what collected the records.
-    Difference,
-    /// The mean over rounds, weighted by their records, of the risk that each policy has in the round it was learned
-    /// from.
-    MeanRisk,
-    /// The same, minus the mean risk of what collected the records.
-    MeanDifference,
-    /// The mean risk of what collected the records.
-    RunningRisk,
-}
-
-/// From where on records count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Since {
-    /// The first round, counted from 0.
-    pub round: usize,
-    /// Its first record.
-    pub record: usize,
-}
-
-impl Since {
-    /// All records from a round on.
-    pub fn round(round: usize) -> Self {
-        Since { round, record: 0 }
-    }
-}
-
-/// Records, and how they are used: what every certificate is made under.
-#[derive(Debug, Clone, Copy)]
-pub struct Case<'a> {
-    /// All rounds of the loop so far.
-    pub rounds: &'a [Logs],
-    /// From where on their records count.
-    pub since: Since,
-    /// The terms.
-    pub terms: &'a Terms,
-    /// The share of delta.
-    pub share: Share,
-}
-
-impl<'a> Case<'a> {
-    /// All records, with all of delta.
-    pub fn whole(rounds: &'a [Logs], terms: &'a Terms) -> Self {
-        Case { rounds, since: Since::round(0), terms, share: Share::WHOLE }
-    }
-
-    /// The rounds whose records count.
-    fn counted(&self) -> Result<&'a [Logs]> {
-        let Since { round, record } = self.since;
-        let rounds = self.rounds.get(round..).unwrap_or_default();
-        match rounds.first() {
-            None => Err(Error::setting("the first round", format!("below {}", self.rounds.len()), round)),
-            Some(first) if record > first.len() => {
-                Err(Error::setting("the first record", format!("at most {}", first.len()), record))
-            }
-            Some(_) => Ok(rounds),
-        }
-    }
-
-    /// What the counted rounds say, from what they say as a whole.
-    fn evidence(&self, of: impl Fn(&Logs) -> Result<Evidence>) -> Result<Vec<Evidence>> {
-        let mut evidence: Vec<Evidence> = self.counted()?.iter().map(of).collect::<Result<_>>()?;
-        if self.since.record > 0 {
-            evidence[0] = evidence[0].since(self.since.record);
-        }
-        Ok(evidence)
-    }
 }
 
 /// Who is judged: the policies and priors of a certificate, and their price.

@@ -5,15 +5,14 @@ use std::time::Instant;
 
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
-use rayon::prelude::*;
 use serde::Serialize;
+use surefoot::Outcome;
 
 use crate::commands;
-use crate::experiment::{Experiment, dataset};
+use crate::experiment::over_seeds;
 use crate::failure::{Failure, Result};
 use crate::figure::{self, Figure, Series};
 use crate::options::{Config, Options};
-use crate::progress;
 use crate::statistics::mean_and_deviation;
 
 /// Compare the rules of the gate over many seeds: steps back, promotions, and how much slower the loop learns
@@ -103,21 +102,11 @@ impl Gate {
         let rules: Vec<String> = std::iter::once("always".into()).chain(self.rules).collect();
         // What the gate needs is held back under every rule: the same learner, but for the gate.
         let configs: Vec<Config> = rules.iter().map(|rule| with_rule(&config, rule)).collect();
-        let data = dataset(&config)?;
-        let jobs: Vec<(usize, u64)> = (0..rules.len()).flat_map(|r| (0..self.seeds).map(move |s| (r, s))).collect();
         let clock = Instant::now();
-        let bar = progress::bar(jobs.len() * config.rounds, self.quiet);
-        let runs: Result<Vec<Run>> = jobs
-            .par_iter()
-            .map(|&(r, seed)| {
-                let config = Config { seed: config.seed.wrapping_add(seed), ..configs[r].clone() };
-                run(&Experiment::new(&config, data.as_ref())?, margin(&rules[r]), || bar.inc(1))
-            })
-            .collect();
-        bar.finish_and_clear();
-        let runs = runs?;
-        let mut results: Vec<RuleResult> =
-            rules.iter().zip(runs.chunks_exact(self.seeds as usize)).map(|(rule, runs)| summary(rule, runs)).collect();
+        let runs = over_seeds(&configs, self.seeds, self.quiet, |config, experiment, outcome| {
+            Ok(run(experiment.beginning()?.true_risk, &outcome, margin(&config.gate)))
+        })?;
+        let mut results: Vec<RuleResult> = rules.iter().zip(&runs).map(|(rule, runs)| summary(rule, runs)).collect();
         let always = &results[0].risk;
         let goal = always[0] + 0.9 * (always[always.len() - 1] - always[0]);
         results.iter_mut().for_each(|result| result.rounds_to_nine_tenths = reaches(&result.risk, goal));
@@ -155,11 +144,10 @@ fn margin(rule: &str) -> f64 {
     rule.split_once(':').and_then(|(_, margin)| margin.parse().ok()).unwrap_or(0.0)
 }
 
-fn run(experiment: &Experiment, margin: f64, on_round: impl Fn()) -> Result<Run> {
-    let rounds = experiment.run(|_| on_round())?.rounds;
-    let mut risk = vec![experiment.beginning()?.true_risk];
+fn run(initial: f64, outcome: &Outcome, margin: f64) -> Run {
+    let mut risk = vec![initial];
     let (mut promotions, mut stepped_back) = (0, false);
-    for round in &rounds {
+    for round in &outcome.rounds {
         // The gate that is always open promotes whatever comes.
         if round.decision.as_ref().is_none_or(|decision| decision.promoted) {
             promotions += 1;
@@ -167,9 +155,7 @@ fn run(experiment: &Experiment, margin: f64, on_round: impl Fn()) -> Result<Run>
         }
         risk.push(round.true_risk);
     }
-    let records: usize = rounds.iter().map(|r| r.learned.n).sum();
-    let cost: f64 = rounds.iter().map(|r| r.mean_cost * r.learned.n as f64).sum();
-    Ok(Run { risk, promotions, stepped_back, mean_reward: -cost / records as f64 })
+    Run { risk, promotions, stepped_back, mean_reward: outcome.mean_reward() }
 }
 
 fn summary(rule: &str, runs: &[Run]) -> RuleResult {

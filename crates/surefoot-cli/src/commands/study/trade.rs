@@ -5,15 +5,14 @@ use std::time::Instant;
 
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
-use rayon::prelude::*;
 use serde::Serialize;
+use surefoot::Outcome;
 
 use crate::commands;
-use crate::experiment::{Experiment, dataset};
+use crate::experiment::over_seeds;
 use crate::failure::{Failure, Result};
 use crate::figure::{self, Figure, Series};
 use crate::options::{Config, Options, Text};
-use crate::progress;
 use crate::statistics::mean_and_deviation;
 
 /// Show the trade between what is certified and what is true: over lambda, and over what is held back
@@ -94,31 +93,18 @@ impl Trade {
         }
         let shaped = Options { posterior: Some("shaped".into()), ..Options::default() };
         let config = Config { certify: true, ..self.options.or(shaped).complete() };
-        let data = dataset(&config)?;
         let pairs = self.held_backs.iter().flat_map(|h| self.lambdas.iter().map(move |l| (h.clone(), l.clone())));
-        let pairs: Vec<(Text, Text)> = pairs.collect();
-        let jobs: Vec<(usize, u64)> = (0..pairs.len()).flat_map(|p| (0..self.seeds).map(move |s| (p, s))).collect();
+        let with = |(held_back, lambda)| Config { held_back, lambda, ..config.clone() };
+        let configs: Vec<Config> = pairs.map(with).collect();
         let clock = Instant::now();
-        let bar = progress::bar(jobs.len() * config.rounds, self.quiet);
-        let runs: Result<Vec<[f64; 4]>> = jobs
-            .par_iter()
-            .map(|&(pair, seed)| {
-                let (held_back, lambda) = pairs[pair].clone();
-                let config = Config { seed: config.seed.wrapping_add(seed), held_back, lambda, ..config.clone() };
-                last(&Experiment::new(&config, data.as_ref())?, || bar.inc(1))
-            })
-            .collect();
-        bar.finish_and_clear();
-        let runs = runs?;
-        let settings: Vec<Setting> = pairs
-            .into_iter()
-            .zip(runs.chunks_exact(self.seeds as usize))
-            .map(|((held_back, lambda), runs)| {
-                let at = |i: usize| mean_and_deviation(runs.iter().map(|run| run[i]));
-                let ((true_risk, deviation), (certified, _), (first_prior, _)) = (at(0), at(1), at(2));
-                Setting { held_back, lambda, true_risk, deviation, certified, first_prior, mean_reward: at(3).0 }
-            })
-            .collect();
+        let runs = over_seeds(&configs, self.seeds, self.quiet, |_, _, outcome| Ok(last(&outcome)))?;
+        let setting = |(config, runs): (Config, Vec<[f64; 4]>)| {
+            let at = |i: usize| mean_and_deviation(runs.iter().map(|run| run[i]));
+            let ((true_risk, deviation), (certified, _), (first_prior, _)) = (at(0), at(1), at(2));
+            let Config { held_back, lambda, .. } = config;
+            Setting { held_back, lambda, true_risk, deviation, certified, first_prior, mean_reward: at(3).0 }
+        };
+        let settings: Vec<Setting> = configs.into_iter().zip(runs).map(setting).collect();
         if let Some(stem) = &self.output {
             let paths = figure(&config, &settings).write(stem).map_err(|e| Failure::file(stem, "written", e))?;
             eprintln!("wrote {} and {}", paths[0].display(), paths[1].display());
@@ -141,15 +127,12 @@ impl Trade {
 }
 
 /// True risk, the two certificates and the mean reward after the last round.
-fn last(experiment: &Experiment, on_round: impl Fn()) -> Result<[f64; 4]> {
-    let rounds = experiment.run(|_| on_round())?.rounds;
-    let records: usize = rounds.iter().map(|r| r.learned.n).sum();
-    let cost: f64 = rounds.iter().map(|r| r.mean_cost * r.learned.n as f64).sum();
-    let end = rounds.last().expect("a schedule has a round");
-    let judged = end.proven.as_ref();
-    let ladder = judged.and_then(|judged| judged.ladder.as_ref()).map_or(f64::NAN, |c| c.upper);
-    let first_prior = judged.map_or(f64::NAN, |judged| judged.certificate.upper);
-    Ok([end.true_risk, ladder, first_prior, -cost / records as f64])
+fn last(outcome: &Outcome) -> [f64; 4] {
+    let end = outcome.rounds.last().expect("a schedule has a round");
+    let proven = end.proven.as_ref();
+    let ladder = proven.and_then(|proven| proven.ladder.as_ref()).map_or(f64::NAN, |c| c.upper);
+    let first_prior = proven.map_or(f64::NAN, |proven| proven.certificate.upper);
+    [end.true_risk, ladder, first_prior, outcome.mean_reward()]
 }
 
 fn table(settings: &[Setting]) -> String {
