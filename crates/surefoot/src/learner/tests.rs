@@ -62,7 +62,7 @@ fn l_bfgs_is_the_same_in_both_precisions() {
 
 /// What the second step learns if all contexts are kept: the objective over all records, by hand.
 fn kept(learner: &Learner, state: &State, rounds: &[Logs]) -> Posterior {
-    let first = &state.first;
+    let first = &state.prior;
     let full = |logs: &Logs| {
         let made = logs.clone().map_contexts(false, |contexts| {
             let x = first.features().apply(contexts)?;
