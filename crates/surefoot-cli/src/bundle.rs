@@ -62,8 +62,8 @@ fn statements(outcome: &Outcome) -> Vec<Statement> {
             all.extend(certificate.cloned().map(|certificate| Statement { round: round.round, kind, certificate }));
         };
         add(Kind::Gate, round.decision.as_ref().and_then(|decision| decision.certificate.as_ref()));
-        add(Kind::Certificate, round.proven.as_ref().map(|judged| &judged.certificate));
-        add(Kind::Ladder, round.proven.as_ref().and_then(|judged| judged.ladder.as_ref()));
+        add(Kind::Certificate, round.proven.as_ref().map(|proven| &proven.certificate));
+        add(Kind::Ladder, round.proven.as_ref().and_then(|proven| proven.ladder.as_ref()));
     }
     all
 }

@@ -90,7 +90,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The mean reward of all interactions, as a cost turned round.
+    /// The mean reward of all interactions: minus their mean cost.
     pub fn mean_reward(&self) -> f64 {
         let costs = self.logs.iter().flat_map(Logs::cost);
         let records: usize = self.logs.iter().map(Logs::len).sum();
@@ -110,11 +110,11 @@ pub fn simulate(
     learner.terms.check()?;
     plan.gate.check()?;
     if plan.gate != Gate::Always && !learner.algorithm.redeploys() {
-        return Err(Error::setting("the gate", "always, where nothing is ever redeployed", "another"));
+        return Err(Error::setting("the gate", "always, where nothing is ever redeployed", plan.gate));
     }
     if plan.gate != Gate::Always && learner.algorithm.shifts() {
         let allowed = "always, where contexts may shift: a comparison in past worlds says nothing about the next";
-        return Err(Error::setting("the gate", allowed, "another"));
+        return Err(Error::setting("the gate", allowed, plan.gate));
     }
     let mut state = State::new(first.clone());
     // What runs, and since which round.

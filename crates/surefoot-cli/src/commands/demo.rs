@@ -8,6 +8,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use surefoot::SimulatedRound;
 
+use super::Running;
 use crate::experiment::{Beginning, over_seeds};
 use crate::failure::{Failure, Result};
 use crate::figure::{self, Figure, Series};
@@ -31,15 +32,8 @@ pub(crate) struct Demo {
     /// The figure becomes STEM.svg and STEM.png
     #[arg(long, value_name = "STEM", default_value = "surefoot-demo")]
     output: PathBuf,
-    /// Threads; 0 for one a core. It does not change the result
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = super::threads())]
-    threads: u64,
-    /// Write the results as one JSON object instead of a table
-    #[arg(long)]
-    json: bool,
-    /// Show no progress
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    running: Running,
 }
 
 /// The methods, in the order of the table.
@@ -100,7 +94,7 @@ struct Run {
 
 impl Demo {
     pub(crate) fn run(self) -> Result<()> {
-        super::use_threads(self.threads)?;
+        self.running.start()?;
         figure::check(&self.output)?;
         let configs = methods().map(|(method, options)| {
             let common = Options { rounds: Some(self.rounds), certify: Some(true), ..Options::default() };
@@ -110,7 +104,7 @@ impl Demo {
         let runs = over_seeds(
             &configs.clone().map(|(_, config)| config),
             self.seeds,
-            self.quiet,
+            self.running.quiet,
             |config, experiment, outcome| {
                 let rounds = &outcome.rounds;
                 Ok(Run {
@@ -130,27 +124,22 @@ impl Demo {
             .map(|((method, config), runs)| MethodResult { method, config, runs })
             .collect();
         let paths = self.figure(&results).write(&self.output).map_err(|e| Failure::file(&self.output, "written", e))?;
-        if self.json {
-            let output = Output {
-                version: env!("CARGO_PKG_VERSION"),
-                seeds: self.seeds,
-                rounds: self.rounds,
-                methods: &results,
-            };
-            return super::print(&serde_json::to_string_pretty(&output).map_err(Failure::new)?);
-        }
-        super::print(&format!(
-            "Handwritten digits from bandit feedback: {} rounds, {} seeds, {:.0} s\n\n{}\n\n\
+        let output =
+            Output { version: env!("CARGO_PKG_VERSION"), seeds: self.seeds, rounds: self.rounds, methods: &results };
+        self.running.answer(&output, || {
+            format!(
+                "Handwritten digits from bandit feedback: {} rounds, {} seeds, {:.0} s\n\n{}\n\n\
              Risk is the expected cost of the last policy, from -0.8 (always right) to -0.2 (always wrong);\n\
              certified is what it is proven to be below, with probability 95 % in all rounds at once.\n\
              Figure: {} and {}",
-            self.rounds,
-            self.seeds,
-            clock.elapsed().as_secs_f64(),
-            table(&results),
-            paths[0].display(),
-            paths[1].display(),
-        ))
+                self.rounds,
+                self.seeds,
+                clock.elapsed().as_secs_f64(),
+                table(&results),
+                paths[0].display(),
+                paths[1].display(),
+            )
+        })
     }
 
     fn figure(&self, results: &[MethodResult]) -> Figure {
@@ -180,7 +169,7 @@ impl Demo {
 
 /// What is proven about the policy of a round.
 fn certified(round: &SimulatedRound) -> f64 {
-    round.proven.as_ref().and_then(|judged| judged.ladder.as_ref()).map_or(f64::NAN, |ladder| ladder.upper)
+    round.proven.as_ref().and_then(|proven| proven.ladder.as_ref()).map_or(f64::NAN, |ladder| ladder.upper)
 }
 
 fn table(results: &[MethodResult]) -> String {

@@ -7,18 +7,36 @@ pub(crate) mod verify;
 
 use std::io::{ErrorKind, Write};
 
+use clap::Args;
+use serde::Serialize;
 use surefoot::Certificate;
 
 use crate::failure::{Failure, Result};
 
-/// Works with so many threads; 0 for one a core.
-fn use_threads(threads: u64) -> Result<()> {
-    rayon::ThreadPoolBuilder::new().num_threads(threads as usize).build_global().map_err(Failure::new)
+/// How a command runs, and how it answers: flags that all of them have.
+#[derive(Debug, Args)]
+pub(crate) struct Running {
+    /// Threads; 0 for one a core. It does not change the result
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1024))]
+    threads: u64,
+    /// Write the results as one JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    quiet: bool,
 }
 
-/// The range of `--threads`.
-fn threads() -> clap::builder::RangedU64ValueParser {
-    clap::value_parser!(u64).range(0..=1024)
+impl Running {
+    /// Works with so many threads.
+    fn start(&self) -> Result<()> {
+        rayon::ThreadPoolBuilder::new().num_threads(self.threads as usize).build_global().map_err(Failure::new)
+    }
+
+    /// Writes the result to standard output, for a program or for a reader.
+    fn answer(&self, result: &impl Serialize, text: impl FnOnce() -> String) -> Result<()> {
+        print(&if self.json { serde_json::to_string_pretty(result).map_err(Failure::new)? } else { text() })
+    }
 }
 
 /// A line that tells what certificates take on trust.

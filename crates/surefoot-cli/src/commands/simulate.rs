@@ -7,6 +7,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use surefoot::{Candidate, Certificate, GateDecision, Quantity, SimulatedRound, Theorem};
 
+use super::Running;
 use crate::bundle;
 use crate::experiment::{Beginning, Experiment, dataset};
 use crate::failure::{Failure, Result};
@@ -35,21 +36,14 @@ pub(crate) struct Simulate {
     /// Read settings from a TOML file; flags win over it
     #[arg(long, value_name = "FILE", help_heading = "Run")]
     config: Option<PathBuf>,
-    /// Threads; 0 for one a core. It does not change the result
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = super::threads(), help_heading = "Run")]
-    threads: u64,
-    /// Write the result as one JSON object
-    #[arg(long, help_heading = "Run")]
-    json: bool,
     /// Draw risk per round into STEM.svg and STEM.png
     #[arg(long, value_name = "STEM", help_heading = "Run")]
     plot: Option<PathBuf>,
     /// Save policies, logs and certificates in a new folder, for surefoot verify; implies --certify
     #[arg(long, value_name = "FOLDER", help_heading = "Run")]
     save: Option<PathBuf>,
-    /// Show no progress
-    #[arg(long, short, help_heading = "Run")]
-    quiet: bool,
+    #[command(flatten, next_help_heading = "Run")]
+    running: Running,
 }
 
 /// The result, as it is written with `--json`.
@@ -58,7 +52,7 @@ struct Output<'a> {
     version: &'static str,
     config: &'a Config,
     initial: Beginning,
-    rounds: Vec<RoundOutput>,
+    rounds: &'a [RoundOutput],
 }
 
 /// A round, as it is written with `--json`.
@@ -86,7 +80,7 @@ struct RoundOutput {
 
 impl RoundOutput {
     fn new(round: &SimulatedRound) -> Self {
-        let judged = round.proven.as_ref();
+        let proven = round.proven.as_ref();
         RoundOutput {
             round: round.round,
             n: round.learned.n,
@@ -97,8 +91,8 @@ impl RoundOutput {
             objective: round.learned.trace.objective.last().copied(),
             mean_cost: round.mean_cost,
             candidates: round.learned.candidates.clone(),
-            certificate: judged.map(|judged| judged.certificate.clone()),
-            ladder: judged.and_then(|judged| judged.ladder.clone()),
+            certificate: proven.map(|proven| proven.certificate.clone()),
+            ladder: proven.and_then(|proven| proven.ladder.clone()),
             gate: round.decision.clone(),
             seconds: round.seconds,
         }
@@ -107,7 +101,7 @@ impl RoundOutput {
 
 impl Simulate {
     pub(crate) fn run(self) -> Result<()> {
-        super::use_threads(self.threads)?;
+        self.running.start()?;
         if let Some(stem) = &self.plot {
             figure::check(stem)?;
         }
@@ -118,9 +112,9 @@ impl Simulate {
         }
         let experiment = Experiment::new(&config, dataset(&config)?.as_ref())?;
         let initial = experiment.beginning()?;
-        let bar = progress::bar(experiment.rounds(), self.quiet);
+        let bar = progress::bar(experiment.rounds(), self.running.quiet);
         let rounds = experiment.run(|round| {
-            let certified = round.proven.as_ref().and_then(|judged| judged.ladder.as_ref());
+            let certified = round.proven.as_ref().and_then(|proven| proven.ladder.as_ref());
             let certified = certified.map_or(String::new(), |c| format!(", certified {:.4}", c.upper));
             bar.set_message(format!("risk {:.4}{certified}", round.true_risk));
             bar.inc(1);
@@ -135,12 +129,8 @@ impl Simulate {
             let paths = figure(&config, initial, &rounds).write(stem).map_err(|e| Failure::file(stem, "written", e))?;
             eprintln!("wrote {} and {}", paths[0].display(), paths[1].display());
         }
-        if self.json {
-            let output = Output { version: env!("CARGO_PKG_VERSION"), config: &config, initial, rounds };
-            super::print(&serde_json::to_string_pretty(&output).map_err(Failure::new)?)
-        } else {
-            super::print(&table(&config, initial, &rounds))
-        }
+        let output = Output { version: env!("CARGO_PKG_VERSION"), config: &config, initial, rounds: &rounds };
+        self.running.answer(&output, || table(&config, initial, &rounds))
     }
 }
 

@@ -9,6 +9,7 @@ use serde::Serialize;
 use surefoot::{Certificate, Fingerprint, LinearGaussian, Logs, Policy, Theorem};
 use surefoot_data::{Kind, Statement};
 
+use super::Running;
 use crate::bundle::{Bundle, Parts};
 use crate::failure::{Failure, Result};
 use crate::progress;
@@ -37,15 +38,8 @@ pub(crate) struct Verify {
     /// All policies that the certificates speak of, and those that collected the logs, in any order
     #[arg(long, value_name = "FILE", num_args = 1.., requires = "certificates", help_heading = "Parts")]
     policies: Vec<PathBuf>,
-    /// Threads; 0 for one a core. It does not change the result
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = super::threads())]
-    threads: u64,
-    /// Write the result as one JSON object instead of a table
-    #[arg(long)]
-    json: bool,
-    /// Show no progress
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    running: Running,
 }
 
 /// How far a logged propensity may be from the policy's, relative to it.
@@ -81,20 +75,15 @@ struct Judged {
 
 impl Verify {
     pub(crate) fn run(self) -> Result<()> {
-        super::use_threads(self.threads)?;
+        self.running.start()?;
         let parts = match (self.folder, self.certificates) {
             (Some(folder), _) => Parts::of(&folder)?,
             (None, Some(certificates)) => Parts { certificates, rounds: self.logs, policies: self.policies },
             (None, None) => unreachable!("one of them is required"),
         };
         let bundle = parts.read()?;
-        let output = check(bundle, self.quiet);
-        let text = if self.json {
-            serde_json::to_string_pretty(&output).map_err(Failure::new)?
-        } else {
-            format!("{}\n\n{}", table(&output.certificates), closing(&output))
-        };
-        super::print(&text)?;
+        let output = check(bundle, self.running.quiet);
+        self.running.answer(&output, || format!("{}\n\n{}", table(&output.certificates), closing(&output)))?;
         match &output.all_differences()[..] {
             [] => Ok(()),
             all => Err(Failure::new(format!("{}:\n  {}", count(all.len(), "difference"), all.join("\n  ")))),

@@ -1,5 +1,7 @@
 //! The gate: a candidate replaces the incumbent only if it is shown to be no step back.
 
+use std::fmt::{self, Display, Formatter};
+
 use serde::{Deserialize, Serialize};
 
 use super::{Birth, Case, Certificate, Judgement, Share, Since, Smoothing, Terms, Theorem, ladder};
@@ -49,6 +51,17 @@ pub struct Verdict {
 /// The shares of a round's delta that go to challengers on records they have not seen, and to posteriors.
 pub(super) const UNSEEN: f64 = 0.8;
 pub(super) const POSTERIOR: f64 = 0.2;
+
+impl Display for Gate {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Gate::Always => write!(f, "always"),
+            Gate::Improvement => write!(f, "improvement"),
+            Gate::NonInferiority { margin } => write!(f, "non-inferiority:{margin}"),
+            Gate::CertifiedRisk => write!(f, "certified-risk"),
+        }
+    }
+}
 
 impl Gate {
     /// Fails, and names the range, if a setting is outside it.

@@ -9,7 +9,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::commands::{print, threads, use_threads};
+use crate::commands::Running;
 use crate::failure::{Failure, Result};
 use crate::progress;
 use runs::{Run, Seen};
@@ -33,15 +33,8 @@ pub(crate) struct Coverage {
     /// Seed of everything that is random
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Threads; 0 for one a core. It does not change the result
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads())]
-    threads: u64,
-    /// Write the results as one JSON object instead of a table
-    #[arg(long)]
-    json: bool,
-    /// Show no progress
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    running: Running,
 }
 
 /// The result, as it is written with `--json`.
@@ -102,15 +95,11 @@ impl Tally {
 
 impl Coverage {
     pub(crate) fn run(self) -> Result<()> {
-        use_threads(self.threads)?;
+        self.running.start()?;
         let tallies = self.count()?;
-        if self.json {
-            let Coverage { runs, delta, seed, .. } = self;
-            let output = Output { version: env!("CARGO_PKG_VERSION"), runs, delta, seed, certificates: &tallies };
-            print(&serde_json::to_string_pretty(&output).map_err(Failure::new)?)?;
-        } else {
-            print(&self.table(&tallies))?;
-        }
+        let Coverage { runs, delta, seed, .. } = self;
+        let output = Output { version: env!("CARGO_PKG_VERSION"), runs, delta, seed, certificates: &tallies };
+        self.running.answer(&output, || self.table(&tallies))?;
         let wrong = tallies.iter().filter(|tally| !tally.right);
         let wrong: Vec<String> = wrong.map(|tally| format!("{} ({})", tally.certificate, tally.world)).collect();
         if wrong.is_empty() { Ok(()) } else { Err(Failure::new(format!("not as it should be: {}", wrong.join(", ")))) }
@@ -121,7 +110,7 @@ impl Coverage {
         const WORLDS: u64 = 10;
         let worlds = (0..WORLDS).map(|i| Run::new(self.seed.wrapping_mul(WORLDS).wrapping_add(i)));
         let worlds = worlds.collect::<surefoot::Result<Vec<Run>>>()?;
-        let bar = progress::bar_of(self.runs as usize, "runs", self.quiet);
+        let bar = progress::bar_of(self.runs as usize, "runs", self.running.quiet);
         let seen = (0..self.runs).into_par_iter().map(|run| {
             let seen =
                 worlds[(run % WORLDS) as usize].see(self.seed.wrapping_mul(1 << 20).wrapping_add(run), self.delta);

@@ -8,7 +8,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use surefoot::Outcome;
 
-use crate::commands;
+use crate::commands::Running;
 use crate::experiment::over_seeds;
 use crate::failure::{Failure, Result};
 use crate::figure::{self, Figure, Series};
@@ -41,15 +41,8 @@ pub(crate) struct Gate {
     /// The figure becomes STEM.svg and STEM.png
     #[arg(long, value_name = "STEM")]
     output: Option<PathBuf>,
-    /// Threads; 0 for one a core. It does not change the result
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = commands::threads())]
-    threads: u64,
-    /// Write the results as one JSON object instead of a table
-    #[arg(long)]
-    json: bool,
-    /// Show no progress
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    running: Running,
 }
 
 /// One loop.
@@ -90,7 +83,7 @@ struct Output<'a> {
 
 impl Gate {
     pub(crate) fn run(self) -> Result<()> {
-        commands::use_threads(self.threads)?;
+        self.running.start()?;
         if let Some(stem) = &self.output {
             figure::check(stem)?;
         }
@@ -103,7 +96,7 @@ impl Gate {
         // What the gate needs is held back under every rule: the same learner, but for the gate.
         let configs: Vec<Config> = rules.iter().map(|rule| with_rule(&config, rule)).collect();
         let clock = Instant::now();
-        let runs = over_seeds(&configs, self.seeds, self.quiet, |config, experiment, outcome| {
+        let runs = over_seeds(&configs, self.seeds, self.running.quiet, |config, experiment, outcome| {
             Ok(run(experiment.beginning()?.true_risk, &outcome, margin(&config.gate)))
         })?;
         let mut results: Vec<RuleResult> = rules.iter().zip(&runs).map(|(rule, runs)| summary(rule, runs)).collect();
@@ -115,22 +108,20 @@ impl Gate {
             let paths = figure.write(stem).map_err(|e| Failure::file(stem, "written", e))?;
             eprintln!("wrote {} and {}", paths[0].display(), paths[1].display());
         }
-        if self.json {
-            let output =
-                Output { version: env!("CARGO_PKG_VERSION"), seeds: self.seeds, config: &config, rules: &results };
-            return commands::print(&serde_json::to_string_pretty(&output).map_err(Failure::new)?);
-        }
-        commands::print(&format!(
-            "The gate on {}: {} rounds, {} seeds, delta {}, {:.0} s\n\n{}\n\n\
+        let output = Output { version: env!("CARGO_PKG_VERSION"), seeds: self.seeds, config: &config, rules: &results };
+        self.running.answer(&output, || {
+            format!(
+                "The gate on {}: {} rounds, {} seeds, delta {}, {:.0} s\n\n{}\n\n\
              A step back is a promotion that increased the true risk (beyond the margin, where there is one).\n\
              Rounds to 90 %: until the mean risk is nine tenths of the way to where promoting always ends.",
-            config.dataset,
-            config.rounds,
-            self.seeds,
-            config.delta,
-            clock.elapsed().as_secs_f64(),
-            table(&results),
-        ))
+                config.dataset,
+                config.rounds,
+                self.seeds,
+                config.delta,
+                clock.elapsed().as_secs_f64(),
+                table(&results),
+            )
+        })
     }
 }
 

@@ -10,7 +10,7 @@ use clap::Args;
 use rayon::prelude::*;
 use surefoot::Lambda;
 
-use crate::commands::{print, threads, use_threads};
+use crate::commands::Running;
 use crate::failure::{Failure, Result};
 use crate::figure;
 use crate::progress;
@@ -43,20 +43,13 @@ pub(crate) struct Rates {
     /// Draw the figure into STEM.svg and STEM.png
     #[arg(long, value_name = "STEM")]
     output: Option<PathBuf>,
-    /// Threads; 0 for one a core. It does not change the result
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads())]
-    threads: u64,
-    /// Write everything as one JSON object instead of the tables
-    #[arg(long)]
-    json: bool,
-    /// Show no progress
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    running: Running,
 }
 
 impl Rates {
     pub(crate) fn run(self) -> Result<()> {
-        use_threads(self.threads)?;
+        self.running.start()?;
         if let Some(stem) = &self.output {
             figure::check(stem)?;
         }
@@ -65,7 +58,7 @@ impl Rates {
         Lambda::Rate { alpha: size.alpha, gamma: 1.0 }.value(size.records)?;
         let jobs: Vec<_> = METHODS.iter().flat_map(|method| (1..=self.seeds).map(move |seed| (method, seed))).collect();
         let clock = Instant::now();
-        let bar = progress::bar(jobs.len() * size.rounds, self.quiet);
+        let bar = progress::bar(jobs.len() * size.rounds, self.running.quiet);
         let runs = jobs.par_iter().map(|(method, seed)| run(method, size, *seed, || bar.inc(1)));
         let runs: Result<Vec<_>> = runs.collect();
         bar.finish_and_clear();
@@ -79,9 +72,6 @@ impl Rates {
             let paths = report.figure().write(stem).map_err(|e| Failure::file(stem, "written", e))?;
             written = format!("\nFigure: {} and {}", paths[0].display(), paths[1].display());
         }
-        if self.json {
-            return print(&serde_json::to_string_pretty(&report).map_err(Failure::new)?);
-        }
-        print(&format!("{}{written}\n{:.0} s", report.text(), clock.elapsed().as_secs_f64()))
+        self.running.answer(&report, || format!("{}{written}\n{:.0} s", report.text(), clock.elapsed().as_secs_f64()))
     }
 }

@@ -8,7 +8,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use surefoot::Outcome;
 
-use crate::commands;
+use crate::commands::Running;
 use crate::experiment::over_seeds;
 use crate::failure::{Failure, Result};
 use crate::figure::{self, Figure, Series};
@@ -40,15 +40,8 @@ pub(crate) struct Trade {
     /// The figure becomes STEM.svg and STEM.png
     #[arg(long, value_name = "STEM")]
     output: Option<PathBuf>,
-    /// Threads; 0 for one a core. It does not change the result
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = commands::threads())]
-    threads: u64,
-    /// Write the results as one JSON object instead of a table
-    #[arg(long)]
-    json: bool,
-    /// Show no progress
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    running: Running,
 }
 
 /// What came of a setting, after the last round: means over seeds.
@@ -78,7 +71,7 @@ struct Output<'a> {
 
 impl Trade {
     pub(crate) fn run(self) -> Result<()> {
-        commands::use_threads(self.threads)?;
+        self.running.start()?;
         if let Some(stem) = &self.output {
             figure::check(stem)?;
         }
@@ -97,7 +90,7 @@ impl Trade {
         let with = |(held_back, lambda)| Config { held_back, lambda, ..config.clone() };
         let configs: Vec<Config> = pairs.map(with).collect();
         let clock = Instant::now();
-        let runs = over_seeds(&configs, self.seeds, self.quiet, |_, _, outcome| Ok(last(&outcome)))?;
+        let runs = over_seeds(&configs, self.seeds, self.running.quiet, |_, _, outcome| Ok(last(&outcome)))?;
         let setting = |(config, runs): (Config, Vec<[f64; 4]>)| {
             let at = |i: usize| mean_and_deviation(runs.iter().map(|run| run[i]));
             let ((true_risk, deviation), (certified, _), (first_prior, _)) = (at(0), at(1), at(2));
@@ -109,20 +102,19 @@ impl Trade {
             let paths = figure(&config, &settings).write(stem).map_err(|e| Failure::file(stem, "written", e))?;
             eprintln!("wrote {} and {}", paths[0].display(), paths[1].display());
         }
-        if self.json {
-            let output =
-                Output { version: env!("CARGO_PKG_VERSION"), seeds: self.seeds, config: &config, settings: &settings };
-            return commands::print(&serde_json::to_string_pretty(&output).map_err(Failure::new)?);
-        }
-        commands::print(&format!(
-            "Certified against true risk on {}: {} rounds, {} seeds, delta {}, {:.0} s\n\n{}",
-            config.dataset,
-            config.rounds,
-            self.seeds,
-            config.delta,
-            clock.elapsed().as_secs_f64(),
-            table(&settings),
-        ))
+        let output =
+            Output { version: env!("CARGO_PKG_VERSION"), seeds: self.seeds, config: &config, settings: &settings };
+        self.running.answer(&output, || {
+            format!(
+                "Certified against true risk on {}: {} rounds, {} seeds, delta {}, {:.0} s\n\n{}",
+                config.dataset,
+                config.rounds,
+                self.seeds,
+                config.delta,
+                clock.elapsed().as_secs_f64(),
+                table(&settings),
+            )
+        })
     }
 }
 

@@ -171,7 +171,7 @@ fn held_back(world: &World, seed: u64, sizes: &[usize], delta: f64) -> Result<Ve
     let mut improvement = Seen::claim("improvement on the incumbent", world);
     let mut before = world.still[0].risk(&policies[0])?;
     for (k, round) in rounds.iter().enumerate() {
-        let found = round.proven.as_ref().and_then(|judged| judged.ladder.as_ref());
+        let found = round.proven.as_ref().and_then(|proven| proven.ladder.as_ref());
         ladder.look(found.map_or(f64::INFINITY, |found| found.upper), round.true_risk);
         let challenger = Challenger { policy: policies[k + 1].clone(), birth: round.learned.birth };
         let incumbent = Challenger { policy: policies[k].clone(), birth: None };
