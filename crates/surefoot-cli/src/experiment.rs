@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use surefoot::{
     Adam, Algorithm, Crm, Dataset, Environment, FeatureMap, Gate, LabelBandit, Lambda, Lbfgs, Learner, LinearGaussian,
-    Optimiser, Outcome, Plan, Schedule, Shape, SimulatedRound, Spending, Synthetic, SyntheticSettings, Terms, Truth,
-    Window,
+    Optimiser, Outcome, Plan, Schedule, Shape, Sharpness, SimulatedRound, Spending, Synthetic, SyntheticSettings,
+    Terms, Truth, Window,
 };
 
 use crate::failure::{Failure, Result};
@@ -279,6 +279,12 @@ fn learner(config: &Config, rounds: usize) -> Result<Learner> {
     Ok(Learner {
         algorithm,
         lambda: lambda(&config.lambda.0)?,
+        sharpness: match config.sharpness.0.as_str() {
+            "auto" => Sharpness::Auto,
+            number => {
+                Sharpness::Fixed(number.parse().map_err(|_| unknown("sharpness", number, "auto or a number above 0"))?)
+            }
+        },
         shape,
         start: named("start", &config.start, "warm or anchor")?,
         precision: named("precision", &config.precision, "single or double")?,

@@ -84,6 +84,11 @@ options! {
     /// theorem-4.4:ALPHA:GAMMA or corollary-4.5:ALPHA:GAMMA:BETA1:BETA2 [default: auto]
     #[arg(long, help_heading = "Learning")]
     lambda: Text = Text("auto".into()),
+    /// How much sharper than the first policy the prior of the search is: a number, or auto (1, 3 or 10, chosen by
+    /// certificate in the first round). More than 1 undoes the flattening of a first policy that was meant to explore
+    /// [default: 1]
+    #[arg(long, value_name = "FACTOR", help_heading = "Learning")]
+    sharpness: Text = Text("1".into()),
     /// Where the search of a round starts: at the current policy (warm) or at the prior (anchor) [default: warm]
     #[arg(long, value_name = "WHERE", help_heading = "Learning", value_parser = ["warm", "anchor"])]
     start: String = "warm".into(),

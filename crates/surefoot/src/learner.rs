@@ -2,13 +2,15 @@
 
 mod algorithm;
 mod lambda;
+mod sharpness;
 
 pub use algorithm::{Algorithm, Crm, Window};
 pub use lambda::Lambda;
+pub use sharpness::Sharpness;
 
 use std::sync::Arc;
 
-use algorithm::{Anchor, Recipe};
+use algorithm::Anchor;
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 
@@ -69,6 +71,8 @@ pub struct Learner {
     pub algorithm: Algorithm,
     /// Its `lambda`.
     pub lambda: Lambda,
+    /// How sharp the prior of the search is, where it is the first policy's.
+    pub sharpness: Sharpness,
     /// The family of posteriors.
     pub shape: Shape,
     /// Where each round's search starts.
@@ -98,6 +102,7 @@ impl Default for Learner {
         Learner {
             algorithm: Algorithm::SeqAdjLs,
             lambda: Lambda::InverseSqrt,
+            sharpness: Sharpness::Fixed(1.0),
             shape: Shape::default(),
             start: Start::default(),
             optimiser: Optimiser::default(),
@@ -119,6 +124,8 @@ pub struct State {
     prior: LinearGaussian,
     current: LinearGaussian,
     deployed: LinearGaussian,
+    /// How much sharper than the first policy the anchor of the search was chosen to be; `None` before there was a choice.
+    sharpness: Option<f64>,
     /// The rounds so far, over the features of the policies, in the basis of their posteriors.
     rounds: Vec<Arc<Logs>>,
 }
@@ -126,7 +133,8 @@ pub struct State {
 impl State {
     /// Before the first round: the policy that will collect it, which is also the prior of every bound.
     pub fn new(first: LinearGaussian) -> Self {
-        State { prior: first.clone(), current: first.clone(), deployed: first.clone(), first, rounds: Vec::new() }
+        let (prior, current, deployed) = (first.clone(), first.clone(), first.clone());
+        State { first, prior, current, deployed, sharpness: None, rounds: Vec::new() }
     }
 
     /// The first policy.
@@ -180,6 +188,8 @@ pub struct Round {
     pub records: usize,
     /// The `lambda` that was used.
     pub lambda: f64,
+    /// How much sharper than the first policy the anchor was.
+    pub sharpness: f64,
     /// `KL` of the new policy from the anchor, the exploration floor counted.
     pub kl: f64,
     /// The course of the search.
@@ -190,11 +200,13 @@ pub struct Round {
     pub birth: Option<Birth>,
 }
 
-/// A policy that was learned at one lambda, and what is known of it.
+/// A policy that was learned at one lambda from one anchor, and what is known of it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Candidate {
     /// The lambda.
     pub lambda: f64,
+    /// How much sharper than the first policy the anchor is.
+    pub sharpness: f64,
     /// The risk that is certified with all of delta for this choice alone: a score, no lasting statement.
     pub upper: f64,
     /// The estimated risk.
@@ -207,6 +219,8 @@ pub struct Candidate {
 struct Learned {
     policy: LinearGaussian,
     lambda: f64,
+    sharpness: f64,
+    anchor: LinearGaussian,
     records: usize,
     trace: Trace,
 }
@@ -216,6 +230,16 @@ fn in_coordinates(policy: &LinearGaussian) -> Result<LinearGaussian> {
     let posterior = policy.posterior();
     let plain = Posterior::new(posterior.actions(), posterior.mean().to_vec(), posterior.scale().clone())?;
     LinearGaussian::new(FeatureMap::identity(posterior.features()), plain)?.with_exploration(policy.exploration())
+}
+
+/// The policy with its scales divided by a number.
+fn sharpened(policy: &LinearGaussian, sharpness: f64) -> Result<LinearGaussian> {
+    let posterior = policy.posterior();
+    let scale = match posterior.scale() {
+        Scale::Shared(sigma) => Scale::Shared(sigma / sharpness),
+        Scale::PerFeature(sigmas) => Scale::PerFeature(sigmas.iter().map(|sigma| sigma / sharpness).collect()),
+    };
+    Ok(policy.with_posterior(posterior.with(posterior.mean().to_vec(), scale)?))
 }
 
 impl Learner {
@@ -244,24 +268,27 @@ impl Learner {
             Window::Newest => next.rounds.len() - 1,
         };
         let (rounds, unseen) = self.hold_back(&next.rounds[window..]);
-        let anchor = &match recipe.anchor {
-            Anchor::First => next.prior.clone(),
-            Anchor::Incumbent => next.turned(&next.deployed)?,
-        };
-        let start = match self.start {
-            // The current policy has been chosen by records of earlier rounds: where some of those are held back again,
-            // it would tell the new one of them.
-            Start::Warm if unseen.len() < 2 => &next.current,
-            Start::Warm | Start::Anchor => anchor,
-        };
-        let learn = |lambda: f64| self.learn(self.algorithm.recipe(lambda), lambda, &rounds, anchor, start, &next);
-        let mut learned = lambdas.iter().map(|&lambda| learn(lambda)).collect::<Result<Vec<Learned>>>()?;
+        // The current policy has been chosen by records of earlier rounds: where some of those are held back again, it
+        // would tell the new one of them.
+        let warm = self.start == Start::Warm && state.rounds() > 0 && unseen.len() < 2;
+        let mut learned = Vec::new();
+        for sharpness in self.sharpnesses(&next, &unseen)? {
+            let anchor = match recipe.anchor {
+                Anchor::First => sharpened(&next.prior, sharpness)?,
+                Anchor::Incumbent => next.turned(&next.deployed)?,
+            };
+            for &lambda in &lambdas {
+                let start = if warm { &next.current } else { &anchor };
+                let (policy, records, trace) = self.learn(lambda, &rounds, &anchor, start, &next)?;
+                learned.push(Learned { policy, lambda, sharpness, anchor: anchor.clone(), records, trace });
+            }
+        }
         // The first policy is fixed before round 0 too.
-        let size = lambdas.len() + usize::from(state.rounds() == 0);
+        let size = learned.len() + usize::from(state.rounds() == 0);
         let candidates = self.judge(&learned, &next, &unseen, size)?;
         let chosen = candidates.iter().enumerate().min_by(|a, b| a.1.score.total_cmp(&b.1.score)).map_or(0, |(i, _)| i);
-        let Learned { policy, lambda, records, trace } = learned.swap_remove(chosen);
-        let kl = policy.kl(anchor)?;
+        let Learned { policy, lambda, sharpness, anchor, records, trace } = learned.swap_remove(chosen);
+        let kl = policy.kl(&anchor)?;
         let birth = (!unseen.is_empty()).then(|| {
             let round = next.rounds.len() - unseen.len();
             let since = Since { round, record: next.rounds[round].len() - unseen[0].len() };
@@ -269,7 +296,8 @@ impl Learner {
         });
         next.deployed = if self.algorithm.redeploys() { policy.clone() } else { next.first.clone() };
         next.current = policy;
-        Ok((next, Round { n: logs.len(), records, lambda, kl, trace, candidates, birth }))
+        next.sharpness.get_or_insert(sharpness);
+        Ok((next, Round { n: logs.len(), records, lambda, sharpness, kl, trace, candidates, birth }))
     }
 
     /// How many of the newest records are held back: never more than half of all.
@@ -301,16 +329,31 @@ impl Learner {
         }
     }
 
-    /// The next policy at one lambda.
+    /// The sharpnesses to choose from.
+    fn sharpnesses(&self, state: &State, unseen: &[Arc<Logs>]) -> Result<Vec<f64>> {
+        let first = self.algorithm.recipe(1.0).anchor == Anchor::First;
+        match (self.sharpness, state.sharpness) {
+            (Sharpness::Fixed(sharpness), _) => {
+                check_setting("the sharpness", sharpness, sharpness > 0.0, "above 0")?;
+                Ok(vec![sharpness])
+            }
+            (Sharpness::Auto, None) if first && self.algorithm.smooths() => Ok(Sharpness::CANDIDATES.to_vec()),
+            // Chosen by the first round: where that is held back again, the choice would tell of it.
+            (Sharpness::Auto, Some(chosen)) if unseen.len() < state.rounds() => Ok(vec![chosen]),
+            (Sharpness::Auto, _) => Ok(vec![1.0]),
+        }
+    }
+
+    /// The next policy at one lambda, the number of records it is learned from and the course of the search.
     fn learn(
         &self,
-        recipe: Recipe,
         lambda: f64,
         rounds: &[Arc<Logs>],
         anchor: &LinearGaussian,
         start: &LinearGaussian,
         state: &State,
-    ) -> Result<Learned> {
+    ) -> Result<(LinearGaussian, usize, Trace)> {
+        let recipe = self.algorithm.recipe(lambda);
         let shape = self.shaped(start.posterior())?;
         let objective = Objective::new(ObjectiveParts {
             rounds,
@@ -333,7 +376,7 @@ impl Learner {
             Precision::Double => self.search::<f64>(&objective, &x, &mut rng)?,
         };
         let policy = state.current.with_posterior(objective.posterior(&x)?);
-        Ok(Learned { policy, lambda, records: objective.records(), trace })
+        Ok((policy, objective.records(), trace))
     }
 
     /// What is certified of each policy: as one of a set that was fixed before the records held back, or, where there
@@ -355,7 +398,7 @@ impl Learner {
             let upper = bound(&evidence, Smoothing::Ls, judged, &self.terms, self.terms.delta)?.upper;
             let estimate = Evidence::estimate(&evidence);
             let score = (1.0 - self.trade) * upper + self.trade * estimate;
-            Ok(Candidate { lambda: learned.lambda, upper, estimate, score })
+            Ok(Candidate { lambda: learned.lambda, sharpness: learned.sharpness, upper, estimate, score })
         };
         learned.iter().map(judge).collect()
     }

@@ -92,7 +92,9 @@ pub use estimate::estimate;
 pub use features::FeatureMap;
 pub use fingerprint::Fingerprint;
 pub use gibbs::Gibbs;
-pub use learner::{Algorithm, Candidate, Crm, Lambda, Learner, Precision, Round, Shape, Start, State, Window};
+pub use learner::{
+    Algorithm, Candidate, Crm, Lambda, Learner, Precision, Round, Shape, Sharpness, Start, State, Window,
+};
 pub use logs::{Eligible, Logs, RewardRange};
 pub use objective::{Criterion, Objective, ObjectiveParts};
 pub use optim::{Adam, Decay, Lbfgs, Optimiser, Trace};

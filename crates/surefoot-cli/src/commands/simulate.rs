@@ -64,6 +64,7 @@ struct RoundOutput {
     accuracy: f64,
     kl: f64,
     lambda: f64,
+    sharpness: f64,
     objective: Option<f64>,
     mean_cost: f64,
     /// The policies that were chosen from.
@@ -88,6 +89,7 @@ impl RoundOutput {
             accuracy: round.accuracy,
             kl: round.learned.kl,
             lambda: round.learned.lambda,
+            sharpness: round.learned.sharpness,
             objective: round.learned.trace.objective.last().copied(),
             mean_cost: round.mean_cost,
             candidates: round.learned.candidates.clone(),

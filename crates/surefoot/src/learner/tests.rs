@@ -208,6 +208,65 @@ fn the_candidates_do_not_depend_on_what_is_held_back_but_the_choice_does() {
     assert_eq!(later.birth, Some(Birth { round: 1, since: Since { round: 1, record: 120 }, size: 4 }));
 }
 
+/// A first policy that was trained and then flattened.
+fn flattened() -> LinearGaussian {
+    let mean = (0..12).map(|i| if i % 3 == i / 3 { 0.3 } else { 0.0 }).collect();
+    let posterior = Posterior::new(3, mean, Scale::Shared(1.0)).unwrap();
+    LinearGaussian::new(FeatureMap::identity(4), posterior).unwrap()
+}
+
+#[test]
+fn the_anchor_is_as_sharp_as_is_asked_and_the_divergence_is_measured_from_it() {
+    let first = State::new(flattened());
+    for shape in [Shape::Isotropic, Shape::Principal] {
+        let sharp = |sharpness| {
+            let sharpness = Sharpness::Fixed(sharpness);
+            let learner = Learner { sharpness, lambda: Lambda::Fixed(1e-9), ..learner(shape, Algorithm::SeqLs) };
+            learner.step(&first, &logs(1)).map(|(state, round)| (state.current, round))
+        };
+        // So timid a learner stays at its anchor.
+        let (policy, round) = sharp(4.0).unwrap();
+        assert_eq!(round.sharpness, 4.0);
+        assert!((policy.posterior().scale().get(2) - 0.25).abs() < 1e-3);
+        assert!(round.kl < 1e-2, "{}", round.kl);
+        assert!(policy.kl(&first.prior).unwrap() > 1.0);
+        let (plain, _) = sharp(1.0).unwrap();
+        assert!((plain.posterior().scale().get(2) - 1.0).abs() < 4e-3);
+        let error = sharp(0.0).unwrap_err().to_string();
+        assert_eq!(error, "the sharpness should be above 0, but is 0");
+    }
+}
+
+#[test]
+fn the_sharpness_is_chosen_by_certificate_in_the_first_round_and_kept() {
+    let auto = Learner {
+        lambda: Lambda::Fixed(0.5),
+        sharpness: Sharpness::Auto,
+        held_back: 0.4,
+        ..learner(Shape::Isotropic, Algorithm::SeqLs)
+    };
+    let (state, round) = auto.step(&State::new(flattened()), &logs(1)).unwrap();
+    assert_eq!(round.candidates.iter().map(|c| c.sharpness).collect::<Vec<_>>(), Sharpness::CANDIDATES);
+    assert_eq!(round.birth.unwrap().size, 4);
+    let best = round.candidates.iter().min_by(|a, b| a.upper.total_cmp(&b.upper)).unwrap();
+    assert_eq!((round.sharpness, state.sharpness), (best.sharpness, Some(best.sharpness)));
+    assert!(best.sharpness > 1.0, "the first policy is flat and right");
+    let fixed = Learner { sharpness: Sharpness::Fixed(best.sharpness), ..auto.clone() };
+    let (other, _) = fixed.step(&State::new(flattened()), &logs(1)).unwrap();
+    let (a, later) = auto.step(&state, &logs(2)).unwrap();
+    assert_eq!((later.sharpness, later.birth.unwrap().size), (best.sharpness, 1));
+    assert_eq!(a.current, fixed.step(&other, &logs(2)).unwrap().0.current);
+    // Where the records that it was chosen by are held back again, the choice must not tell of them.
+    let more = Learner { held_back: 50.0, ..auto.clone() };
+    assert_eq!(more.step(&state, &logs(2).slice(0..10)).unwrap().1.sharpness, 1.0);
+    // Where the anchor is what runs, or nothing is smoothed, there is nothing to choose.
+    for algorithm in [Algorithm::ShiftLs, Algorithm::Scrm(Crm::default())] {
+        let learner = Learner { algorithm, ..auto.clone() };
+        let (_, round) = learner.step(&State::new(flattened()), &logs(1)).unwrap();
+        assert_eq!((round.sharpness, round.candidates.len()), (1.0, 0));
+    }
+}
+
 #[test]
 fn never_more_than_half_is_held_back() {
     let learner = Learner { held_back: 1.0, ..learner(Shape::Principal, Algorithm::SeqLs) };

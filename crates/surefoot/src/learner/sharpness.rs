@@ -1,0 +1,24 @@
+//! How sure the prior of a search is.
+
+use serde::{Deserialize, Serialize};
+
+/// How much sharper than the first policy the prior is from which the divergence is measured: its scales are divided by
+/// this number.
+///
+/// A first policy has often been flattened on purpose, so that it explores: the model behind it is a better guess of what
+/// is good. A policy depends on its means in units of its scales, so that a smaller scale undoes a temperature. The sharp
+/// prior is only where the search is held; the certificates with the first policy as prior stay with that policy.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sharpness {
+    /// The one of [`CANDIDATES`](Sharpness::CANDIDATES) whose policy has the best certificate in the first round, which
+    /// the later rounds keep.
+    Auto,
+    /// This number, above 0; 1 is the first policy itself.
+    Fixed(f64),
+}
+
+impl Sharpness {
+    /// What [`Sharpness::Auto`] chooses from.
+    pub const CANDIDATES: [f64; 3] = [1.0, 3.0, 10.0];
+}
