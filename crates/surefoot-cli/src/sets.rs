@@ -23,7 +23,7 @@ pub(crate) fn load(name: &str, folder: &Path) -> Result<Dataset> {
         _ if name == "digits" => Ok(surefoot_data::digits()),
         // Its own error already says what to do.
         Some(entry) if !path.exists() => entry.load(folder).map_err(|error| {
-            let hint = format!("the data folder is {FOLDER}, or what {VARIABLE} says; see surefoot data");
+            let hint = format!("{VARIABLE} names the data folder; surefoot data lists what is there");
             Failure::new(error).hint(hint)
         }),
         _ => Ok(surefoot_data::load(path)?),

@@ -176,8 +176,8 @@ static ALL: [Entry; 6] = [
         how_to_get: "it is not published; who has the file: scripts/get-data --from emnist47-subset.npz emnist-subset",
         stands_in_for: Some("emnist"),
         stand_in: Some(
-            "a class-balanced subset of real EMNIST images, a third of the official Balanced split's number; it is not \
-             that split",
+            "a class-balanced subset of real EMNIST images, about a third as many as the official Balanced split has; it \
+             is not that split",
         ),
         files: &[file(
             "emnist47-subset.npz",
