@@ -1,7 +1,5 @@
 //! From settings to a world, a first policy, a learner and the sizes of the rounds.
 
-use std::path::Path;
-
 use rayon::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -13,7 +11,7 @@ use surefoot::{
 
 use crate::failure::{Failure, Result};
 use crate::options::Config;
-use crate::progress;
+use crate::{progress, sets};
 
 /// Everything that a run needs.
 #[derive(Debug)]
@@ -49,9 +47,8 @@ impl World {
 /// The data set of a configuration, with unit rows so that all seeds share it; synthetic worlds have none.
 pub(crate) fn dataset(config: &Config) -> Result<Option<Dataset>> {
     let data = match config.dataset.as_str() {
-        "digits" => surefoot_data::digits(),
         "synthetic" | "drift" => return Ok(None),
-        path => surefoot_data::load(Path::new(path))?,
+        name => sets::load(name, &sets::folder())?,
     };
     Ok(Some(data.unit_rows()))
 }

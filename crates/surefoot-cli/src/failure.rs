@@ -57,7 +57,10 @@ impl From<surefoot::Error> for Failure {
 
 impl From<surefoot_data::Error> for Failure {
     fn from(error: surefoot_data::Error) -> Self {
-        Failure::new(error)
-            .hint("--dataset takes digits, synthetic, drift, a file ending in .npz, or a folder with MNIST's idx files")
+        let sets = crate::sets::keys().join(", ");
+        Failure::new(error).hint(format!(
+            "a data set is digits, {sets} (see surefoot data), a file ending in .npz, or a folder with the files of \
+             MNIST, EMNIST, CIFAR-100 or CIFAR-10; simulated worlds are synthetic and drift"
+        ))
     }
 }

@@ -7,6 +7,7 @@ mod failure;
 mod figure;
 mod options;
 mod progress;
+mod sets;
 mod statistics;
 
 use std::process::ExitCode;
@@ -31,6 +32,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Data(commands::data::Data),
     Demo(commands::demo::Demo),
     Simulate(Box<commands::simulate::Simulate>),
     #[command(subcommand)]
@@ -40,6 +42,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
+        Command::Data(data) => data.run(),
         Command::Demo(demo) => demo.run(),
         Command::Simulate(simulate) => simulate.run(),
         Command::Study(study) => study.run(),

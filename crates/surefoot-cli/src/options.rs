@@ -39,7 +39,8 @@ macro_rules! options {
 }
 
 options! {
-    /// The world: digits, synthetic, drift, or the path of an .npz file or of a folder with idx files [default: digits]
+    /// The world: digits, synthetic, drift, a set that surefoot data lists, or the path of an .npz file or of a folder with
+    /// the files of MNIST, EMNIST or CIFAR [default: digits]
     #[arg(long, value_name = "NAME|PATH", help_heading = "World")]
     dataset: String = "digits".into(),
     /// Probability that the right action brings no reward, and that a wrong one does [default: 0.2]

@@ -27,24 +27,41 @@ pub enum Error {
     },
     /// Neither an `.npz` file nor a folder.
     #[error(
-        "{}: should be a file ending in .npz with the arrays x_train, y_train, x_test and y_test, or a folder with the \
-         idx files of MNIST (train-images-idx3-ubyte, ...), but is neither",
-        path.display()
+        "{}: should be a file ending in .npz with the arrays x_train, y_train, x_test and y_test, or a folder with {}, \
+         but is neither",
+        path.display(), crate::layout::known()
     )]
     NotUnderstood {
         /// What was to be loaded.
         path: PathBuf,
     },
-    /// A folder lacks some of the four idx files.
-    #[error(
-        "{}: no {missing} (each may also be gzipped, as .gz, or have '.idx' for '-idx' in its name)",
-        folder.display()
-    )]
+    /// A folder holds no file of any data set that is understood.
+    #[error("{}: should be a folder with {}, but has none of these", folder.display(), crate::layout::known())]
+    UnknownFolder {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// A folder lacks some of the files of a data set.
+    #[error("{}: no {missing} ({also})", folder.display())]
     MissingFiles {
         /// The folder.
         folder: PathBuf,
         /// The names of the missing files, separated by commas.
         missing: String,
+        /// Which other names they may have.
+        also: &'static str,
+    },
+    /// A set of the catalogue is not in the data folder.
+    #[error("{key}: not there: {} should have {missing}; to get it: {how_to_get}", folder.display())]
+    NotThere {
+        /// The key of the set.
+        key: &'static str,
+        /// The data folder.
+        folder: PathBuf,
+        /// What is missing in it.
+        missing: String,
+        /// Where the set comes from.
+        how_to_get: &'static str,
     },
     /// An `.npz` file is not a readable zip archive, or an array in it cannot be unpacked.
     #[error("{place}: not a readable zip archive: {reason}")]
@@ -113,6 +130,30 @@ pub enum Error {
         expected: u64,
         /// How that fails.
         found: String,
+    },
+    /// A file of records ends within one, or has none.
+    #[error("{place}: should be records of {width} bytes, at least one, but {found}")]
+    Records {
+        /// The file.
+        place: String,
+        /// The bytes of a record.
+        width: usize,
+        /// How that fails.
+        found: String,
+    },
+    /// A part of a record is not allowed.
+    #[error("{place}: record {record}: the {part} should be {allowed}, but is {value}")]
+    Record {
+        /// The file.
+        place: String,
+        /// The record, counted from 0.
+        record: usize,
+        /// Which part of it.
+        part: &'static str,
+        /// What may stand there.
+        allowed: String,
+        /// What stands there.
+        value: u8,
     },
     /// A value is not allowed.
     #[error("{place}: entry {index} should be {allowed}, but is {value}")]

@@ -1,45 +1,23 @@
-//! A folder with the four idx files in which MNIST and its relatives come.
+//! The idx files in which MNIST and its relatives come: images in one, their labels in another.
 
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use flate2::read::MultiGzDecoder;
-use surefoot::{ContextsBuilder, Dataset, Labelled};
+use surefoot::{ContextsBuilder, Labelled};
 
 use crate::error::{Error, Result, at};
-use crate::source::{Packing, Source, display_shape};
-
-const FILES: [&str; 4] =
-    ["train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"];
+use crate::source::{Source, display_shape};
 
 /// idx's code for unsigned bytes, the only type of these files.
 const UNSIGNED_BYTES: u8 = 0x08;
 
-/// Reads a data set from a folder.
-pub(crate) fn read(name: &str, folder: &Path) -> Result<Dataset> {
-    let found = FILES.map(|file| find(folder, file));
-    let missing: Vec<&str> = FILES.into_iter().zip(&found).filter(|(_, path)| path.is_none()).map(|(f, _)| f).collect();
-    let [Some(train_x), Some(train_y), Some(test_x), Some(test_y)] = found else {
-        return Err(Error::MissingFiles { folder: folder.to_owned(), missing: missing.join(", ") });
-    };
-    let train = split(&train_x, &train_y)?;
-    let test = split(&test_x, &test_y)?;
-    at(&folder.display().to_string(), Dataset::new(name, train, test))
+/// What a byte of an image stands for: pixels are 256 different bytes, so 256 divisions are enough.
+pub(crate) fn brightness() -> [f32; 256] {
+    std::array::from_fn(|byte| byte as f32 / 255.0)
 }
 
-/// The file under any of its names; the plain one first, as it is read fastest.
-fn find(folder: &Path, file: &str) -> Option<PathBuf> {
-    let dotted = file.replace("-idx", ".idx");
-    [file.to_owned(), dotted.clone(), format!("{file}.gz"), format!("{dotted}.gz")]
-        .into_iter()
-        .map(|name| folder.join(name))
-        .find(|path| path.is_file())
-}
-
-fn split(images: &Path, labels: &Path) -> Result<Labelled> {
-    // Pixels are 256 different bytes, so 256 divisions are enough.
-    let brightness: [f32; 256] = std::array::from_fn(|byte| byte as f32 / 255.0);
+/// Reads a split.
+pub(crate) fn split(images: &Path, labels: &Path) -> Result<Labelled> {
+    let brightness = brightness();
     let place = images.display().to_string();
     // Read twice, to count and to build: what is built is all that stays in memory.
     let mut filled = 0;
@@ -67,14 +45,7 @@ fn split(images: &Path, labels: &Path) -> Result<Labelled> {
 
 /// Hands out the items of an idx file of `D` dimensions, and returns their sizes.
 fn array<const D: usize>(path: &Path, mut visit: impl FnMut(&[u8]) -> Result<()>) -> Result<[usize; D]> {
-    let file = File::open(path).map_err(|reason| Error::io(path, reason))?;
-    let size = file.metadata().map_err(|reason| Error::io(path, reason))?.len();
-    let (packing, reader): (Packing, Box<dyn Read>) = if path.extension().is_some_and(|end| end == "gz") {
-        (Packing::Gzip, Box::new(MultiGzDecoder::new(std::io::BufReader::new(file))))
-    } else {
-        (Packing::None, Box::new(file))
-    };
-    let mut source = Source::new(reader, path.display().to_string(), packing, size);
+    let mut source = Source::open(path)?;
 
     let header = 4 + 4 * D as u64;
     let mut magic = [0; 4];

@@ -1,7 +1,10 @@
 //! Files for Surefoot: labelled data sets, policies, rounds of logs and certificates.
 //!
 //! - [`digits`] is UCI's *Optical Recognition of Handwritten Digits*, 3,823 and 1,797 images of 8 x 8 pixels.
-//! - [`load`] reads an `.npz` file or a folder of idx files, such as MNIST, Fashion-MNIST or EMNIST.
+//! - [`load`] reads an `.npz` file, a folder of idx files, such as MNIST, Fashion-MNIST or EMNIST, or one with the binary
+//!   files of CIFAR-10 or CIFAR-100; [`write_npz`] writes an `.npz` file.
+//! - [`catalogue`] knows the sets on which the paper's experiments run: where they come from, how large they are, and how to
+//!   tell that they are what they should be. None of them is downloaded here; `docs/data.md` has more.
 //! - [`write_policy`] and [`read_policy`], [`write_round`] and [`read_round`], [`write_certificates`] and
 //!   [`read_certificates`] keep what a loop leaves behind; `docs/formats.md` has the formats. Bits survive.
 //!
@@ -17,9 +20,12 @@
 //!
 //! What is not here: logs of others (Parquet, CSV), columns of text, categories or dates, and files larger than memory.
 
+pub mod catalogue;
 mod certificate_file;
+mod cifar;
 mod error;
 mod idx;
+mod layout;
 mod npy;
 mod npz;
 mod policy_file;
@@ -33,6 +39,7 @@ use std::path::Path;
 
 pub use certificate_file::{Kind, Statement, read_certificates, write_certificates};
 pub use error::{Error, Result};
+pub use npz::write_npz;
 pub use policy_file::{PolicyReader, read_policy, write_policy};
 pub use round_file::{SavedRound, read_round, write_round};
 use surefoot::Dataset;
@@ -52,7 +59,14 @@ pub fn digits() -> Dataset {
 ///   `i16`, `f32` or `f64` in at least two dimensions, all but the first flattened; labels are of any integer type. An
 ///   optional array `scale`, `f32` or `f64`, has one factor for each feature, by which its column is multiplied.
 /// - A folder holds `train-images-idx3-ubyte`, `train-labels-idx1-ubyte`, `t10k-images-idx3-ubyte` and
-///   `t10k-labels-idx1-ubyte`, each also with `.gz` at its end or `.idx` for `-idx`. Pixels are divided by 255.
+///   `t10k-labels-idx1-ubyte`, each also with `.idx` for `-idx`; or the same of EMNIST Balanced, with
+///   `emnist-balanced-train-` and `emnist-balanced-test-` before `images` and `labels`. EMNIST's images are transposed, and
+///   are taken as they are: to learners that are linear in the pixels, their order is all the same.
+/// - Or a folder holds CIFAR-100's `train.bin` and `test.bin`, of which the fine labels are taken, or CIFAR-10's
+///   `data_batch_1.bin` to `data_batch_5.bin` and `test_batch.bin`.
+///
+/// The files of a folder may have `.gz` at their ends, and may lie in the folder into which the authors' archive unpacks
+/// (`gzip`, `cifar-100-binary`, `cifar-10-batches-bin`). Pixels are divided by 255.
 ///
 /// ```no_run
 /// let mnist = surefoot_data::load("data/mnist".as_ref())?;
@@ -66,11 +80,17 @@ pub fn load(path: &Path) -> Result<Dataset> {
     let named = if path.file_name().is_some() { path } else { &resolved };
     let name = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
     if about.is_dir() {
-        return idx::read(&name(named.file_name()), path);
+        return layout::read(&name(named.file_name()), path);
     }
     if !path.extension().is_some_and(|end| end.eq_ignore_ascii_case("npz")) {
         return Err(Error::NotUnderstood { path: path.to_owned() });
     }
+    load_npz(&name(named.file_stem()), path)
+}
+
+/// Reads an `.npz` file under a name of its own.
+fn load_npz(name: &str, path: &Path) -> Result<Dataset> {
     let file = File::open(path).map_err(|reason| Error::io(path, reason))?;
-    npz::read(&name(named.file_stem()), path, BufReader::new(file), about.len())
+    let size = file.metadata().map_err(|reason| Error::io(path, reason))?.len();
+    npz::read(name, path, BufReader::new(file), size)
 }

@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use crate::error::{Error, Result};
-use crate::source::Source;
+use crate::source::{Source, display_shape};
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
 
@@ -68,6 +68,20 @@ impl Header {
             let allowed = "a dictionary with a simple type as 'descr', 'fortran_order' and 'shape'";
             wrong(source, "the header", allowed, text.trim_ascii().escape_ascii().to_string())
         })
+    }
+
+    /// The bytes that stand before the items, as numpy writes them: items begin at a multiple of 64 bytes.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let order = if self.fortran { "True" } else { "False" };
+        let shape = display_shape(&self.shape);
+        let mut text = format!("{{'descr': '{}', 'fortran_order': {order}, 'shape': {shape}, }}", self.descr);
+        let (before, newline) = (10, 1);
+        let padding = (before + text.len() + newline).next_multiple_of(64) - (before + text.len() + newline);
+        text.extend(std::iter::repeat_n(' ', padding));
+        text.push('\n');
+        // Two sizes of at most 20 digits are far from filling 16 bits.
+        let length = (text.len() as u16).to_le_bytes();
+        [MAGIC, &[1, 0][..], &length, text.as_bytes()].concat()
     }
 
     /// The kind and the width of an item, and whether its bytes stand in big-endian order; `None` for types that are
@@ -195,6 +209,17 @@ mod tests {
             "{'descr': '<f4, 'fortran_order': False, 'shape': (1,)}",
         ] {
             assert_eq!(parse(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_header_is_read_as_it_is_written() {
+        for shape in [vec![3], vec![60_000, 784], vec![usize::MAX, usize::MAX]] {
+            let header = Header { descr: "<f4".into(), fortran: false, shape };
+            let bytes = header.bytes();
+            assert_eq!(bytes.len() % 64, 0);
+            let mut source = Source::new(&bytes[..], "x".into(), crate::source::Packing::None, bytes.len() as u64);
+            assert_eq!(Header::read(&mut source).unwrap(), header);
         }
     }
 

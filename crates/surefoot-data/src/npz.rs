@@ -1,15 +1,17 @@
 //! An `.npz` file, numpy's archive of arrays, with a training and a test split.
 
-use std::io::{Read, Seek};
+use std::io::{self, BufWriter, Read, Seek, Write};
 use std::path::Path;
 
-use surefoot::{Contexts, ContextsBuilder, Dataset, Labelled};
-use zip::ZipArchive;
+use surefoot::{Contexts, ContextsBuilder, Dataset, Labelled, Row};
 use zip::result::ZipError;
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, DateTime, ZipArchive, ZipWriter};
 
 use crate::error::{Error, Result, at};
 use crate::npy::{Header, Kind};
 use crate::source::{Packing, Source, display_shape};
+use crate::tensors::replace_with;
 
 /// The archive and what errors say of it.
 struct Npz<'a, R> {
@@ -27,6 +29,60 @@ pub(crate) fn read<R: Read + Seek>(name: &str, path: &Path, reader: R, size: u64
     let train = npz.split("x_train", "y_train", scale.as_deref())?;
     let test = npz.split("x_test", "y_test", scale.as_deref())?;
     at(&path.display().to_string(), Dataset::new(name, train, test))
+}
+
+/// Writes a data set as an `.npz` file with the arrays `x_train`, `y_train`, `x_test` and `y_test`, which
+/// [`load`](crate::load) and numpy read: features as `f32`, labels as `u32`.
+///
+/// Values come back bit for bit, but for -0, which [`load`](crate::load) takes as 0. The same data gives the same bytes. A
+/// file that is there already is replaced, once the new one is complete.
+pub fn write_npz(path: &Path, data: &Dataset) -> Result<()> {
+    replace_with(path, |file| {
+        let mut archive = ZipWriter::new(BufWriter::new(file));
+        for (x, y, split) in [("x_train", "y_train", data.train()), ("x_test", "y_test", data.test())] {
+            write_contexts(&mut archive, x, split.contexts())?;
+            let labels = split.labels();
+            start(&mut archive, y, "<u4", &[labels.len()])?;
+            for labels in labels.chunks(1 << 14) {
+                archive.write_all(&labels.iter().flat_map(|label| label.to_le_bytes()).collect::<Vec<u8>>())?;
+            }
+        }
+        archive.finish()?.flush()
+    })
+}
+
+fn write_contexts<W: Write + Seek>(archive: &mut ZipWriter<W>, array: &str, contexts: &Contexts) -> io::Result<()> {
+    start(archive, array, "<f4", &[contexts.len(), contexts.features()])?;
+    let mut values = vec![0.0; contexts.features()];
+    let mut bytes = Vec::with_capacity(4 * values.len());
+    for i in 0..contexts.len() {
+        match contexts.row(i) {
+            Row::Dense(row) => values.copy_from_slice(row),
+            // What is stored is f32, so that the way over f64 changes nothing.
+            row => {
+                values.fill(0.0);
+                row.for_each(|feature, value| values[feature] = value as f32);
+            }
+        }
+        bytes.clear();
+        bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+        archive.write_all(&bytes)?;
+    }
+    Ok(())
+}
+
+/// Begins an array of items of four bytes.
+fn start<W: Write + Seek>(archive: &mut ZipWriter<W>, array: &str, descr: &str, shape: &[usize]) -> io::Result<()> {
+    let header = Header { descr: descr.into(), fortran: false, shape: shape.to_vec() }.bytes();
+    let size = shape.iter().fold(4, |size: u64, &n| size.saturating_mul(n as u64));
+    let options = SimpleFileOptions::default()
+        .compression_method(CompressionMethod::Deflated)
+        // Not the time of writing: the same data gives the same bytes.
+        .last_modified_time(DateTime::default())
+        // Sizes that may not fit 32 bits, with room for what does not compress.
+        .large_file(size > u64::from(u32::MAX / 2));
+    archive.start_file(format!("{array}.npy"), options)?;
+    archive.write_all(&header)
 }
 
 impl<R: Read + Seek> Npz<'_, R> {

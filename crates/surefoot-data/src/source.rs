@@ -1,6 +1,10 @@
 //! A stream of bytes that knows where it is, so that every shortage is reported with its place.
 
-use std::io::{self, Read};
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+
+use flate2::read::MultiGzDecoder;
 
 use crate::error::{Error, Result};
 
@@ -29,6 +33,20 @@ pub(crate) enum Packing {
     Zip,
 }
 
+impl Source<Box<dyn Read>> {
+    /// A file, which is unpacked on the way if its name ends in `.gz`.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let file = File::open(path).map_err(|reason| Error::io(path, reason))?;
+        let size = file.metadata().map_err(|reason| Error::io(path, reason))?.len();
+        let (packing, reader): (Packing, Box<dyn Read>) = if path.extension().is_some_and(|end| end == "gz") {
+            (Packing::Gzip, Box::new(MultiGzDecoder::new(BufReader::new(file))))
+        } else {
+            (Packing::None, Box::new(file))
+        };
+        Ok(Source::new(reader, path.display().to_string(), packing, size))
+    }
+}
+
 impl<R: Read> Source<R> {
     pub(crate) fn new(reader: R, place: String, packing: Packing, file_size: u64) -> Self {
         Source { reader, place, packing, file_size, taken: 0 }
@@ -40,17 +58,45 @@ impl<R: Read> Source<R> {
 
     /// Fills the buffer with the next bytes. `expected` is the length of the whole stream as far as it is known now.
     pub(crate) fn take(&mut self, buffer: &mut [u8], expected: u64) -> Result<()> {
+        match self.fill(buffer)? {
+            filled if filled == buffer.len() => Ok(()),
+            _ => Err(self.length(expected, format!("ends after {}", self.taken))),
+        }
+    }
+
+    /// Fills the buffer as far as there are bytes, and returns how many there were.
+    fn fill(&mut self, buffer: &mut [u8]) -> Result<usize> {
         let mut filled = 0;
         while filled < buffer.len() {
             match self.read(&mut buffer[filled..])? {
-                0 => return Err(self.length(expected, format!("ends after {}", self.taken))),
+                0 => break,
                 n => {
                     filled += n;
                     self.taken += n as u64;
                 }
             }
         }
-        Ok(())
+        Ok(filled)
+    }
+
+    /// All records of `width` bytes up to the end, handed out in pieces as `visit(index of the first, bytes)`; returns how
+    /// many there were.
+    pub(crate) fn records(&mut self, width: usize, mut visit: impl FnMut(usize, &[u8]) -> Result<()>) -> Result<usize> {
+        let mut buffer = vec![0; (CHUNK / width).max(1) * width];
+        let mut count = 0;
+        loop {
+            let filled = self.fill(&mut buffer)?;
+            let (whole, left) = (filled / width, filled % width);
+            visit(count, &buffer[..whole * width])?;
+            count += whole;
+            if left > 0 {
+                let found = format!("ends after {left} bytes of record {count}");
+                return Err(Error::Records { place: self.place.clone(), width, found });
+            }
+            if filled < buffer.len() {
+                return Ok(count);
+            }
+        }
     }
 
     /// The next `count` items of `width` bytes, handed out in pieces as `visit(index of the first, bytes)`; after them

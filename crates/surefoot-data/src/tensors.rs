@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::Path;
 
 use safetensors::tensor::Metadata;
@@ -100,11 +100,16 @@ pub(crate) fn write(path: &Path, header: &impl Serialize, tensors: Vec<Tensor>) 
 
 /// Writes a file to a sibling, and then puts that in its place: nobody ever sees half of it.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    replace_with(path, |file| file.write_all(bytes))
+}
+
+/// The same, for what is better written piece by piece.
+pub(crate) fn replace_with(path: &Path, content: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
     let mut sibling = OsString::from(path);
     sibling.push(format!(".{}.tmp", std::process::id()));
     let write = || {
         let mut file = File::create(&sibling)?;
-        file.write_all(bytes)?;
+        content(&mut file)?;
         file.sync_all()?;
         fs::rename(&sibling, path)
     };

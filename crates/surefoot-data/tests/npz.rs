@@ -4,8 +4,11 @@
 
 mod common;
 
+use std::fs;
+
 use common::{Folder, bytes, contents, npy, npy_with_header, npz, npz_but};
-use surefoot_data::load;
+use surefoot::{Contexts, Dataset, Labelled};
+use surefoot_data::{load, write_npz};
 
 /// Items in little-endian and in big-endian order.
 macro_rules! items {
@@ -130,7 +133,9 @@ fn paths_that_are_no_data_set_are_told_what_would_be() {
     assert_eq!(
         folder.error("set.csv"),
         "set.csv: should be a file ending in .npz with the arrays x_train, y_train, x_test and y_test, or a folder \
-         with the idx files of MNIST (train-images-idx3-ubyte, ...), but is neither"
+         with the idx files of MNIST (train-images-idx3-ubyte, ...) or those of EMNIST Balanced \
+         (emnist-balanced-train-images-idx3-ubyte, ...) or the binary files of CIFAR-100 (train.bin, ...) or those of \
+         CIFAR-10 (data_batch_1.bin, ...), but is neither"
     );
     assert_eq!(folder.error("absent.npz"), "absent.npz: cannot be read: No such file or directory (os error 2)");
 }
@@ -297,4 +302,46 @@ fn no_single_changed_byte_and_no_cut_makes_it_panic() {
         }
         assert!(load(&folder.write("set.npz", &file[..i])).is_err());
     }
+}
+
+/// What was written is read again, from a file of this name.
+fn written_and_read(data: &Dataset) -> Dataset {
+    let folder = Folder::new();
+    let path = folder.path().join("copy.npz");
+    write_npz(&path, data).unwrap();
+    let first = fs::read(&path).unwrap();
+    write_npz(&path, data).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), first, "the same data should give the same bytes");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing should be left behind");
+    load(&path).unwrap()
+}
+
+fn bits(data: &Dataset) -> Vec<(Vec<u32>, Vec<u32>)> {
+    let bits = |rows: &[Vec<f32>]| rows.iter().flatten().map(|value| value.to_bits()).collect();
+    contents(data).iter().map(|(rows, labels)| (bits(rows), labels.clone())).collect()
+}
+
+#[test]
+fn what_is_written_is_read_bit_for_bit_dense_and_sparse() {
+    let odd = [f32::MIN_POSITIVE / 2.0, f32::MAX, -0.1, 1.0 / 3.0, 0.0, -f32::EPSILON];
+    let dense = Labelled::new(Contexts::dense(odd.to_vec(), 2).unwrap(), vec![0, 999_999, 2]).unwrap();
+    let sparse = Contexts::sparse(vec![0, 1, 1, 3], vec![69_999, 0, 7], vec![1e-40, -2.5, 3.0], 70_000).unwrap();
+    let sparse = Labelled::new(sparse, vec![1, 0, 1]).unwrap();
+    for split in [dense, sparse] {
+        // Any rows in any order are a split too.
+        let set = Dataset::new("odd", split.clone(), split.select(&[2, 0])).unwrap();
+        let again = written_and_read(&set);
+        assert_eq!((again.name(), again.classes()), ("copy", set.classes()));
+        assert_eq!(bits(&again), bits(&set));
+    }
+    let digits = surefoot_data::digits();
+    assert_eq!(bits(&written_and_read(&digits)), bits(&digits));
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_named() {
+    let folder = Folder::new();
+    let path = folder.path().join("no/such/folder.npz");
+    let text = write_npz(&path, &surefoot_data::digits()).unwrap_err().to_string();
+    assert!(text.starts_with(&format!("{}: cannot be written: ", path.display())), "{text}");
 }

@@ -1,5 +1,6 @@
 //! The subcommands.
 
+pub(crate) mod data;
 pub(crate) mod demo;
 pub(crate) mod simulate;
 pub(crate) mod study;

@@ -1,0 +1,346 @@
+//! `surefoot data`: the sets of the paper's experiments, whether they are there, and whether they are right.
+
+use std::path::{Path, PathBuf};
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Subcommand};
+use comfy_table::{Table, presets};
+use serde::Serialize;
+use surefoot_data::catalogue::{self, Entry, Presence, Report, Shape};
+
+use super::Running;
+use crate::failure::{Failure, Result};
+use crate::{progress, sets};
+
+/// List, check and convert the data sets of the paper's experiments
+///
+/// Without a command it lists them. Nothing is ever downloaded: scripts/get-data does that, where it can be done.
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:\n  \
+    surefoot data\n  \
+    surefoot data check --data path/to/folder\n  \
+    surefoot data convert cifar-100 cifar.npz"
+)]
+pub(crate) struct Data {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    list: List,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    List(List),
+    Check(Check),
+    Convert(Convert),
+}
+
+impl Data {
+    pub(crate) fn run(self) -> Result<()> {
+        match self.command {
+            None => self.list.run(),
+            Some(Command::List(list)) => list.run(),
+            Some(Command::Check(check)) => check.run(),
+            Some(Command::Convert(convert)) => convert.run(),
+        }
+    }
+}
+
+/// Where the sets are.
+#[derive(Debug, Args)]
+struct Folder {
+    /// The folder with the data sets
+    #[arg(long, value_name = "FOLDER", env = sets::VARIABLE, default_value = sets::FOLDER, hide_env_values = true)]
+    data: PathBuf,
+}
+
+/// List the sets, which of them are there, and how to get the others
+///
+/// It only looks for files, and opens none.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    surefoot data list\n  \
+    surefoot data list --data path/to/folder --json")]
+struct List {
+    #[command(flatten)]
+    folder: Folder,
+    #[command(flatten)]
+    running: Running,
+}
+
+/// The list, as it is written with `--json`.
+#[derive(Debug, Serialize)]
+struct Listed<'a> {
+    version: &'static str,
+    folder: &'a Path,
+    sets: Vec<ListedSet>,
+}
+
+/// A set, as it is written with `--json`.
+#[derive(Debug, Serialize)]
+struct ListedSet {
+    key: &'static str,
+    title: &'static str,
+    #[serde(flatten)]
+    shape: Shape,
+    state: State,
+    path: PathBuf,
+    missing: Vec<String>,
+    licence: &'static str,
+    how_to_get: &'static str,
+    stands_in_for: Option<&'static str>,
+    stand_in: Option<&'static str>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum State {
+    There,
+    Incomplete,
+    /// Missing, but a stand-in is there.
+    StandIn,
+    Missing,
+}
+
+impl List {
+    fn run(self) -> Result<()> {
+        let folder = &self.folder.data;
+        let sets = catalogue::all().iter().map(|entry| ListedSet::new(entry, folder)).collect();
+        let listed = Listed { version: env!("CARGO_PKG_VERSION"), folder, sets };
+        self.running.answer(&listed, || listed.text())
+    }
+}
+
+impl ListedSet {
+    fn new(entry: &Entry, folder: &Path) -> Self {
+        let stands_in = |other: &&Entry| other.stands_in_for == Some(entry.key) && other.find(folder).is_some();
+        let (state, missing) = match entry.presence(folder) {
+            Presence::There(_) => (State::There, Vec::new()),
+            Presence::Incomplete(missing) => (State::Incomplete, missing),
+            _ if catalogue::all().iter().any(|other| stands_in(&other)) => (State::StandIn, Vec::new()),
+            _ => (State::Missing, Vec::new()),
+        };
+        ListedSet {
+            key: entry.key,
+            title: entry.title,
+            shape: entry.shape,
+            state,
+            path: entry.path(folder),
+            missing,
+            licence: entry.licence,
+            how_to_get: entry.how_to_get,
+            stands_in_for: entry.stands_in_for,
+            stand_in: entry.stand_in,
+        }
+    }
+}
+
+impl Listed<'_> {
+    fn text(&self) -> String {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        table.set_header(["set", "what it is", "train / test x features", "state"]);
+        for set in &self.sets {
+            let state = match set.state {
+                State::There => "there",
+                State::Incomplete => "incomplete",
+                State::StandIn => "missing, a stand-in is there",
+                State::Missing => "missing",
+            };
+            table.add_row([set.key, set.title, &set.shape.to_string(), state]);
+        }
+        let mut text = format!("{}\n\nlooked for in {}", table.trim_fmt(), self.folder.display());
+        for set in &self.sets {
+            if let (Some(other), Some(what)) = (set.stands_in_for, set.stand_in) {
+                text += &format!("\n{} stands in for {other}: {what}", set.key);
+            }
+        }
+        for set in self.sets.iter().filter(|set| set.state == State::Incomplete) {
+            text += &format!("\n{} lacks {}", set.key, set.missing.join(", "));
+        }
+        let absent: Vec<&ListedSet> = self.sets.iter().filter(|set| set.state != State::There).collect();
+        if !absent.is_empty() {
+            text += "\n\nto get what is missing:";
+        }
+        for set in absent {
+            text += &format!("\n  {}: {}", set.key, set.how_to_get);
+        }
+        text
+    }
+}
+
+/// Check sizes, hashes and shapes of the sets that are there
+///
+/// Of gzipped files, what is in them is compared. A set that is missing is not wrong unless it is named. If anything is
+/// wrong, it is named and the exit code is 1.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    surefoot data check\n  \
+    surefoot data check mnist fashion-mnist --data path/to/folder --json")]
+struct Check {
+    /// Which sets; all that are there if none is named
+    #[arg(value_name = "SET", value_parser = PossibleValuesParser::new(sets::keys()))]
+    sets: Vec<String>,
+    #[command(flatten)]
+    folder: Folder,
+    #[command(flatten)]
+    running: Running,
+}
+
+/// The result of a check, as it is written with `--json`.
+#[derive(Debug, Serialize)]
+struct Checked<'a> {
+    version: &'static str,
+    folder: &'a Path,
+    right: bool,
+    sets: Vec<CheckedSet>,
+}
+
+/// A set that was checked.
+#[derive(Debug, Serialize)]
+struct CheckedSet {
+    key: &'static str,
+    verdict: Verdict,
+    #[serde(flatten)]
+    report: Option<Report>,
+    /// Why there is no report.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Verdict {
+    Right,
+    /// No hash to compare it with is known, but sizes and shape are right.
+    RightShape,
+    Wrong,
+    Missing,
+}
+
+impl Check {
+    fn run(self) -> Result<()> {
+        self.running.start()?;
+        let folder = &self.folder.data;
+        let named = |entry: &&Entry| self.sets.is_empty() || self.sets.iter().any(|key| key == entry.key);
+        let entries: Vec<&Entry> = catalogue::all().iter().filter(named).collect();
+        let there: Vec<&&Entry> = entries.iter().filter(|entry| entry.find(folder).is_some()).collect();
+        let bar = progress::bar_of(there.iter().map(|entry| entry.steps()).sum(), "checks", self.running.quiet);
+        let one = |entry: &&Entry| {
+            bar.set_message(entry.key);
+            match entry.presence(folder) {
+                Presence::Missing if self.sets.is_empty() => CheckedSet::missing(entry),
+                _ => CheckedSet::new(entry, entry.check_with(folder, || bar.inc(1))),
+            }
+        };
+        let sets: Vec<CheckedSet> = entries.iter().map(one).collect();
+        bar.finish_and_clear();
+        let wrong: Vec<String> = sets.iter().flat_map(CheckedSet::differences).collect();
+        let checked = Checked { version: env!("CARGO_PKG_VERSION"), folder, right: wrong.is_empty(), sets };
+        self.running.answer(&checked, || checked.text())?;
+        match wrong.len() {
+            0 => Ok(()),
+            1 => Err(Failure::new(&wrong[0])),
+            n => Err(Failure::new(format!("{n} differences:\n  {}", wrong.join("\n  ")))),
+        }
+    }
+}
+
+impl CheckedSet {
+    fn missing(entry: &Entry) -> Self {
+        CheckedSet { key: entry.key, verdict: Verdict::Missing, report: None, error: None }
+    }
+
+    fn new(entry: &Entry, result: surefoot_data::Result<Report>) -> Self {
+        let (verdict, report, error) = match result {
+            Ok(report) if !report.differences.is_empty() => (Verdict::Wrong, Some(report), None),
+            Ok(report) if report.files.iter().all(|file| file.known) => (Verdict::Right, Some(report), None),
+            Ok(report) => (Verdict::RightShape, Some(report), None),
+            Err(error) => (Verdict::Wrong, None, Some(error.to_string())),
+        };
+        CheckedSet { key: entry.key, verdict, report, error }
+    }
+
+    fn differences(&self) -> Vec<String> {
+        let reported = self.report.iter().flat_map(|report| &report.differences);
+        reported.chain(&self.error).cloned().collect()
+    }
+}
+
+impl Checked<'_> {
+    fn text(&self) -> String {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        table.set_header(["set", "train / test x features", "verdict", "fingerprint"]);
+        for set in &self.sets {
+            let report = set.report.as_ref();
+            let verdict = match set.verdict {
+                Verdict::Right => "right",
+                Verdict::RightShape => "right sizes and shape, no hash is known",
+                Verdict::Wrong => "WRONG",
+                Verdict::Missing => "missing",
+            };
+            table.add_row([
+                set.key,
+                &report.and_then(|report| report.shape).map_or(String::new(), |shape| shape.to_string()),
+                verdict,
+                // The first digits tell sets apart; all are in the JSON.
+                report.map_or("", |report| &report.fingerprint[..16]),
+            ]);
+        }
+        format!("{}\n\nlooked for in {}", table.trim_fmt(), self.folder.display())
+    }
+}
+
+/// Write a set as an .npz file, which numpy reads too
+///
+/// Values are those that Surefoot learns from, before rows are scaled: pixels divided by 255, as 32-bit numbers.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    surefoot data convert mnist mnist.npz\n  \
+    surefoot data convert path/to/cifar-10-batches-bin cifar-10.npz --force")]
+struct Convert {
+    /// A set of the catalogue, digits, or the path of anything that simulate --dataset reads
+    #[arg(value_name = "FROM")]
+    from: String,
+    /// The file to write, which ends in .npz
+    #[arg(value_name = "TO")]
+    to: PathBuf,
+    /// Replace the file if it is there
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    folder: Folder,
+    #[command(flatten)]
+    running: Running,
+}
+
+/// What was written, with `--json`.
+#[derive(Debug, Serialize)]
+struct Converted<'a> {
+    version: &'static str,
+    from: &'a str,
+    to: &'a Path,
+    #[serde(flatten)]
+    shape: Shape,
+}
+
+impl Convert {
+    fn run(self) -> Result<()> {
+        self.running.start()?;
+        let to = self.to.display();
+        if !self.to.extension().is_some_and(|end| end.eq_ignore_ascii_case("npz")) {
+            return Err(Failure::new(format!("the file to write should end in .npz, but is {to}")));
+        }
+        if self.to.exists() && !self.force {
+            return Err(Failure::new(format!("{to}: is there already")).hint("--force replaces it"));
+        }
+        let data = sets::load(&self.from, &self.folder.data)?;
+        surefoot_data::write_npz(&self.to, &data).map_err(Failure::new)?;
+        let shape = Shape::of(&data);
+        let converted = Converted { version: env!("CARGO_PKG_VERSION"), from: &self.from, to: &self.to, shape };
+        self.running.answer(&converted, || format!("wrote {to}: {shape}"))
+    }
+}
