@@ -4,9 +4,9 @@ use rayon::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use surefoot::{
-    Adam, Algorithm, Crm, Dataset, Environment, FeatureMap, Gate, LabelBandit, Lambda, Lbfgs, Learner, LinearGaussian,
-    Optimiser, Outcome, Plan, Schedule, Shape, Sharpness, SimulatedRound, Spending, Synthetic, SyntheticSettings,
-    Terms, Truth, Window,
+    Adam, Algorithm, Certify, Crm, Dataset, Environment, FeatureMap, Gate, LabelBandit, Lambda, Lbfgs, Learner,
+    LinearGaussian, Optimiser, Outcome, Plan, Schedule, Shape, Sharpness, SimulatedRound, Spending, Synthetic,
+    SyntheticSettings, Terms, Truth, Window,
 };
 
 use crate::failure::{Failure, Result};
@@ -99,7 +99,11 @@ impl Experiment {
         let sizes = schedule(config)?.sizes(total)?;
         Ok(Experiment {
             first: first.with_exploration(config.exploration)?,
-            plan: Plan { learner: learner(config, sizes.len())?, gate: gate(&config.gate)?, certify: config.certify },
+            plan: Plan {
+                learner: learner(config, sizes.len())?,
+                gate: gate(&config.gate)?,
+                certify: if config.certify { Certify::Each } else { Certify::Never },
+            },
             sizes,
             world,
         })
@@ -188,12 +192,14 @@ fn feature_map(config: &Config, known: &surefoot::Contexts) -> Result<FeatureMap
 }
 
 fn lambda(text: &str) -> Result<Lambda> {
-    let allowed = "auto, a number, 1/sqrt(m), theorem-4.4:ALPHA:GAMMA or corollary-4.5:ALPHA:GAMMA:BETA1:BETA2";
+    let allowed =
+        "auto, auto-once, a number, 1/sqrt(m), theorem-4.4:ALPHA:GAMMA or corollary-4.5:ALPHA:GAMMA:BETA1:BETA2";
     let bad = || unknown("lambda", text, allowed);
     let number = |text: &str| text.parse::<f64>().map_err(|_| bad());
     let parts: Vec<&str> = text.split(':').collect();
     Ok(match parts[..] {
         ["auto"] => Lambda::Auto,
+        ["auto-once"] => Lambda::Once,
         ["1/sqrt(m)"] => Lambda::InverseSqrt,
         ["theorem-4.4", alpha, gamma] => Lambda::Rate { alpha: number(alpha)?, gamma: number(gamma)? },
         ["corollary-4.5", alpha, gamma, beta1, beta2] => Lambda::VaryingRate {
@@ -225,7 +231,12 @@ fn gate(text: &str) -> Result<Gate> {
 /// What is held back: by default a round where candidates are compared by what it says of them.
 fn held_back(config: &Config, algorithm: Algorithm) -> Result<f64> {
     match config.held_back.0.as_str() {
-        "auto" if (config.lambda.0 == "auto" && algorithm.smooths()) || config.gate != "always" => Ok(1.0),
+        "auto"
+            if (["auto", "auto-once"].contains(&config.lambda.0.as_str()) && algorithm.smooths())
+                || config.gate != "always" =>
+        {
+            Ok(1.0)
+        }
         "auto" => Ok(0.0),
         share => share.parse().map_err(|_| unknown("held-back", share, "auto or a number of rounds")),
     }

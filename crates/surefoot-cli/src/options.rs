@@ -81,8 +81,8 @@ options! {
     /// Share of decisions that are drawn uniformly, in every policy [default: 0]
     #[arg(long, value_name = "E", help_heading = "Learning")]
     exploration: f64 = 0.0,
-    /// Smoothing and strength of the divergence: auto (chosen by certificate), a number, 1/sqrt(m),
-    /// theorem-4.4:ALPHA:GAMMA or corollary-4.5:ALPHA:GAMMA:BETA1:BETA2 [default: auto]
+    /// Smoothing and strength of the divergence: auto (chosen by certificate), auto-once (in the first
+    /// round, and kept), a number, 1/sqrt(m), theorem-4.4:ALPHA:GAMMA or corollary-4.5:ALPHA:GAMMA:BETA1:BETA2 [default: auto]
     #[arg(long, help_heading = "Learning")]
     lambda: Text = Text("auto".into()),
     /// How much sharper than the first policy the prior of the search is: a number, or auto (1, 3 or 10, chosen by

@@ -124,8 +124,8 @@ pub struct State {
     prior: LinearGaussian,
     current: LinearGaussian,
     deployed: LinearGaussian,
-    /// How much sharper than the first policy the anchor of the search was chosen to be; `None` before there was a choice.
-    sharpness: Option<f64>,
+    /// The lambda and the sharpness of what the first round taught, for rules that keep them.
+    kept: Option<(f64, f64)>,
     /// The rounds so far, over the features of the policies, in the basis of their posteriors.
     rounds: Vec<Arc<Logs>>,
 }
@@ -134,7 +134,7 @@ impl State {
     /// Before the first round: the policy that will collect it, which is also the prior of every bound.
     pub fn new(first: LinearGaussian) -> Self {
         let (prior, current, deployed) = (first.clone(), first.clone(), first.clone());
-        State { first, prior, current, deployed, sharpness: None, rounds: Vec::new() }
+        State { first, prior, current, deployed, kept: None, rounds: Vec::new() }
     }
 
     /// The first policy.
@@ -254,26 +254,27 @@ impl Learner {
             return Err(Error::size("the logs", format!("{k} actions, as the policy"), logs.actions()));
         }
         let mut next = self.take_in(state, logs)?;
-        let m = if self.algorithm.redeploys() { next.rounds[0].len() } else { next.records() };
-        let lambdas = self.lambdas(m)?;
-        for &lambda in &lambdas {
-            self.algorithm.recipe(lambda).criterion.check()?;
-            check_setting("lambda", lambda, lambda > 0.0, "in (0, inf)")?;
-        }
         check_setting("what is held back", self.held_back, self.held_back >= 0.0, "at least 0")?;
         check_setting("the trade", self.trade, (0.0..=1.0).contains(&self.trade), "in [0, 1]")?;
-        let recipe = self.algorithm.recipe(lambdas[0]);
-        let window = match recipe.window {
+        let window = match self.algorithm.recipe(1.0).window {
             Window::All => 0,
             Window::Newest => next.rounds.len() - 1,
         };
         let (rounds, unseen) = self.hold_back(&next.rounds[window..]);
+        // What the first round chose tells of its records: it is forgotten where they are held back again.
+        let kept = next.kept.filter(|_| unseen.len() < next.rounds());
+        let m = if self.algorithm.redeploys() { next.rounds[0].len() } else { next.records() };
+        let lambdas = self.lambdas(m, state.rounds() == 0, kept)?;
+        for &lambda in &lambdas {
+            self.algorithm.recipe(lambda).criterion.check()?;
+            check_setting("lambda", lambda, lambda > 0.0, "in (0, inf)")?;
+        }
         // The current policy has been chosen by records of earlier rounds: where some of those are held back again, it
         // would tell the new one of them.
         let warm = self.start == Start::Warm && state.rounds() > 0 && unseen.len() < 2;
         let mut learned = Vec::new();
-        for sharpness in self.sharpnesses(&next, &unseen)? {
-            let anchor = match recipe.anchor {
+        for sharpness in self.sharpnesses(state.rounds() == 0, kept)? {
+            let anchor = match self.algorithm.recipe(1.0).anchor {
                 Anchor::First => sharpened(&next.prior, sharpness)?,
                 Anchor::Incumbent => next.turned(&next.deployed)?,
             };
@@ -296,7 +297,7 @@ impl Learner {
         });
         next.deployed = if self.algorithm.redeploys() { policy.clone() } else { next.first.clone() };
         next.current = policy;
-        next.sharpness.get_or_insert(sharpness);
+        next.kept.get_or_insert((lambda, sharpness));
         Ok((next, Round { n: logs.len(), records, lambda, sharpness, kl, trace, candidates, birth }))
     }
 
@@ -322,25 +323,25 @@ impl Learner {
     }
 
     /// The lambdas to choose from.
-    fn lambdas(&self, m: usize) -> Result<Vec<f64>> {
+    fn lambdas(&self, m: usize, first: bool, kept: Option<(f64, f64)>) -> Result<Vec<f64>> {
         match self.lambda {
             Lambda::Auto if self.algorithm.smooths() => Ok(Lambda::CANDIDATES.to_vec()),
+            Lambda::Once if first && self.algorithm.smooths() => Ok(Lambda::CANDIDATES.to_vec()),
+            Lambda::Once => Ok(vec![kept.map_or(self.lambda.value(m)?, |(lambda, _)| lambda)]),
             _ => Ok(vec![self.lambda.value(m)?]),
         }
     }
 
     /// The sharpnesses to choose from.
-    fn sharpnesses(&self, state: &State, unseen: &[Arc<Logs>]) -> Result<Vec<f64>> {
-        let first = self.algorithm.recipe(1.0).anchor == Anchor::First;
-        match (self.sharpness, state.sharpness) {
-            (Sharpness::Fixed(sharpness), _) => {
+    fn sharpnesses(&self, first: bool, kept: Option<(f64, f64)>) -> Result<Vec<f64>> {
+        let anchored = self.algorithm.recipe(1.0).anchor == Anchor::First;
+        match self.sharpness {
+            Sharpness::Fixed(sharpness) => {
                 check_setting("the sharpness", sharpness, sharpness > 0.0, "above 0")?;
                 Ok(vec![sharpness])
             }
-            (Sharpness::Auto, None) if first && self.algorithm.smooths() => Ok(Sharpness::CANDIDATES.to_vec()),
-            // Chosen by the first round: where that is held back again, the choice would tell of it.
-            (Sharpness::Auto, Some(chosen)) if unseen.len() < state.rounds() => Ok(vec![chosen]),
-            (Sharpness::Auto, _) => Ok(vec![1.0]),
+            Sharpness::Auto if first && anchored && self.algorithm.smooths() => Ok(Sharpness::CANDIDATES.to_vec()),
+            Sharpness::Auto => Ok(vec![kept.map_or(1.0, |(_, sharpness)| sharpness)]),
         }
     }
 

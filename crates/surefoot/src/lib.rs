@@ -103,7 +103,7 @@ pub use policy::{
 };
 pub use regularizer::Regularizer;
 pub use schedule::Schedule;
-pub use simulation::{GateDecision, Outcome, Plan, Proven, SimulatedRound, simulate};
+pub use simulation::{Certify, GateDecision, Outcome, Plan, Proven, SimulatedRound, simulate};
 
 /// The README's example is a test.
 #[cfg(doctest)]

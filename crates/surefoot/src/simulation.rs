@@ -18,14 +18,26 @@ pub struct Plan {
     pub learner: Learner,
     /// The rule by which candidates are deployed.
     pub gate: Gate,
-    /// Whether each round's policy is certified.
-    pub certify: bool,
+    /// Which rounds' policies are certified.
+    pub certify: Certify,
+}
+
+/// Which rounds' policies are certified. With many rounds it costs more than learning to certify each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Certify {
+    /// None.
+    #[default]
+    Never,
+    /// The last one's.
+    Last,
+    /// Every one's.
+    Each,
 }
 
 impl From<Learner> for Plan {
     /// Whatever is learned is deployed, and nothing is certified.
     fn from(learner: Learner) -> Self {
-        Plan { learner, gate: Gate::Always, certify: false }
+        Plan { learner, gate: Gate::Always, certify: Certify::Never }
     }
 }
 
@@ -154,8 +166,11 @@ pub fn simulate(
         state = if learner.algorithm.redeploys() { state.keep(&incumbent.policy)? } else { state };
         // What is judged: where nothing is ever redeployed, what would be.
         let ends_with = if learner.algorithm.redeploys() { &incumbent } else { &candidate };
-        let proven =
-            if plan.certify { Some(certify(learner, ends_with, &learned_from, &deployed, &logs)?) } else { None };
+        let proven = match plan.certify {
+            Certify::Last if round + 1 < sizes.len() => None,
+            Certify::Never => None,
+            _ => Some(certify(learner, ends_with, &learned_from, &deployed, &logs)?),
+        };
         let seconds = clock.elapsed().as_secs_f64();
         let truth = environment.truth(round + 1)?;
         let (true_risk, accuracy) = truth.evaluate(&ends_with.policy)?;

@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 use surefoot::{
-    Adam, Algorithm, Case, Certificate, Contexts, Decay, FeatureMap, Gate, Lambda, Learner, LinearGaussian, Logs,
-    Optimiser, Outcome, Plan, Policy, Posterior, Quantity, Scale, Shape, Smoothing, Synthetic, SyntheticSettings,
+    Adam, Algorithm, Case, Certificate, Certify, Contexts, Decay, FeatureMap, Gate, Lambda, Learner, LinearGaussian,
+    Logs, Optimiser, Outcome, Plan, Policy, Posterior, Quantity, Scale, Shape, Smoothing, Synthetic, SyntheticSettings,
     Terms, simulate, verify,
 };
 
@@ -136,7 +136,7 @@ fn what_a_loop_certifies_is_true_and_verifies() {
         (Algorithm::ShiftAdjLs, Shape::Principal, Gate::Always),
         (Algorithm::SeqAdjLs, Shape::PerFeature, Gate::NonInferiority { margin: 0.05 }),
     ] {
-        let plan = Plan { learner: learner(algorithm, shape), gate, certify: true };
+        let plan = Plan { learner: learner(algorithm, shape), gate, certify: Certify::Each };
         let Outcome { rounds, logs, mut policies, state, .. } = run(&plan, &[400, 300, 800], 0.1);
         // Where nothing is ever redeployed, what is judged is the candidate.
         policies.push(state.current().clone());
@@ -157,6 +157,9 @@ fn what_a_loop_certifies_is_true_and_verifies() {
             assert!(ladder.is_none_or(|ladder| ladder.upper > round.true_risk), "{algorithm:?} {shape:?} {gate:?}");
         }
         let last = rounds[2].proven.as_ref().unwrap();
+        // The last one alone says the same of itself.
+        let alone = run(&Plan { certify: Certify::Last, ..plan }, &[400, 300, 800], 0.1).rounds;
+        assert!(alone[0].proven.is_none() && alone[1].proven.is_none() && alone[2].proven.as_ref() == Some(last));
         if gate == Gate::Always {
             assert!(!last.ladder.as_ref().unwrap().vacuous, "{algorithm:?}");
             assert_eq!(verify(last.ladder.as_ref().unwrap(), &policies, &logs).unwrap(), []);
@@ -167,7 +170,7 @@ fn what_a_loop_certifies_is_true_and_verifies() {
 
 #[test]
 fn a_gate_keeps_the_incumbent_until_a_challenger_is_shown_to_be_better() {
-    let plan = |gate| Plan { learner: learner(Algorithm::SeqAdjLs, Shape::Isotropic), gate, certify: false };
+    let plan = |gate| Plan { learner: learner(Algorithm::SeqAdjLs, Shape::Isotropic), gate, certify: Certify::Never };
     let Outcome { rounds, policies, .. } = run(&plan(Gate::Improvement), &[40, 4000, 40], 0.05);
     let promoted: Vec<bool> = rounds.iter().map(|r| r.decision.as_ref().unwrap().promoted).collect();
     assert_eq!(promoted, [false, true, false]);

@@ -14,6 +14,8 @@ pub enum Lambda {
     /// The one of [`CANDIDATES`](Lambda::CANDIDATES) whose policy has the best certificate; 0.4 for [`Algorithm::Crm`]
     /// and [`Algorithm::Scrm`], which do not smooth.
     Auto,
+    /// The same, but chosen in the first round and kept: a quarter of the work in all others.
+    Once,
     /// This number.
     Fixed(f64),
     /// `1/sqrt(m)`, as in the paper's experiments.
@@ -39,7 +41,7 @@ pub enum Lambda {
 }
 
 impl Lambda {
-    /// What [`Lambda::Auto`] chooses from.
+    /// What [`Lambda::Auto`] and [`Lambda::Once`] choose from.
     pub const CANDIDATES: [f64; 4] = [0.1, 0.2, 0.4, 0.9];
 
     /// The value for rounds of `m` records.
@@ -50,7 +52,7 @@ impl Lambda {
             check_setting("gamma", gamma, gamma > 0.0, "above 0")
         };
         match *self {
-            Lambda::Auto => Ok(0.4),
+            Lambda::Auto | Lambda::Once => Ok(0.4),
             Lambda::Fixed(lambda) => Ok(lambda),
             Lambda::InverseSqrt => Ok(1.0 / root),
             Lambda::Rate { alpha, gamma } => {

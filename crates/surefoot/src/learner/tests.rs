@@ -238,30 +238,33 @@ fn the_anchor_is_as_sharp_as_is_asked_and_the_divergence_is_measured_from_it() {
 }
 
 #[test]
-fn the_sharpness_is_chosen_by_certificate_in_the_first_round_and_kept() {
+fn what_the_first_round_chooses_by_certificate_is_kept() {
     let auto = Learner {
-        lambda: Lambda::Fixed(0.5),
+        lambda: Lambda::Once,
         sharpness: Sharpness::Auto,
         held_back: 0.4,
         ..learner(Shape::Isotropic, Algorithm::SeqLs)
     };
     let (state, round) = auto.step(&State::new(flattened()), &logs(1)).unwrap();
-    assert_eq!(round.candidates.iter().map(|c| c.sharpness).collect::<Vec<_>>(), Sharpness::CANDIDATES);
-    assert_eq!(round.birth.unwrap().size, 4);
+    let pairs = Sharpness::CANDIDATES.iter().flat_map(|&s| Lambda::CANDIDATES.map(|l| (s, l)));
+    assert!(round.candidates.iter().map(|c| (c.sharpness, c.lambda)).eq(pairs));
+    assert_eq!(round.birth.unwrap().size, 13);
     let best = round.candidates.iter().min_by(|a, b| a.upper.total_cmp(&b.upper)).unwrap();
-    assert_eq!((round.sharpness, state.sharpness), (best.sharpness, Some(best.sharpness)));
+    assert_eq!(state.kept, Some((best.lambda, best.sharpness)));
     assert!(best.sharpness > 1.0, "the first policy is flat and right");
-    let fixed = Learner { sharpness: Sharpness::Fixed(best.sharpness), ..auto.clone() };
+    let (lambda, sharpness) = (Lambda::Fixed(best.lambda), Sharpness::Fixed(best.sharpness));
+    let fixed = Learner { lambda, sharpness, ..auto.clone() };
     let (other, _) = fixed.step(&State::new(flattened()), &logs(1)).unwrap();
     let (a, later) = auto.step(&state, &logs(2)).unwrap();
-    assert_eq!((later.sharpness, later.birth.unwrap().size), (best.sharpness, 1));
+    assert_eq!((later.lambda, later.sharpness, later.birth.unwrap().size), (best.lambda, best.sharpness, 1));
     assert_eq!(a.current, fixed.step(&other, &logs(2)).unwrap().0.current);
     // Where the records that it was chosen by are held back again, the choice must not tell of them.
     let more = Learner { held_back: 50.0, ..auto.clone() };
-    assert_eq!(more.step(&state, &logs(2).slice(0..10)).unwrap().1.sharpness, 1.0);
+    let (_, round) = more.step(&state, &logs(2).slice(0..10)).unwrap();
+    assert_eq!((round.lambda, round.sharpness), (0.4, 1.0));
     // Where the anchor is what runs, or nothing is smoothed, there is nothing to choose.
     for algorithm in [Algorithm::ShiftLs, Algorithm::Scrm(Crm::default())] {
-        let learner = Learner { algorithm, ..auto.clone() };
+        let learner = Learner { algorithm, lambda: Lambda::Fixed(0.4), ..auto.clone() };
         let (_, round) = learner.step(&State::new(flattened()), &logs(1)).unwrap();
         assert_eq!((round.sharpness, round.candidates.len()), (1.0, 0));
     }

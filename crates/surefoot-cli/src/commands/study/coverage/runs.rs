@@ -1,8 +1,8 @@
 //! One run: every certificate at every round of loops in worlds whose risks are known.
 
 use surefoot::{
-    Adam, Algorithm, Case, Certificate, Challenger, Environment, Finite, Form, Gate, Lambda, Learner, Logs, Optimiser,
-    Outcome, Plan, Policy, Result, Shape, Share, Smoothing, Spending, Terms, Turn,
+    Adam, Algorithm, Case, Certificate, Certify, Challenger, Environment, Finite, Form, Gate, Lambda, Learner, Logs,
+    Optimiser, Outcome, Plan, Policy, Result, Shape, Share, Smoothing, Spending, Terms, Turn,
 };
 
 use super::worlds::{CLEAR, NARROW, SET, WIDE, World};
@@ -165,7 +165,7 @@ fn held_back(world: &World, seed: u64, sizes: &[usize], delta: f64) -> Result<Ve
         terms: terms.clone(),
         ..learner(Algorithm::SeqAdjLs, 0.9, seed)
     };
-    let plan = Plan { learner, gate: Gate::Always, certify: true };
+    let plan = Plan { learner, gate: Gate::Always, certify: Certify::Each };
     let Outcome { rounds, logs, policies, .. } = world.play(&world.still, &plan, sizes)?;
     let mut ladder = Seen::claim("ladder", world);
     let mut improvement = Seen::claim("improvement on the incumbent", world);
@@ -189,7 +189,7 @@ fn gates(world: &World, seed: u64, delta: f64) -> Result<Vec<Seen>> {
     let terms = Terms { spending: Spending::Even { rounds: sizes.len() }, ..one(delta, 0.5) };
     let judge = |(mut seen, gate, margin): (Seen, Gate, f64)| {
         let learner = Learner { held_back: 0.5, terms: terms.clone(), ..learner(Algorithm::SeqAdjLs, 0.9, seed) };
-        let plan = Plan { learner, gate, certify: false };
+        let plan = Plan { learner, gate, certify: Certify::Never };
         let Outcome { rounds, policies, .. } = world.play(&world.still, &plan, &sizes)?;
         let mut before = world.still[0].risk(&policies[0])?;
         for round in &rounds {
@@ -217,7 +217,7 @@ fn defaults(world: &World, seed: u64, held_back: f64, delta: f64) -> Result<Vec<
         terms: Terms { delta, ..Terms::default() },
         ..learner(Algorithm::SeqAdjLs, 0.9, seed)
     };
-    let plan = Plan { learner, gate: Gate::Improvement, certify: true };
+    let plan = Plan { learner, gate: Gate::Improvement, certify: Certify::Each };
     let Outcome { rounds, policies, .. } = world.play(&world.still, &plan, &[150, 100, 250, 120, 200])?;
     let more = held_back > 1.0;
     let mut ladder = Seen::claim(if more { "ladder, 1.5 rounds held back" } else { "ladder, defaults" }, world);
