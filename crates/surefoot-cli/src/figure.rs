@@ -426,6 +426,13 @@ mod tests {
     }
 
     #[test]
+    fn figures_below_each_other_are_each_drawn_whole() {
+        let both = svg(&[sample(), Figure { title: "second".into(), ..sample() }]);
+        assert!(both.starts_with(r#"<svg viewBox="0 0 800 900" "#) && both.contains(">second<"));
+        assert_eq!(both.matches(">learner<").count(), 2);
+    }
+
+    #[test]
     fn both_files_are_written_whole_and_no_other_stays() {
         let folder = std::env::temp_dir().join(format!("surefoot-figure-{}", process::id()));
         fs::create_dir_all(&folder).unwrap();
