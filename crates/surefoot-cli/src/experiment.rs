@@ -59,7 +59,7 @@ impl Experiment {
             Some(data) => World::Labels(LabelBandit::new(data, config.noise, config.seed)?),
             None => {
                 let base = match config.dataset.as_str() {
-                    "drift" => SyntheticSettings::drifting(),
+                    "drift" => SyntheticSettings { drift: config.drift.to_radians(), ..SyntheticSettings::drifting() },
                     _ => SyntheticSettings::default(),
                 };
                 World::Synthetic(Synthetic::new(SyntheticSettings {
@@ -116,9 +116,14 @@ impl Experiment {
 
     /// What is known about the world before the first round, and the first policy there.
     pub(crate) fn beginning(&self) -> Result<Beginning> {
-        let truth: Truth = self.world.environment().truth(0)?;
+        let truth = self.truth(0)?;
         let (true_risk, accuracy) = truth.evaluate(&self.first)?;
         Ok(Beginning { true_risk, accuracy, optimal_risk: truth.optimal_risk() })
+    }
+
+    /// What is known about the world at a round.
+    pub(crate) fn truth(&self, round: usize) -> Result<Truth> {
+        Ok(self.world.environment().truth(round)?)
     }
 
     /// Runs the loop.

@@ -1,8 +1,7 @@
 //! FIGURES: lines with bands over one pair of axes, as SVG and PNG with the same look.
 //!
 //! The layout is ours and kuva draws it: its shapes come out alike in both formats, its own charts have no legend with
-//! line and marker, and its dashes differ between SVG and PNG. A figure with several panels would call [`panel`] once
-//! for each.
+//! line and marker, and its dashes differ between SVG and PNG. Figures that belong together are written below each other.
 
 mod axis;
 mod ink;
@@ -10,7 +9,7 @@ mod ink;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::{fs, process};
+use std::{fs, process, slice};
 
 use kuva::RasterBackend;
 use kuva::backend::svg::SvgBackend;
@@ -83,17 +82,15 @@ const LEADING: f64 = 17.0;
 const MARGIN: f64 = 20.0;
 
 impl Figure {
-    /// The figure as SVG; the same figure gives the same bytes.
-    pub(crate) fn svg(&self) -> String {
-        let svg = SvgBackend::new().render_scene(&self.scene());
-        // Without a view box, viewers cut the picture when they should shrink it.
-        svg.replacen("<svg ", &format!(r#"<svg viewBox="0 0 {WIDTH} {HEIGHT}" "#), 1)
-    }
-
     /// Writes `stem.svg` and `stem.png`, whole or not at all.
     pub(crate) fn write(&self, stem: &Path) -> io::Result<[PathBuf; 2]> {
-        let png = RasterBackend::new().with_scale(SCALE).render_scene(&self.scene()).map_err(io::Error::other)?;
-        let svg = self.svg();
+        Figure::write_all(slice::from_ref(self), stem)
+    }
+
+    /// The same with several figures, below each other.
+    pub(crate) fn write_all(figures: &[Figure], stem: &Path) -> io::Result<[PathBuf; 2]> {
+        let png = RasterBackend::new().with_scale(SCALE).render_scene(&scene(figures)).map_err(io::Error::other)?;
+        let svg = svg(figures);
         let paths = ["svg", "png"].map(|end| with_suffix(stem, &format!(".{end}")));
         for (path, bytes) in paths.iter().zip([svg.as_bytes(), &png]) {
             let sibling = with_suffix(path, &format!(".{}.tmp", process::id()));
@@ -106,14 +103,23 @@ impl Figure {
         }
         Ok(paths)
     }
+}
 
-    fn scene(&self) -> Scene {
-        let mut scene = Scene::new(WIDTH, HEIGHT);
-        scene.font_family = Some(FONTS.into());
-        scene.text_color = Some("#222222".into());
-        panel(&mut scene, self, [0.0, 0.0, WIDTH, HEIGHT]);
-        scene
+/// The figures as SVG; the same figures give the same bytes.
+fn svg(figures: &[Figure]) -> String {
+    let svg = SvgBackend::new().render_scene(&scene(figures));
+    // Without a view box, viewers cut the picture when they should shrink it.
+    svg.replacen("<svg ", &format!(r#"<svg viewBox="0 0 {WIDTH} {}" "#, HEIGHT * figures.len() as f64), 1)
+}
+
+fn scene(figures: &[Figure]) -> Scene {
+    let mut scene = Scene::new(WIDTH, HEIGHT * figures.len() as f64);
+    scene.font_family = Some(FONTS.into());
+    scene.text_color = Some("#222222".into());
+    for (k, figure) in figures.iter().enumerate() {
+        panel(&mut scene, figure, [0.0, HEIGHT * k as f64, WIDTH, HEIGHT * (k + 1) as f64]);
     }
+    scene
 }
 
 /// Appends to the last component of a path; unlike `with_extension`, keeps a dot that is already there.
@@ -327,6 +333,12 @@ fn band_runs(series: &Series) -> Vec<Vec<[f64; 3]>> {
 mod tests {
     use super::*;
 
+    impl Figure {
+        fn svg(&self) -> String {
+            svg(slice::from_ref(self))
+        }
+    }
+
     fn sample() -> Figure {
         let points = || (0..=10).map(|t| (f64::from(t), -0.3 - 0.04 * f64::from(t)));
         let band = points().map(|(_, y)| (y - 0.01, y + 0.01)).collect();
@@ -411,6 +423,13 @@ mod tests {
     fn legend_entries_keep_their_order_and_do_not_overlap() {
         let centres = spread(&[(10.0, 20.0), (100.0, 20.0), (102.0, 20.0), (199.0, 20.0)], 0.0, 200.0);
         assert_eq!(centres, [10.0, 91.0, 111.0, 190.0]);
+    }
+
+    #[test]
+    fn figures_below_each_other_are_each_drawn_whole() {
+        let both = svg(&[sample(), Figure { title: "second".into(), ..sample() }]);
+        assert!(both.starts_with(r#"<svg viewBox="0 0 800 900" "#) && both.contains(">second<"));
+        assert_eq!(both.matches(">learner<").count(), 2);
     }
 
     #[test]

@@ -64,6 +64,9 @@ options! {
     /// Share of a synthetic world's contexts where the gap is only half of it [default: 0.1]
     #[arg(long, value_name = "U", help_heading = "World")]
     ambiguous: f64 = 0.1,
+    /// Degrees by which the mean of the drift world's contexts turns each round [default: 18]
+    #[arg(long, value_name = "DEGREES", help_heading = "World")]
+    drift: f64 = 18.0,
 
     /// How the next policy is learned [default: seq-adj-ls]
     #[arg(long, value_name = "NAME", help_heading = "Learning",

@@ -69,3 +69,37 @@ fn the_trade_shows_a_certificate_for_every_setting() {
         assert!(at("certified") > at("true_risk") && at("certified") <= at("first_prior") + 0.05, "{setting}");
     }
 }
+
+#[test]
+fn what_is_certified_for_one_world_fails_in_one_that_shifts_and_theorem_c_1_does_not() {
+    let result = run("study shift --seeds 4 --rounds 10 --interactions 2000 --drifts 0,15 --json --quiet");
+    assert!(result.status.success(), "{}", String::from_utf8_lossy(&result.stderr));
+    let result: Value = serde_json::from_slice(&result.stdout).unwrap();
+    let speed = |k: usize| result["speeds"][k]["methods"].as_array().unwrap();
+    for k in [0, 1] {
+        let methods = speed(k);
+        let names: Vec<&str> = methods.iter().map(|method| method["method"].as_str().unwrap()).collect();
+        assert_eq!(names, ["first policy", "seq-ls", "shift-ls", "seq-adj-ls", "shift-adj-ls"]);
+        let regret = |i: usize| {
+            let at = |key: &str| methods[i][key].as_f64().unwrap();
+            (at("regret"), 2.0 * at("regret_deviation") / 4f64.sqrt())
+        };
+        let (first, spread) = regret(0);
+        for (i, method) in methods.iter().enumerate().skip(1) {
+            assert!(regret(i).0 + regret(i).1 < first - spread, "{method}");
+            let certificate = &method["certificate"];
+            let shifts = certificate["theorem"] == "C.1";
+            assert_eq!(certificate["assumptions_hold"], shifts || k == 0);
+            if shifts || k == 0 {
+                assert_eq!(certificate["misses"], 0, "{method}");
+            } else {
+                // Under drift Theorem 3.2 still bounds the mean over the worlds of the past, not the risk in the next.
+                assert!(certificate["misses"].as_u64().unwrap() > 0 && certificate["past_misses"] == 0, "{method}");
+            }
+        }
+    }
+    // A world that stands still gives nothing for forgetting.
+    for pair in result["speeds"][0]["forgetting"].as_array().unwrap() {
+        assert_ne!(pair["verdict"], "helps", "{pair}");
+    }
+}

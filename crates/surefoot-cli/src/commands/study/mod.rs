@@ -3,6 +3,7 @@
 mod coverage;
 mod gate;
 mod rates;
+mod shift;
 mod trade;
 
 use clap::Subcommand;
@@ -15,6 +16,7 @@ pub(crate) enum Study {
     Coverage(coverage::Coverage),
     Gate(Box<gate::Gate>),
     Rates(rates::Rates),
+    Shift(Box<shift::Shift>),
     Trade(Box<trade::Trade>),
 }
 
@@ -24,6 +26,7 @@ impl Study {
             Study::Coverage(coverage) => coverage.run(),
             Study::Gate(gate) => gate.run(),
             Study::Rates(rates) => rates.run(),
+            Study::Shift(shift) => shift.run(),
             Study::Trade(trade) => trade.run(),
         }
     }
