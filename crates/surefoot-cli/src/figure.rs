@@ -84,13 +84,13 @@ const MARGIN: f64 = 20.0;
 impl Figure {
     /// Writes `stem.svg` and `stem.png`, whole or not at all.
     pub(crate) fn write(&self, stem: &Path) -> io::Result<[PathBuf; 2]> {
-        Figure::write_all(slice::from_ref(self), stem)
+        Figure::write_grid(slice::from_ref(self), 1, stem)
     }
 
-    /// The same with several figures, below each other.
-    pub(crate) fn write_all(figures: &[Figure], stem: &Path) -> io::Result<[PathBuf; 2]> {
-        let png = RasterBackend::new().with_scale(SCALE).render_scene(&scene(figures)).map_err(io::Error::other)?;
-        let svg = svg(figures);
+    /// The same with several figures, in so many columns.
+    pub(crate) fn write_grid(figures: &[Figure], columns: usize, stem: &Path) -> io::Result<[PathBuf; 2]> {
+        let png = RasterBackend::new().with_scale(SCALE).render_scene(&scene(figures, columns)).map_err(io::Error::other)?;
+        let svg = svg(figures, columns);
         let paths = ["svg", "png"].map(|end| with_suffix(stem, &format!(".{end}")));
         for (path, bytes) in paths.iter().zip([svg.as_bytes(), &png]) {
             let sibling = with_suffix(path, &format!(".{}.tmp", process::id()));
@@ -106,18 +106,26 @@ impl Figure {
 }
 
 /// The figures as SVG; the same figures give the same bytes.
-fn svg(figures: &[Figure]) -> String {
-    let svg = SvgBackend::new().render_scene(&scene(figures));
+fn svg(figures: &[Figure], columns: usize) -> String {
+    let svg = SvgBackend::new().render_scene(&scene(figures, columns));
+    let [width, height] = extent(figures, columns);
     // Without a view box, viewers cut the picture when they should shrink it.
-    svg.replacen("<svg ", &format!(r#"<svg viewBox="0 0 {WIDTH} {}" "#, HEIGHT * figures.len() as f64), 1)
+    svg.replacen("<svg ", &format!(r#"<svg viewBox="0 0 {width} {height}" "#), 1)
 }
 
-fn scene(figures: &[Figure]) -> Scene {
-    let mut scene = Scene::new(WIDTH, HEIGHT * figures.len() as f64);
+/// Width and height of the whole.
+fn extent(figures: &[Figure], columns: usize) -> [f64; 2] {
+    [WIDTH * columns as f64, HEIGHT * figures.len().div_ceil(columns) as f64]
+}
+
+fn scene(figures: &[Figure], columns: usize) -> Scene {
+    let [width, height] = extent(figures, columns);
+    let mut scene = Scene::new(width, height);
     scene.font_family = Some(FONTS.into());
     scene.text_color = Some("#222222".into());
     for (k, figure) in figures.iter().enumerate() {
-        panel(&mut scene, figure, [0.0, HEIGHT * k as f64, WIDTH, HEIGHT * (k + 1) as f64]);
+        let (left, top) = (WIDTH * (k % columns) as f64, HEIGHT * (k / columns) as f64);
+        panel(&mut scene, figure, [left, top, left + WIDTH, top + HEIGHT]);
     }
     scene
 }
@@ -335,7 +343,7 @@ mod tests {
 
     impl Figure {
         fn svg(&self) -> String {
-            svg(slice::from_ref(self))
+            svg(slice::from_ref(self), 1)
         }
     }
 
@@ -427,7 +435,7 @@ mod tests {
 
     #[test]
     fn figures_below_each_other_are_each_drawn_whole() {
-        let both = svg(&[sample(), Figure { title: "second".into(), ..sample() }]);
+        let both = svg(&[sample(), Figure { title: "second".into(), ..sample() }], 1);
         assert!(both.starts_with(r#"<svg viewBox="0 0 800 900" "#) && both.contains(">second<"));
         assert_eq!(both.matches(">learner<").count(), 2);
     }

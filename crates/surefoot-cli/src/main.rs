@@ -34,6 +34,7 @@ struct Cli {
 enum Command {
     Data(commands::data::Data),
     Demo(commands::demo::Demo),
+    Paper(commands::paper::Paper),
     Simulate(Box<commands::simulate::Simulate>),
     #[command(subcommand)]
     Study(commands::study::Study),
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Data(data) => data.run(),
         Command::Demo(demo) => demo.run(),
+        Command::Paper(paper) => paper.run(),
         Command::Simulate(simulate) => simulate.run(),
         Command::Study(study) => study.run(),
         Command::Verify(verify) => verify.run(),

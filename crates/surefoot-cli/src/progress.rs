@@ -14,3 +14,11 @@ pub(crate) fn bar_of(steps: usize, kind: &str, quiet: bool) -> ProgressBar {
         .expect("the template is well-formed");
     ProgressBar::with_draw_target(Some(steps as u64), target).with_style(style)
 }
+
+/// A bar of work in some unit, of which only the share is shown, with the time left.
+pub(crate) fn share(work: u64, quiet: bool) -> ProgressBar {
+    let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+    let style =
+        ProgressStyle::with_template("{bar:30} {percent}%, {eta} left  {msg}").expect("the template is well-formed");
+    ProgressBar::with_draw_target(Some(work), target).with_style(style)
+}

@@ -1,0 +1,87 @@
+//! What is compared, each method with all its settings. What the paper leaves open is decided here, and told in
+//! `paper/README.md`.
+
+use serde::Serialize;
+
+use super::sets::Source;
+use crate::options::{Options, Text};
+
+/// A method with its setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Method {
+    /// Algorithm 1 and 2 at the setting that reproduces the paper's rows for MNIST.
+    SeqLs,
+    SeqAdjLs,
+    /// The same with the paper's words taken literally: `lambda = 1/sqrt(m)`, batches of 128.
+    PrintedSeqLs,
+    PrintedSeqAdjLs,
+    /// SCRM in its four readings.
+    ScrmFixedScale,
+    ScrmDivergence,
+    ScrmLargeBatch,
+    Scrm,
+    /// The best that Surefoot does.
+    Surefoot,
+}
+
+impl Method {
+    pub(super) const SCRM: [Method; 4] =
+        [Method::Scrm, Method::ScrmLargeBatch, Method::ScrmFixedScale, Method::ScrmDivergence];
+
+    /// Its name in tables and legends.
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Method::SeqLs => "SeqLS",
+            Method::SeqAdjLs => "SeqAdjLS",
+            Method::PrintedSeqLs => "SeqLS, lambda 1/sqrt(m)",
+            Method::PrintedSeqAdjLs => "SeqAdjLS, lambda 1/sqrt(m)",
+            Method::Scrm => "SCRM, scale learned",
+            Method::ScrmLargeBatch => "SCRM, batch 1,024",
+            Method::ScrmFixedScale => "SCRM, scale fixed",
+            Method::ScrmDivergence => "SCRM, KL added",
+            Method::Surefoot => "Surefoot",
+        }
+    }
+
+    /// Its settings on a set, for so many rounds.
+    pub(super) fn options(self, source: &Source, rounds: usize) -> Options {
+        let text = |text: &str| Some(Text(text.into()));
+        // The paper's Adam.
+        let plain = Options {
+            learning_rate: Some(1e-3),
+            decay: Some("none".into()),
+            batch_size: Some(1024),
+            lambda: text("0.1"),
+            ..Options::default()
+        };
+        let literal = Options { batch_size: Some(128), lambda: text("1/sqrt(m)"), ..plain.clone() };
+        let scrm = Options { algorithm: Some("scrm".into()), ..plain.clone() };
+        let algorithm = |name: &str, options: Options| Options { algorithm: Some(name.into()), ..options };
+        match self {
+            Method::SeqLs => algorithm("seq-ls", plain),
+            Method::SeqAdjLs => algorithm("seq-adj-ls", plain),
+            Method::PrintedSeqLs => algorithm("seq-ls", literal),
+            Method::PrintedSeqAdjLs => algorithm("seq-adj-ls", literal),
+            Method::Scrm => Options { batch_size: Some(128), ..scrm },
+            Method::ScrmLargeBatch => scrm,
+            Method::ScrmFixedScale => Options { crm_fixed_scale: Some(true), ..scrm },
+            Method::ScrmDivergence => Options { crm_divergence: Some(true), ..scrm },
+            Method::Surefoot => Options {
+                algorithm: Some("seq-adj-ls".into()),
+                posterior: Some("shaped".into()),
+                lambda: text("auto-once"),
+                sharpness: text("auto"),
+                // A tenth of all interactions, as many rounds as that is.
+                held_back: Some(Text((rounds / 10).max(1).to_string())),
+                // Embeddings are made to be linear; pixels are not.
+                features: match source.name {
+                    "cifar-100-resnet50" => None,
+                    "digits" => Some("kernel:60".into()),
+                    _ => Some("kernel:500".into()),
+                },
+                ..Options::default()
+            },
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Running the cells that have not been run, with the time left.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use indicatif::ProgressBar;
+use surefoot::{Certify, Dataset};
+
+use super::Size;
+use super::cells::{Cell, Record, Store};
+use super::sets::{Set, Source};
+use crate::experiment::{Experiment, World};
+use crate::failure::{Failure, Result};
+use crate::options::Config;
+use crate::progress;
+
+/// A cell, with all that decides it.
+struct Job<'a> {
+    cell: Cell,
+    source: &'a Source,
+    config: Config,
+}
+
+impl Job<'_> {
+    /// What a world is shared by.
+    fn world(&self) -> (Set, String, u64) {
+        (self.cell.set, self.config.features.clone(), self.cell.seed)
+    }
+
+    /// The work of a round, in units that are the same for all cells: what is learned from, times what a record costs.
+    fn cost(&self, round: usize, shape: [usize; 3]) -> u64 {
+        let [records, features, classes] = shape;
+        let features = match self.config.features.split(':').nth(1).and_then(|count| count.parse().ok()) {
+            Some(count) => count,
+            None => features,
+        };
+        let records = match self.config.algorithm.as_str() {
+            "scrm" => records >> (self.config.rounds - 1 - round).min(60),
+            _ => records * (round + 1) / self.config.rounds,
+        };
+        // Milliseconds, about: the product of features and classes, and the propensity of a record.
+        1 + (records * (features * classes / 8 + 40 * classes + 2000) * self.config.epochs / 20_000_000) as u64
+    }
+}
+
+/// Runs what is missing of the cells, and writes each down as soon as it is done.
+pub(super) fn run(
+    cells: &[Cell],
+    sources: &[Source],
+    size: &Size,
+    store: &Store,
+    folder: &Path,
+    quiet: bool,
+) -> Result<()> {
+    let mut jobs: Vec<Job<'_>> = Vec::new();
+    for &cell in cells {
+        let Some(source) = sources.iter().find(|source| source.set == cell.set) else { continue };
+        let config = size.config(source, &cell);
+        let known = store.get(&source.fingerprint, &config).is_some();
+        // Sets may share their data, and results their cells.
+        if !known && !jobs.iter().any(|job| job.source.fingerprint == source.fingerprint && job.config == config) {
+            jobs.push(Job { cell, source, config });
+        }
+    }
+    let mut data: HashMap<Set, Dataset> = HashMap::new();
+    for job in &jobs {
+        if !data.contains_key(&job.cell.set) {
+            data.insert(job.cell.set, job.source.load(folder)?);
+        }
+    }
+    // Those that share a world come together.
+    jobs.sort_by_key(Job::world);
+    let shape = |job: &Job<'_>| {
+        let set = &data[&job.cell.set];
+        [set.train().len(), set.train().contexts().features(), set.classes()]
+    };
+    let total: u64 = jobs.iter().map(|job| (0..job.config.rounds).map(|k| job.cost(k, shape(job))).sum::<u64>()).sum();
+    let bar = progress::share(total, quiet);
+    let done = Mutex::new(0);
+    let worlds = Worlds::default();
+    let count = jobs.len();
+    let work = |job: &Job<'_>| -> Result<()> {
+        let world = worlds.get(job, &data[&job.cell.set])?;
+        let certify = if size.certifies_each(&job.cell) { Certify::Each } else { Certify::Last };
+        let experiment = Experiment::in_world(&job.config, world)?.certifying(certify);
+        let outcome = experiment.run(|round| bar.inc(job.cost(round.round - 1, shape(job))))?;
+        store.append(&Record::new(&job.source.fingerprint, &job.config, experiment.beginning()?, &outcome)?)?;
+        tell(&bar, &done, count, job);
+        Ok(())
+    };
+    let results = in_order(&jobs, work);
+    bar.finish_and_clear();
+    results
+}
+
+fn tell(bar: &ProgressBar, done: &Mutex<usize>, count: usize, job: &Job<'_>) {
+    let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+    *done += 1;
+    let Cell { alpha, rounds, method, seed, .. } = job.cell;
+    let cell = format!("{}, alpha {alpha}, k {rounds}, {}, seed {seed}", job.cell.set.title(), method.label());
+    bar.set_message(format!("{done} of {count} runs, the last: {cell}"));
+}
+
+/// Works on the jobs in their order, as many at a time as there are threads; stops taking new ones after an error.
+fn in_order<T: Sync>(jobs: &[T], work: impl Fn(&T) -> Result<()> + Sync) -> Result<()> {
+    let next = Mutex::new((0, None::<Failure>));
+    let lock = || next.lock().unwrap_or_else(PoisonError::into_inner);
+    rayon::scope(|scope| {
+        for _ in 0..rayon::current_num_threads() {
+            scope.spawn(|_| {
+                loop {
+                    let job = {
+                        let mut next = lock();
+                        let job = jobs.get(next.0).filter(|_| next.1.is_none());
+                        next.0 += 1;
+                        job
+                    };
+                    let Some(job) = job else { return };
+                    if let Err(failure) = work(job) {
+                        lock().1.get_or_insert(failure);
+                    }
+                }
+            });
+        }
+    });
+    let failure = lock().1.take();
+    failure.map_or(Ok(()), Err)
+}
+
+/// The worlds of the last cells: making features costs as much as a short run.
+#[derive(Default)]
+struct Worlds {
+    last: Mutex<VecDeque<((Set, String, u64), Arc<World>)>>,
+}
+
+impl Worlds {
+    fn get(&self, job: &Job<'_>, data: &Dataset) -> Result<Arc<World>> {
+        let key = job.world();
+        let find = || {
+            let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+            last.iter().find(|(known, _)| *known == key).map(|(_, world)| Arc::clone(world))
+        };
+        if let Some(world) = find() {
+            return Ok(world);
+        }
+        // Two may make the same one: both are right.
+        let world = Arc::new(World::new(&job.config, Some(data))?);
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.push_front((key, Arc::clone(&world)));
+        last.truncate(2 * rayon::current_num_threads());
+        Ok(world)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_are_taken_in_order_and_none_after_an_error() {
+        let seen = Mutex::new(Vec::new());
+        let all: Vec<usize> = (0..50).collect();
+        in_order(&all, |&job| {
+            seen.lock().unwrap().push(job);
+            Ok(())
+        })
+        .unwrap();
+        let mut seen = seen.into_inner().unwrap();
+        seen.sort_unstable();
+        assert_eq!(seen, all);
+        let failed = in_order(&all, |&job| if job >= 3 { Err(Failure::new(job)) } else { Ok(()) }).unwrap_err();
+        assert!(["error: 3\n", "error: 4\n"].contains(&failed.to_string().as_str()) || rayon::current_num_threads() > 2);
+    }
+}
