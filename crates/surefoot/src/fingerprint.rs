@@ -221,7 +221,10 @@ mod tests {
         let posterior = || Posterior::new(2, vec![0.0, 1.0, 0.5, 2.0], Scale::Shared(0.5)).unwrap();
         let print = |features| LinearGaussian::new(features, posterior()).unwrap().fingerprint().to_string();
         assert_eq!(print(FeatureMap::identity(2)), "3a1db83fb4148fc1a94a669654eb39ac8e4457fc300b2ce77585231381d0c362");
-        assert_eq!(print(FeatureMap::fourier(2, 1, 1.0, 3).unwrap().with_intercept()), "2eb0c32aef7b1089e9ff6067eded423e33fdd9ce084acfcf65311f55408f89d7");
+        assert_eq!(
+            print(FeatureMap::fourier(2, 1, 1.0, 3).unwrap().with_intercept()),
+            "2eb0c32aef7b1089e9ff6067eded423e33fdd9ce084acfcf65311f55408f89d7"
+        );
         let landmarks = Contexts::dense(vec![0.5, 1.0], 1).unwrap();
         let kernel = FeatureMap::kernel_from_parts(landmarks, 1.0, vec![1.0, 2.0, 3.0, 4.0]).unwrap();
         assert_eq!(print(kernel), "49ab6be9d981b711fe9bf1cf10f4e0f46107772c0af447c1cc2f6853a8de8368");
