@@ -34,7 +34,7 @@ pub(crate) struct World {
 
 #[derive(Debug)]
 enum Place {
-    Labels(LabelBandit),
+    Labels(Box<LabelBandit>),
     Synthetic(Synthetic),
 }
 
@@ -51,7 +51,7 @@ impl World {
         let world = World::unmapped(config, dataset)?;
         Ok(match world.place {
             Place::Labels(labels) if !world.features.is_identity() => World {
-                place: Place::Labels(labels.with_features(&world.features)?),
+                place: Place::Labels(Box::new(labels.with_features(&world.features)?)),
                 features: FeatureMap::identity(world.features.output()),
             },
             _ => world,
@@ -64,7 +64,7 @@ impl World {
             Some(data) => {
                 let labels = LabelBandit::new(data, config.noise, config.seed)?;
                 let known = labels.logging_split().contexts().clone();
-                (Place::Labels(labels), known)
+                (Place::Labels(Box::new(labels)), known)
             }
             None => {
                 let base = match config.dataset.as_str() {
@@ -88,7 +88,7 @@ impl World {
 
     fn environment(&self) -> &dyn Environment {
         match &self.place {
-            Place::Labels(labels) => labels,
+            Place::Labels(labels) => labels.as_ref(),
             Place::Synthetic(synthetic) => synthetic,
         }
     }
@@ -209,7 +209,7 @@ const KERNEL_BANDWIDTH: f64 = 0.6;
 
 fn feature_map(config: &Config, known: &Contexts) -> Result<FeatureMap> {
     let bad = || {
-        unknown("features", &config.features, "raw, or rff or kernel with :NUMBER or :NUMBER:BANDWIDTH")
+        unknown("features", &config.features, "raw, rff:NUMBER[:BANDWIDTH] or kernel:NUMBER[:BANDWIDTH]")
             .hint("for example --features rff:1500, or --features kernel:500")
     };
     let parts: Vec<&str> = config.features.split(':').collect();

@@ -204,7 +204,7 @@ fn kernel_error_after(in_policy: bool, from: &str, to: &str) -> String {
     let folder = Folder::new();
     let path = folder.path().join("p");
     write_policy(&path, &policies()[3]).unwrap();
-    edit(&if in_policy { path.clone() } else { folder.path().join(kernel_name()) }, from, to);
+    edit(&folder.path().join(if in_policy { "p".into() } else { kernel_name() }), from, to);
     error(&folder, &path).replace(&kernel_name(), "features")
 }
 
