@@ -9,6 +9,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"  # sums in one order, whatever the numb
 
 import certificates
 import environment
+import kernels
 import learners
 import normal
 import objective
@@ -30,6 +31,7 @@ FILES = {
     "learners.json": learners.cases,
     "environment.json": environment.cases,
     "certificates.json": certificates.cases,
+    "kernels.json": kernels.cases,
 }
 
 

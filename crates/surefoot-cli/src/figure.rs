@@ -89,7 +89,8 @@ impl Figure {
 
     /// The same with several figures, in so many columns.
     pub(crate) fn write_grid(figures: &[Figure], columns: usize, stem: &Path) -> io::Result<[PathBuf; 2]> {
-        let png = RasterBackend::new().with_scale(SCALE).render_scene(&scene(figures, columns)).map_err(io::Error::other)?;
+        let png =
+            RasterBackend::new().with_scale(SCALE).render_scene(&scene(figures, columns)).map_err(io::Error::other)?;
         let svg = svg(figures, columns);
         let paths = ["svg", "png"].map(|end| with_suffix(stem, &format!(".{end}")));
         for (path, bytes) in paths.iter().zip([svg.as_bytes(), &png]) {

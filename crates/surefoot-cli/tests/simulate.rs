@@ -94,12 +94,28 @@ fn the_number_of_threads_changes_no_byte() {
         "--posterior isotropic --optimiser lbfgs --iterations 15",
         "--posterior shaped --optimiser lbfgs --iterations 15",
         "--posterior shaped --features rff:60 --batch-size 512 --epochs 3",
+        "--posterior shaped --features kernel:60 --batch-size 512 --epochs 3",
         "--algorithm scrm --crm-weights self-normalised --batch-size 512 --epochs 3",
         "--dataset drift --algorithm shift-adj-ls --exploration 0.1 --batch-size 512 --epochs 3",
     ] {
         let with =
             |threads| run(&format!("simulate {settings} --interactions 1200 --rounds 2 --json --threads {threads}"));
         assert_eq!(timeless(&with(1)), timeless(&with(2)), "{settings}");
+    }
+}
+
+#[test]
+fn features_of_a_run_that_is_saved_are_those_of_one_that_is_not() {
+    let folder = folder("features");
+    for (i, features) in ["rff:50", "kernel:50 --intercept"].iter().enumerate() {
+        let settings = format!("--features {features} --interactions 300 --rounds 2 --epochs 2 --json");
+        let risks = |run: &str| -> Vec<f64> {
+            let rounds = json(run)["rounds"].as_array().unwrap().clone();
+            rounds.iter().map(|round| number(&round["true_risk"])).collect()
+        };
+        let saved = risks(&output(&run_in(&folder, &format!("simulate {settings} --save run-{i}"))));
+        let free = risks(&run(&format!("simulate {settings}")));
+        assert!(saved.len() == 2 && saved.iter().zip(&free).all(|(a, b)| (a - b).abs() < 1e-6), "{saved:?} {free:?}");
     }
 }
 
@@ -131,6 +147,7 @@ fn the_configuration_of_a_result_gives_that_result_again() {
     let folder = folder("again");
     for settings in [
         "--seed 5 --noise 0.1 --alpha 0.5 --posterior shaped --exploration 0.02 --lambda 1/sqrt(m) --start anchor",
+        "--features kernel:30 --exploration 0.1",
         "--features rff:30:1.5 --intercept --optimiser lbfgs --iterations 5 --schedule 20,30,50",
         "--algorithm scrm --crm-weights self-normalised --crm-penalty 0.5 --crm-divergence --crm-fixed-scale --crm-window all",
         "--dataset drift --actions 3 --dimensions 4 --margin 0.5 --ambiguous 0.2 --algorithm shift-ls --batch-size 20 \

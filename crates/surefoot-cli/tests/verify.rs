@@ -45,6 +45,8 @@ fn a_saved_run_of_every_kind_is_verified() {
     for (i, settings) in [
         "--posterior shaped --exploration 0.05",
         "--algorithm batch-ls --lambda 0.4 --features rff:20 --intercept",
+        "--posterior shaped --features kernel:100",
+        "--dataset synthetic --features kernel:50:1.5 --intercept",
         "--algorithm scrm",
         "--algorithm shift-adj-ls --dataset drift",
         "--dataset synthetic --gate improvement",
@@ -87,7 +89,8 @@ fn a_policy_that_was_not_deployed_before_the_records_is_fixed_on_trust_only() {
 
 #[test]
 fn the_same_run_is_saved_with_the_same_bytes() {
-    let [a, b] = ["bytes-a", "bytes-b"].map(|test| saved(test, "--posterior shaped"));
+    let settings = "--posterior shaped --features kernel:30";
+    let [a, b] = ["bytes-a", "bytes-b"].map(|test| saved(test, settings));
     let files = |folder: &Path| {
         let list = |part: &str| fs::read_dir(folder.join("run").join(part)).unwrap().map(|e| e.unwrap().path());
         let mut all: Vec<(PathBuf, Vec<u8>)> = ["rounds", "policies", ""]
@@ -100,8 +103,8 @@ fn the_same_run_is_saved_with_the_same_bytes() {
         all
     };
     let (a, b) = (files(&a), files(&b));
-    // Four policies, their basis, three rounds, the certificates.
-    assert_eq!(a.len(), 9);
+    // Four policies, their features, their basis, three rounds, the certificates.
+    assert_eq!(a.len(), 10);
     assert!(a == b);
 }
 

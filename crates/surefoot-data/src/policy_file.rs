@@ -1,12 +1,15 @@
-//! Policies as files. Their basis is a file of its own beside them: the policies of a loop share one, and it is the
-//! most of them by far (5 MB for the pixels of MNIST, where the rest is 63 kB).
+//! Policies as files. Their basis, and what makes their kernel features, are files of their own beside them: the policies
+//! of a loop share one of each, and these are the most of them by far (a basis has 5 MB for the pixels of MNIST, where the
+//! rest is 63 kB).
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use surefoot::{Basis, FeatureMap, Fingerprint, LinearGaussian, Policy, Posterior, Scale};
+use surefoot::{
+    Basis, Contexts, FeatureMap, Fingerprint, KernelFeatures, LinearGaussian, Policy, Posterior, Row, Scale,
+};
 
 use crate::error::{Error, Result, at};
 use crate::source::display_shape;
@@ -14,6 +17,7 @@ use crate::tensors::{Tensor, Tensors, check_fingerprint, write};
 
 const POLICY: &str = "surefoot-policy";
 const BASIS: &str = "surefoot-basis";
+const FEATURES: &str = "surefoot-features";
 const VERSION: u64 = 1;
 
 /// What a policy file says besides its tensors.
@@ -35,6 +39,9 @@ struct Features {
     input: usize,
     intercept: bool,
     fourier: Option<Fourier>,
+    /// A file from before there were kernel features does not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    kernel: Option<Kernel>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -45,23 +52,24 @@ struct Fourier {
     seed: u64,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kernel {
+    count: usize,
+    fingerprint: Fingerprint,
+}
+
 impl Features {
     fn of(map: &FeatureMap) -> Self {
         let fourier = map.fourier_settings().map(|(count, bandwidth, seed)| Fourier { count, bandwidth, seed });
-        Features { input: map.input(), intercept: map.intercept(), fourier }
-    }
-
-    fn map(&self) -> surefoot::Result<FeatureMap> {
-        let map = match self.fourier {
-            None => FeatureMap::identity(self.input),
-            Some(Fourier { count, bandwidth, seed }) => FeatureMap::fourier(self.input, count, bandwidth, seed)?,
-        };
-        Ok(if self.intercept { map.with_intercept() } else { map })
+        let kernel = map.kernel_parts().map(|k| Kernel { count: k.count(), fingerprint: k.fingerprint() });
+        Features { input: map.input(), intercept: map.intercept(), fourier, kernel }
     }
 
     /// The number of features that come out.
     fn output(&self) -> usize {
-        self.fourier.map_or(self.input, |fourier| fourier.count).saturating_add(usize::from(self.intercept))
+        let made = self.fourier.map(|fourier| fourier.count).or(self.kernel.map(|kernel| kernel.count));
+        made.unwrap_or(self.input).saturating_add(usize::from(self.intercept))
     }
 }
 
@@ -75,11 +83,25 @@ struct BasisHeader {
     fingerprint: Fingerprint,
 }
 
-/// Writes a policy, and its basis into the same folder, as `basis-FINGERPRINT.safetensors`, unless it is there already.
+/// What the file of kernel features says besides its tensors.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FeaturesHeader {
+    format: String,
+    version: u64,
+    bandwidth: f64,
+    fingerprint: Fingerprint,
+}
+
+/// Writes a policy, and into the same folder its basis, as `basis-FINGERPRINT.safetensors`, and its kernel features, as
+/// `features-FINGERPRINT.safetensors`, unless they are there already.
 pub fn write_policy(path: &Path, policy: &LinearGaussian) -> Result<()> {
     let posterior = policy.posterior();
     if let Some(basis) = posterior.basis() {
         write_basis(path, basis)?;
+    }
+    if let Some(kernel) = policy.features().kernel_parts() {
+        write_kernel(path, kernel)?;
     }
     let header = PolicyHeader {
         format: POLICY.into(),
@@ -109,12 +131,35 @@ fn write_basis(policy: &Path, basis: &Basis) -> Result<()> {
     write(&path, &header, vec![Tensor::new("axes", &[features, features], basis.axes().iter().copied())])
 }
 
+fn write_kernel(policy: &Path, kernel: &KernelFeatures) -> Result<()> {
+    let path = kernel_path(policy, kernel.fingerprint());
+    if path.exists() {
+        return Ok(());
+    }
+    let (format, bandwidth) = (FEATURES.into(), kernel.bandwidth());
+    let header = FeaturesHeader { format, version: VERSION, bandwidth, fingerprint: kernel.fingerprint() };
+    let landmarks = kernel.landmarks().to_dense();
+    let shape = [landmarks.len(), landmarks.features()];
+    let values = landmarks.iter().flat_map(|row: Row<'_>| row.values().iter().copied());
+    let projection = kernel.projection().iter().copied();
+    let tensors = vec![
+        Tensor::new("landmarks", &shape, values),
+        Tensor::new("projection", &[landmarks.len(), kernel.count()], projection),
+    ];
+    write(&path, &header, tensors)
+}
+
 /// Where the basis of a policy is.
 fn basis_path(policy: &Path, basis: Fingerprint) -> PathBuf {
     policy.with_file_name(format!("basis-{basis}.safetensors"))
 }
 
-/// Reads a policy, and its basis from the same folder.
+/// Where the kernel features of a policy are.
+fn kernel_path(policy: &Path, kernel: Fingerprint) -> PathBuf {
+    policy.with_file_name(format!("features-{kernel}.safetensors"))
+}
+
+/// Reads a policy, and its basis and kernel features from the same folder.
 pub fn read_policy(path: &Path) -> Result<LinearGaussian> {
     PolicyReader::default().read(path)
 }
@@ -123,11 +168,12 @@ pub fn read_policy(path: &Path) -> Result<LinearGaussian> {
 #[derive(Debug, Default)]
 pub struct PolicyReader {
     bases: HashMap<Fingerprint, Arc<Basis>>,
+    /// Without an intercept.
     maps: Vec<(Features, FeatureMap)>,
 }
 
 impl PolicyReader {
-    /// Reads a policy, and its basis from the same folder.
+    /// Reads a policy, and its basis and kernel features from the same folder.
     ///
     /// Random Fourier features are made from their seed: they take eight bytes for each of their weights, which are not
     /// in the file.
@@ -154,20 +200,25 @@ impl PolicyReader {
             let basis = self.basis(&basis_path(path, basis), basis, p)?;
             posterior = at(place, posterior.with_basis(basis))?;
         }
-        let map = at(place, self.map(header.features))?;
+        let map = self.map(path, &file, header.features)?;
         let policy = LinearGaussian::new(map, posterior).and_then(|policy| policy.with_exploration(header.exploration));
         let policy = at(place, policy)?;
         check_fingerprint(place, header.fingerprint, policy.fingerprint())?;
         Ok(policy)
     }
 
-    fn map(&mut self, features: Features) -> surefoot::Result<FeatureMap> {
-        if let Some((_, map)) = self.maps.iter().find(|(known, _)| *known == features) {
-            return Ok(map.clone());
-        }
-        let map = features.map()?;
-        self.maps.push((features, map.clone()));
-        Ok(map)
+    /// The features of a policy.
+    fn map(&mut self, path: &Path, file: &Tensors, features: Features) -> Result<FeatureMap> {
+        let made = Features { intercept: false, ..features };
+        let map = match self.maps.iter().find(|(known, _)| *known == made) {
+            Some((_, map)) => map.clone(),
+            None => {
+                let map = make(path, file, features)?;
+                self.maps.push((made, map.clone()));
+                map
+            }
+        };
+        Ok(if features.intercept { map.with_intercept() } else { map })
     }
 
     /// The basis of this fingerprint, which a policy over `p` features refers to.
@@ -193,4 +244,37 @@ impl PolicyReader {
         self.bases.insert(fingerprint, Arc::clone(&basis));
         Ok(basis)
     }
+}
+
+/// Makes the features of a policy, all but the intercept.
+fn make(path: &Path, file: &Tensors, Features { input, fourier, kernel, .. }: Features) -> Result<FeatureMap> {
+    match (fourier, kernel) {
+        (None, None) => Ok(FeatureMap::identity(input)),
+        (Some(Fourier { count, bandwidth, seed }), None) => {
+            at(file.place(), FeatureMap::fourier(input, count, bandwidth, seed))
+        }
+        (None, Some(kernel)) => read_kernel(&kernel_path(path, kernel.fingerprint), kernel, input),
+        (Some(_), Some(_)) => Err(Error::Header {
+            place: file.place_of("metadata"),
+            part: "features".into(),
+            allowed: "fourier or kernel".into(),
+            found: "both".into(),
+        }),
+    }
+}
+
+/// The kernel features that a policy over contexts of `input` features refers to.
+fn read_kernel(path: &Path, Kernel { count, fingerprint }: Kernel, input: usize) -> Result<FeatureMap> {
+    let file = Tensors::read(path)?;
+    let header: FeaturesHeader = file.header(FEATURES, VERSION)?;
+    file.expect(&["landmarks", "projection"])?;
+    let rows = file.shape("landmarks").and_then(|shape| shape.first().copied()).unwrap_or(0);
+    let landmarks = Contexts::dense(file.items("landmarks", &[rows, input])?, input);
+    let landmarks = at(&file.place_of("landmarks"), landmarks)?.compact();
+    let projection = file.items("projection", &[rows, count])?;
+    let map = at(file.place(), FeatureMap::kernel_from_parts(landmarks, header.bandwidth, projection))?;
+    let found = map.kernel_parts().map_or(fingerprint, KernelFeatures::fingerprint);
+    check_fingerprint(file.place(), header.fingerprint, found)?;
+    check_fingerprint(file.place(), fingerprint, found)?;
+    Ok(map)
 }

@@ -30,6 +30,17 @@ fn basis() -> Arc<Basis> {
     Arc::new(Basis::new(vec![c, -s, 0.0, s, c, 0.0, 0.0, 0.0, 1.0], 3).unwrap())
 }
 
+/// Two kernel features of three landmarks.
+fn kernel() -> FeatureMap {
+    let landmarks = Contexts::dense(vec![0.1, -0.0, 3.0, 1.0, 0.0, 0.5], 2).unwrap();
+    FeatureMap::kernel_from_parts(landmarks, 1.0 / 3.0, vec![0.1, -0.5, 1.0 / 7.0, 2.0, -5e-324, 1e300]).unwrap()
+}
+
+/// The name of the file that they are in.
+fn kernel_name() -> String {
+    format!("features-{}.safetensors", kernel().kernel_parts().unwrap().fingerprint())
+}
+
 /// One policy of each kind.
 fn policies() -> Vec<LinearGaussian> {
     let shared = || posterior(Scale::Shared(0.1));
@@ -39,6 +50,7 @@ fn policies() -> Vec<LinearGaussian> {
         LinearGaussian::new(FeatureMap::identity(3), shared()).unwrap(),
         LinearGaussian::new(FeatureMap::identity(2).with_intercept(), shaped).unwrap().with_exploration(0.05).unwrap(),
         LinearGaussian::new(fourier, shared()).unwrap(),
+        LinearGaussian::new(kernel().with_intercept(), shared()).unwrap(),
     ]
 }
 
@@ -150,7 +162,7 @@ fn the_same_content_gives_the_same_bytes_and_no_other_file_stays() {
     let mut names: Vec<String> =
         fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
-    assert_eq!(names, ["a", "b", &format!("basis-{}.safetensors", basis().fingerprint())]);
+    assert_eq!(names, ["a", "b", &format!("basis-{}.safetensors", basis().fingerprint()), &kernel_name()]);
 }
 
 #[test]
@@ -163,6 +175,114 @@ fn policies_share_the_basis_that_they_were_written_with() {
     let [a, b] = [a, b].map(|path| reader.read(&path).unwrap());
     assert!(Arc::ptr_eq(a.posterior().basis().unwrap(), b.posterior().basis().unwrap()));
     assert_eq!(b.exploration(), 0.5);
+}
+
+#[test]
+fn policies_share_the_kernel_features_that_they_were_written_with() {
+    let folder = Folder::new();
+    let [a, b, c] = ["a", "b", "c"].map(|name| folder.path().join(name));
+    let mut reader = PolicyReader::default();
+    write_policy(&a, &policies()[3]).unwrap();
+    write_policy(&b, &policies()[3].clone().with_exploration(0.5).unwrap()).unwrap();
+    // The same without an intercept.
+    let posterior = Posterior::standard(2, 2).unwrap();
+    write_policy(&c, &LinearGaussian::new(kernel(), posterior).unwrap()).unwrap();
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4);
+    let all = [a, b, c].map(|path| reader.read(&path).unwrap());
+    let parts = all.each_ref().map(|policy| policy.features().kernel_parts().unwrap());
+    assert!(std::ptr::eq(parts[0], parts[1]) && std::ptr::eq(parts[0], parts[2]));
+    assert_eq!(all[2].features(), &kernel());
+    assert_eq!(bits(parts[0].projection()), bits(kernel().kernel_parts().unwrap().projection()));
+    assert_eq!(
+        context_bits(&parts[0].landmarks().to_sparse()),
+        context_bits(&kernel().kernel_parts().unwrap().landmarks().to_sparse())
+    );
+}
+
+/// The error after a change of the header of the kernel features, or of the policy that has them.
+fn kernel_error_after(in_policy: bool, from: &str, to: &str) -> String {
+    let folder = Folder::new();
+    let path = folder.path().join("p");
+    write_policy(&path, &policies()[3]).unwrap();
+    edit(&folder.path().join(if in_policy { "p".into() } else { kernel_name() }), from, to);
+    error(&folder, &path).replace(&kernel_name(), "features")
+}
+
+#[test]
+fn every_broken_part_of_kernel_features_is_named() {
+    let broken = |from: &str, to: &str| kernel_error_after(false, from, to);
+    assert_eq!(
+        broken("surefoot-features", "surefoot-basis"),
+        "features: metadata: the format should be surefoot-features, but is surefoot-basis"
+    );
+    assert_eq!(
+        broken(r#"\"version\":1"#, r#"\"version\":2"#),
+        "features: metadata: the version of the format should be 1, but is 2"
+    );
+    let text = broken(r#"\"bandwidth\""#, r#"\"width\""#);
+    assert!(text.starts_with("features: metadata: cannot be understood: unknown field `width`"), "{text}");
+    assert_eq!(
+        broken(r#""landmarks":"#, r#""marks":"#),
+        "features: the tensors should be landmarks, projection, but are marks, projection"
+    );
+    assert_eq!(
+        broken(r#""shape":[3,2],"data_offsets":[48"#, r#""shape":[2,3],"data_offsets":[48"#),
+        "features: landmarks: the shape should be (2, 2), but is (2, 3)"
+    );
+    assert_eq!(
+        broken(r#""shape":[3,2],"data_offsets":[0"#, r#""shape":[6],"data_offsets":[0"#),
+        "features: projection: the shape should be (3, 2), but is (6,)"
+    );
+    assert_eq!(
+        broken(r#""dtype":"F32""#, r#""dtype":"I32""#),
+        "features: landmarks: the type should be F32, but is I32"
+    );
+    let bandwidth = r#"\"bandwidth\":0.3333333333333333"#;
+    assert_eq!(broken(bandwidth, r#"\"bandwidth\":-1.0"#), "features: the bandwidth should be above 0, but is -1");
+    let text = broken(bandwidth, r#"\"bandwidth\":0.5"#);
+    let claimed = kernel().kernel_parts().unwrap().fingerprint();
+    assert!(text.starts_with(&format!("features: the content should have the fingerprint {claimed}")), "{text}");
+}
+
+#[test]
+fn policies_and_kernel_features_that_do_not_fit_are_refused() {
+    let broken = |from: &str, to: &str| kernel_error_after(true, from, to);
+    assert_eq!(
+        broken(r#"\"input\":2"#, r#"\"input\":3"#),
+        "features: landmarks: the shape should be (3, 3), but is (3, 2)"
+    );
+    assert_eq!(broken(r#"\"count\":2"#, r#"\"count\":1"#), "p: mean: the shape should be (2, 2), but is (3, 2)");
+    assert_eq!(
+        broken(
+            r#"\"intercept\":true,\"fourier\":null,\"kernel\":{\"count\":2"#,
+            r#"\"intercept\":false,\"fourier\":null,\"kernel\":{\"count\":3"#
+        ),
+        "features: projection: the shape should be (3, 3), but is (3, 2)"
+    );
+    assert_eq!(
+        broken(r#"\"fourier\":null"#, r#"\"fourier\":{\"count\":2,\"bandwidth\":1.0,\"seed\":1}"#),
+        "p: metadata: features should be fourier or kernel, but is both"
+    );
+    let folder = Folder::new();
+    let path = folder.path().join("p");
+    write_policy(&path, &policies()[3]).unwrap();
+    let parts = kernel();
+    let parts = parts.kernel_parts().unwrap();
+    let other = FeatureMap::kernel_from_parts(parts.landmarks().clone(), 0.5, parts.projection().to_vec()).unwrap();
+    let elsewhere = Folder::new();
+    let policy = LinearGaussian::new(other.clone(), Posterior::standard(2, 2).unwrap()).unwrap();
+    write_policy(&elsewhere.path().join("p"), &policy).unwrap();
+    let exchanged = format!("features-{}.safetensors", other.kernel_parts().unwrap().fingerprint());
+    fs::copy(elsewhere.path().join(exchanged), folder.path().join(kernel_name())).unwrap();
+    let text = error(&folder, &path);
+    let claimed = parts.fingerprint();
+    let expected = format!("{}: the content should have the fingerprint {claimed}", kernel_name());
+    assert!(text.starts_with(&expected), "{text}");
+    fs::remove_file(folder.path().join(kernel_name())).unwrap();
+    assert_eq!(
+        error(&folder, &path),
+        format!("{}: cannot be read: No such file or directory (os error 2)", kernel_name())
+    );
 }
 
 /// The error of a policy file or of a round, the folder left out.
@@ -382,13 +502,16 @@ fn sizes_whose_sum_overflows_are_refused() {
 fn no_single_changed_byte_and_no_cut_makes_it_panic_or_goes_unseen() {
     let folder = Folder::new();
     let [p, b, r] = ["p", "b", "r"].map(|name| folder.path().join(name));
-    write_policy(&p, &policies()[1]).unwrap();
+    let all = posterior(Scale::Shared(0.1)).with_basis(basis()).unwrap();
+    let all = LinearGaussian::new(kernel().with_intercept(), all).unwrap();
+    write_policy(&p, &all).unwrap();
     write_round(&r, &logs(true, true), Some(policies()[0].fingerprint())).unwrap();
     let name = format!("basis-{}.safetensors", basis().fingerprint());
     fs::copy(folder.path().join(&name), &b).unwrap();
-    let policy = policies().swap_remove(1).fingerprint();
+    let k = folder.path().join(kernel_name());
+    let policy = all.fingerprint();
     let round = logs(true, true).fingerprint();
-    for (file, path) in [(&p, p.clone()), (&b, folder.path().join(&name)), (&r, r.clone())] {
+    for (file, path) in [(&p, p.clone()), (&b, folder.path().join(&name)), (&k, k.clone()), (&r, r.clone())] {
         let bytes = fs::read(file).unwrap();
         for i in 0..bytes.len() {
             for change in [1, 0x10, 0x80, 0xff] {

@@ -1,13 +1,18 @@
 //! FEATURES: maps `x -> phi(x)` that are fixed before the data, so that every bound stays as it is.
 
+mod fourier;
+mod kernel;
+
+pub use kernel::KernelFeatures;
+
 use std::sync::Arc;
 
 use rand::seq::SliceRandom;
-use rand_distr::{Distribution, StandardNormal, Uniform};
 
+use self::fourier::Fourier;
 use crate::contexts::Contexts;
-use crate::error::{Error, Result, check_setting};
-use crate::math::linear::map_rows;
+use crate::error::{Error, Result};
+use crate::fingerprint::Hasher;
 use crate::math::random::{Purpose, stream};
 
 /// How a raw context becomes the features of a policy. Part of the policy: it maps what it is asked about itself.
@@ -23,48 +28,57 @@ use crate::math::random::{Purpose, stream};
 #[derive(Debug, Clone, PartialEq)]
 pub struct FeatureMap {
     input: usize,
-    fourier: Option<Fourier>,
+    made: Made,
     intercept: bool,
 }
 
-/// `sqrt(2/D) cos(W'x + b)`, whose inner products approach the kernel `exp(-|x - y|^2/(2 bandwidth^2))`.
+/// What the features are made by.
 #[derive(Debug, Clone, PartialEq)]
-struct Fourier {
-    count: usize,
-    bandwidth: f64,
-    seed: u64,
-    /// `W`, input-major, and `b`: a function of the three numbers above and of the input's size.
-    weights: Arc<(Vec<f64>, Vec<f64>)>,
+enum Made {
+    /// Nothing: they are the contexts.
+    Plain,
+    Fourier(Fourier),
+    Kernel(Arc<KernelFeatures>),
 }
 
 impl FeatureMap {
+    /// The most landmarks of [`kernel`](FeatureMap::kernel).
+    pub const MOST_LANDMARKS: usize = kernel::MOST_LANDMARKS;
+
     /// The contexts as they are.
     pub fn identity(input: usize) -> Self {
-        FeatureMap { input, fourier: None, intercept: false }
+        FeatureMap { input, made: Made::Plain, intercept: false }
     }
 
     /// `count` random Fourier features (Rahimi and Recht 2007) of contexts with `input` features. The entries of `W`
     /// have standard deviation `1/bandwidth`; [`rule_of_thumb`](FeatureMap::rule_of_thumb) proposes one.
     pub fn fourier(input: usize, count: usize, bandwidth: f64, seed: u64) -> Result<Self> {
-        if count == 0 || count > u32::MAX as usize {
-            return Err(Error::setting("the number of Fourier features", "from 1 to 4294967295", count));
-        }
-        check_setting("the bandwidth", bandwidth, bandwidth > 0.0, "above 0")?;
-        // 8 GB of weights.
-        if input.saturating_mul(count) > 1 << 30 {
-            let value = format!("{input} x {count}");
-            return Err(Error::setting("features that go in x Fourier features", "at most 1073741824", value));
-        }
-        let mut rng = stream(seed, Purpose::Features, 0);
-        let normals = StandardNormal.sample_iter(&mut rng);
-        let w: Vec<f64> = normals.take(input * count).map(|v: f64| v / bandwidth).collect();
-        let turn = Uniform::new(0.0, std::f64::consts::TAU).expect("0 < tau");
-        let b = turn.sample_iter(&mut rng).take(count).collect();
-        Ok(FeatureMap {
-            input,
-            fourier: Some(Fourier { count, bandwidth, seed, weights: Arc::new((w, b)) }),
-            intercept: false,
-        })
+        let made = Made::Fourier(Fourier::new(input, count, bandwidth, seed)?);
+        Ok(FeatureMap { input, made, intercept: false })
+    }
+
+    /// The `count` leading principal components of the kernel `k(x, y) = exp(-|x - y|^2/(2 bandwidth^2))`:
+    ///
+    /// `phi(x) = Lambda^{-1/2} V' k(L, x)`, with landmarks `L` drawn of the known contexts (all of them, up to
+    /// [`MOST_LANDMARKS`](FeatureMap::MOST_LANDMARKS)), and the leading eigenpairs of `k(L, L) = V Lambda V'`. Inner
+    /// products of `phi` approach the kernel as `count` and the landmarks grow. For the same kernel it takes far fewer
+    /// features than random ones.
+    ///
+    /// The map has to be fixed before the data that it learns from: give it contexts seen earlier. A good bandwidth is
+    /// somewhat smaller than the [`rule_of_thumb`](FeatureMap::rule_of_thumb): 0.6 to 0.7 times it on MNIST.
+    pub fn kernel(known: &Contexts, count: usize, bandwidth: f64) -> Result<Self> {
+        Ok(Self::of_kernel(KernelFeatures::principal(known, count, bandwidth)?))
+    }
+
+    /// The features `P' k(L, x)`, from what [`kernel_parts`](FeatureMap::kernel_parts) tells of them: landmarks, bandwidth
+    /// and the projection `P`, row-major with a row a landmark.
+    pub fn kernel_from_parts(landmarks: Contexts, bandwidth: f64, projection: Vec<f64>) -> Result<Self> {
+        Ok(Self::of_kernel(KernelFeatures::from_parts(landmarks, bandwidth, projection)?))
+    }
+
+    fn of_kernel(kernel: KernelFeatures) -> Self {
+        let input = kernel.landmarks().features();
+        FeatureMap { input, made: Made::Kernel(Arc::new(kernel)), intercept: false }
     }
 
     /// Adds a feature that is always 1, the last one.
@@ -104,22 +118,62 @@ impl FeatureMap {
 
     /// The number of features that come out.
     pub fn output(&self) -> usize {
-        self.fourier.as_ref().map_or(self.input, |f| f.count) + usize::from(self.intercept)
+        let made = match &self.made {
+            Made::Plain => self.input,
+            Made::Fourier(fourier) => fourier.count,
+            Made::Kernel(kernel) => kernel.count(),
+        };
+        made + usize::from(self.intercept)
     }
 
     /// Count, bandwidth and seed of the Fourier features, if there are any.
     pub fn fourier_settings(&self) -> Option<(usize, f64, u64)> {
-        self.fourier.as_ref().map(|f| (f.count, f.bandwidth, f.seed))
+        match &self.made {
+            Made::Fourier(fourier) => Some((fourier.count, fourier.bandwidth, fourier.seed)),
+            _ => None,
+        }
+    }
+
+    /// What makes the kernel features, if there are any.
+    pub fn kernel_parts(&self) -> Option<&KernelFeatures> {
+        match &self.made {
+            Made::Kernel(kernel) => Some(kernel),
+            _ => None,
+        }
     }
 
     /// Whether the features are the contexts themselves.
     pub fn is_identity(&self) -> bool {
-        self.fourier.is_none() && !self.intercept
+        self.is_linear() && !self.intercept
+    }
+
+    /// Whether the first features are the contexts: what is linear in these is so in the features.
+    pub(crate) fn is_linear(&self) -> bool {
+        matches!(self.made, Made::Plain)
     }
 
     /// Whether a constant feature is added.
     pub fn intercept(&self) -> bool {
         self.intercept
+    }
+
+    /// Adds what it is to a fingerprint. Kernel features came later: [`hash_kernel`](FeatureMap::hash_kernel) adds them, at
+    /// the end.
+    pub(crate) fn hash(&self, hasher: &mut Hasher) {
+        hasher.count(self.input);
+        hasher.count(usize::from(self.intercept));
+        let (count, bandwidth, seed) = self.fourier_settings().unwrap_or((0, 0.0, 0));
+        hasher.count(count);
+        hasher.double(bandwidth);
+        hasher.text(&seed.to_string());
+    }
+
+    /// Adds its kernel features to a fingerprint, if there are any.
+    pub(crate) fn hash_kernel(&self, hasher: &mut Hasher) {
+        if let Some(kernel) = self.kernel_parts() {
+            hasher.text("kernel");
+            hasher.text(&kernel.fingerprint().to_string());
+        }
     }
 
     /// The features of the contexts.
@@ -128,83 +182,14 @@ impl FeatureMap {
             let expected = format!("{} features, as the policy", self.input);
             return Err(Error::size("contexts", expected, contexts.features()));
         }
-        let mapped = match &self.fourier {
-            None => contexts.clone(),
-            Some(Fourier { count, weights, .. }) => {
-                let (w, b) = weights.as_ref();
-                let norm = (2.0 / *count as f64).sqrt();
-                let values = map_rows(contexts, w, *count, |j, v| (norm * (v + b[j]).cos()) as f32)?;
-                Contexts::dense(values, *count)?
-            }
+        let mapped = match &self.made {
+            Made::Plain => contexts.clone(),
+            Made::Fourier(fourier) => fourier.apply(contexts)?,
+            Made::Kernel(kernel) => kernel.apply(contexts)?,
         };
         if self.intercept { mapped.with_ones() } else { Ok(mapped) }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn dot(a: &Contexts, i: usize, j: usize) -> f64 {
-        let pairs = a.row(i).values().iter().zip(a.row(j).values());
-        pairs.map(|(x, y)| f64::from(*x) * f64::from(*y)).sum()
-    }
-
-    #[test]
-    fn inner_products_of_fourier_features_approach_the_kernel() {
-        let x = Contexts::dense(vec![0.6, 0.8, 1.0, 0.0, 0.0, 0.0], 2).unwrap();
-        let phi = FeatureMap::fourier(2, 20_000, 0.7, 1).unwrap().apply(&x).unwrap();
-        for (i, j, distance2) in [(0, 1, 0.8), (0, 2, 1.0), (1, 1, 0.0)] {
-            let kernel = f64::exp(-distance2 / (2.0 * 0.49));
-            assert!((dot(&phi, i, j) - kernel).abs() < 0.03, "{i} {j}");
-        }
-    }
-
-    #[test]
-    fn the_same_seed_gives_the_same_map_and_storage_does_not_matter() {
-        let x = Contexts::dense(vec![0.0, 1.5, -2.0, 0.0, 0.0, 0.5], 3).unwrap();
-        let map = || FeatureMap::fourier(3, 8, 1.0, 5).unwrap().with_intercept();
-        let (a, b) = (map().apply(&x).unwrap(), map().apply(&x.to_sparse()).unwrap());
-        assert_eq!(a.row(1).values(), b.row(1).values());
-        assert_eq!(a.row(0).values()[8], 1.0);
-        assert_ne!(map(), FeatureMap::fourier(3, 8, 1.0, 6).unwrap().with_intercept());
-    }
-
-    #[test]
-    fn the_intercept_is_the_last_feature_in_both_storages() {
-        let x = Contexts::dense(vec![0.0, 2.0], 2).unwrap();
-        for x in [x.clone(), x.to_sparse()] {
-            let mapped = FeatureMap::identity(2).with_intercept().apply(&x).unwrap();
-            assert_eq!(mapped.to_dense().row(0).values(), [0.0, 2.0, 1.0]);
-        }
-    }
-
-    #[test]
-    fn the_rule_of_thumb_is_the_median_distance() {
-        // Sorted: the median distance of two points of [0, 1] is 1 - sqrt(1/2).
-        let x = Contexts::dense((0..1000).map(|i| i as f32 / 1000.0).collect(), 1).unwrap();
-        assert!((FeatureMap::rule_of_thumb(&x) - 0.293).abs() < 0.05);
-        assert_eq!(FeatureMap::rule_of_thumb(&x.slice(0..1)), 1.0);
-    }
-
-    #[test]
-    fn settings_and_sizes_are_checked() {
-        assert_eq!(
-            FeatureMap::fourier(3, 0, 1.0, 1).unwrap_err().to_string(),
-            "the number of Fourier features should be from 1 to 4294967295, but is 0"
-        );
-        assert_eq!(
-            FeatureMap::fourier(3, 5, 0.0, 1).unwrap_err().to_string(),
-            "the bandwidth should be above 0, but is 0"
-        );
-        assert_eq!(
-            FeatureMap::fourier(1 << 20, 1 << 20, 1.0, 1).unwrap_err().to_string(),
-            "features that go in x Fourier features should be at most 1073741824, but is 1048576 x 1048576"
-        );
-        let x = Contexts::dense(vec![1.0], 1).unwrap();
-        assert_eq!(
-            FeatureMap::identity(2).apply(&x).unwrap_err().to_string(),
-            "contexts should have 2 features, as the policy, but has 1"
-        );
-    }
-}
+mod tests;

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
+use crate::contexts::Row;
 use crate::error::{Error, Result};
 
 /// SHA-256 of the content of a policy or of logs, in an encoding that does not depend on how they are stored.
@@ -94,6 +95,17 @@ impl Hasher {
         self.bytes(&(x + 0.0).to_le_bytes());
     }
 
+    /// A row of contexts. Zeros are left out, so that dense and sparse rows are the same.
+    pub(crate) fn row(&mut self, row: Row<'_>) {
+        row.for_each(|f, v| {
+            if v != 0.0 {
+                self.integer(f as u32);
+                self.single(v as f32);
+            }
+        });
+        self.integer(u32::MAX);
+    }
+
     pub(crate) fn double(&mut self, x: f64) {
         self.bytes(&(x + 0.0).to_le_bytes());
     }
@@ -176,6 +188,10 @@ mod tests {
         let swapped = Arc::new(Basis::new(vec![0.0, 1.0, 1.0, 0.0], 2).unwrap());
         let as_it_is = Arc::new(Basis::new(vec![1.0, 0.0, 0.0, 1.0], 2).unwrap());
         let fourier = |count, bandwidth, seed| over(FeatureMap::fourier(2, count, bandwidth, seed).unwrap());
+        let kernel = |landmarks: [f32; 2], bandwidth, projection: [f64; 4]| {
+            let landmarks = Contexts::dense(landmarks.to_vec(), 1).unwrap();
+            over(FeatureMap::kernel_from_parts(landmarks, bandwidth, projection.to_vec()).unwrap())
+        };
         let all = [
             plain(),
             plain().with_exploration(0.1).unwrap(),
@@ -185,6 +201,10 @@ mod tests {
             fourier(2, 1.0, 3),
             fourier(2, 2.0, 3),
             fourier(2, 1.0, 4),
+            kernel([0.5, 1.0], 1.0, [1.0, 2.0, 3.0, 4.0]),
+            kernel([0.5, 2.0], 1.0, [1.0, 2.0, 3.0, 4.0]),
+            kernel([0.5, 1.0], 1.5, [1.0, 2.0, 3.0, 4.0]),
+            kernel([0.5, 1.0], 1.0, [1.0, 2.0, 3.0, 5.0]),
             plain().with_posterior(q().with_basis(swapped).unwrap()),
             plain().with_posterior(q().with_basis(as_it_is).unwrap()),
         ];
@@ -193,6 +213,21 @@ mod tests {
         prints.dedup();
         assert_eq!(prints.len(), all.len());
         assert_eq!(gaussian(vec![-0.0, 1.0, 0.5, 2.0], Scale::Shared(0.5)).fingerprint(), plain().fingerprint());
+    }
+
+    #[test]
+    fn policies_keep_the_fingerprints_that_they_have_in_saved_runs() {
+        // Independent values: Python's hashlib, by docs/formats.md.
+        let posterior = || Posterior::new(2, vec![0.0, 1.0, 0.5, 2.0], Scale::Shared(0.5)).unwrap();
+        let print = |features| LinearGaussian::new(features, posterior()).unwrap().fingerprint().to_string();
+        assert_eq!(print(FeatureMap::identity(2)), "3a1db83fb4148fc1a94a669654eb39ac8e4457fc300b2ce77585231381d0c362");
+        assert_eq!(
+            print(FeatureMap::fourier(2, 1, 1.0, 3).unwrap().with_intercept()),
+            "2eb0c32aef7b1089e9ff6067eded423e33fdd9ce084acfcf65311f55408f89d7"
+        );
+        let landmarks = Contexts::dense(vec![0.5, 1.0], 1).unwrap();
+        let kernel = FeatureMap::kernel_from_parts(landmarks, 1.0, vec![1.0, 2.0, 3.0, 4.0]).unwrap();
+        assert_eq!(print(kernel), "49ab6be9d981b711fe9bf1cf10f4e0f46107772c0af447c1cc2f6853a8de8368");
     }
 
     #[test]

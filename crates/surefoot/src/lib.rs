@@ -89,7 +89,7 @@ pub use environment::{
 };
 pub use error::{Error, Result};
 pub use estimate::estimate;
-pub use features::FeatureMap;
+pub use features::{FeatureMap, KernelFeatures};
 pub use fingerprint::Fingerprint;
 pub use gibbs::Gibbs;
 pub use learner::{

@@ -161,14 +161,7 @@ impl Logs {
             self.action.iter().for_each(|&a| hasher.integer(a));
             self.propensity.iter().chain(&self.cost).for_each(|&x| hasher.double(x));
             for i in (0..self.len()).filter(|&i| self.is_complete() || self.cost[i] != 0.0) {
-                // Zeros are left out, so that dense and sparse rows are the same.
-                self.contexts.row(self.row(i)).for_each(|f, v| {
-                    if v != 0.0 {
-                        hasher.integer(f as u32);
-                        hasher.single(v as f32);
-                    }
-                });
-                hasher.integer(u32::MAX);
+                hasher.row(self.contexts.row(self.row(i)));
             }
             hasher.count(usize::from(self.eligible.is_some()));
             if let Some(eligible) = &self.eligible {

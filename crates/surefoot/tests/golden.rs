@@ -366,6 +366,28 @@ fn two_rounds_of_every_learner_end_where_the_reference_ends() {
     }
 }
 
+#[test]
+fn kernel_features_are_the_reference_s() {
+    #[derive(Deserialize)]
+    struct Case {
+        landmarks: Vec<Vec<f32>>,
+        contexts: Vec<Vec<f32>>,
+        bandwidth: f64,
+        features: Vec<Vec<f64>>,
+    }
+    let cases: Vec<Case> = golden("kernels");
+    for case in cases {
+        let [known, x] = [&case.landmarks, &case.contexts].map(|x| Contexts::dense(x.concat(), x[0].len()).unwrap());
+        let what = format!("{} features of {} landmarks", case.features[0].len(), known.len());
+        for x in [x.clone(), x.to_sparse()] {
+            let map = FeatureMap::kernel(&known, case.features[0].len(), case.bandwidth).unwrap();
+            let phi = map.apply(&x).unwrap();
+            let found: Vec<f64> = phi.iter().flat_map(|row| row.values().to_vec()).map(f64::from).collect();
+            assert_all_close(&found, &case.features, 1e-6, &what);
+        }
+    }
+}
+
 /// A policy of the user's own: a table of probabilities.
 #[derive(Debug)]
 struct Table(Vec<Vec<f64>>);

@@ -139,8 +139,7 @@ impl What {
 const ALPHAS: [f64; 4] = [0.0, 0.2, 0.5, 1.0];
 const TABLE: [Method; 3] = [Method::SeqLs, Method::SeqAdjLs, Method::Surefoot];
 const LITERAL: [Method; 2] = [Method::PrintedSeqLs, Method::PrintedSeqAdjLs];
-const FIGURE: [Method; 5] =
-    [Method::Surefoot, Method::SeqAdjLs, Method::SeqLs, Method::Scrm, Method::ScrmFixedScale];
+const FIGURE: [Method; 5] = [Method::Surefoot, Method::SeqAdjLs, Method::SeqLs, Method::Scrm, Method::ScrmFixedScale];
 const BEST: [Method; 7] = [
     Method::SeqLs,
     Method::SeqAdjLs,
@@ -194,10 +193,13 @@ impl Paper {
         self.running.start()?;
         let clock = Instant::now();
         let size = Size::new(self.quick, self.seeds);
-        let wanted: Vec<What> =
-            What::EACH.into_iter().filter(|what| self.results.contains(what) || self.results.contains(&What::All)).collect();
+        let wanted: Vec<What> = What::EACH
+            .into_iter()
+            .filter(|what| self.results.contains(what) || self.results.contains(&What::All))
+            .collect();
         let sources = self.sources(&wanted, &size)?;
-        let output = self.output.clone().unwrap_or_else(|| if self.quick { "paper-quick" } else { "paper/results" }.into());
+        let output =
+            self.output.clone().unwrap_or_else(|| if self.quick { "paper-quick" } else { "paper/results" }.into());
         fs::create_dir_all(&output).map_err(|e| Failure::file(&output, "made", e))?;
         let path = output.join("cells.jsonl");
         if self.fresh && path.exists() {
@@ -241,7 +243,11 @@ impl Paper {
         let found: Vec<Source> = found.into_iter().flatten().collect();
         match (needed.first(), found.is_empty()) {
             (Some(&set), true) => Err(Failure::new(format!("{}: none of the sets is there", self.data.display()))
-                .hint(format!("for {}: {}; surefoot data tells more; --quick needs none", set.title(), sets::how_to_get(set)))),
+                .hint(format!(
+                    "for {}: {}; surefoot data tells more; --quick needs none",
+                    set.title(),
+                    sets::how_to_get(set)
+                ))),
             (None, _) => Err(Failure::new("none of these results is about these sets").hint("leave --sets out")),
             _ => Ok(found),
         }

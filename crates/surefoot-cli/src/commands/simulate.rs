@@ -1,6 +1,7 @@
 //! `surefoot simulate`: one configuration.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
@@ -9,7 +10,7 @@ use surefoot::{Candidate, Certificate, GateDecision, Quantity, SimulatedRound, T
 
 use super::Running;
 use crate::bundle;
-use crate::experiment::{Beginning, Experiment, dataset};
+use crate::experiment::{Beginning, Experiment, World, dataset};
 use crate::failure::{Failure, Result};
 use crate::figure::{self, Figure, Series};
 use crate::options::{Config, Options};
@@ -26,7 +27,7 @@ use crate::progress;
     allow_negative_numbers = true,
     after_help = "Examples:\n  \
     surefoot simulate --dataset digits --algorithm seq-adj-ls --rounds 10 --seed 1\n  \
-    surefoot simulate --dataset path/to/mnist --posterior shaped --features rff:1500 --json\n  \
+    surefoot simulate --dataset path/to/mnist --posterior shaped --features kernel:500 --json\n  \
     surefoot simulate --posterior shaped --certify --gate improvement --plot gate\n  \
     surefoot simulate --config settings.toml --plot risk"
 )]
@@ -112,7 +113,13 @@ impl Simulate {
             bundle::check(folder)?;
             config.certify = true;
         }
-        let experiment = Experiment::new(&config, dataset(&config)?.as_ref())?;
+        let data = dataset(&config)?;
+        let experiment = match self.save {
+            // What is saved says how its features are made.
+            Some(_) => Experiment::in_world(&config, Arc::new(World::unmapped(&config, data.as_ref())?))?,
+            None => Experiment::new(&config, data.as_ref())?,
+        };
+        drop(data);
         let initial = experiment.beginning()?;
         let bar = progress::bar(experiment.rounds(), self.running.quiet);
         let rounds = experiment.run(|round| {

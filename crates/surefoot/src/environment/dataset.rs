@@ -2,6 +2,7 @@
 
 use crate::contexts::Contexts;
 use crate::error::{Error, Result};
+use crate::features::FeatureMap;
 
 /// Contexts with one label each.
 #[derive(Debug, Clone)]
@@ -46,6 +47,11 @@ impl Labelled {
     /// The given rows in the given order; the contexts are shared.
     pub fn select(&self, rows: &[usize]) -> Self {
         Labelled { contexts: self.contexts.select(rows), labels: rows.iter().map(|&i| self.labels[i]).collect() }
+    }
+
+    /// The same labels with the features of the contexts.
+    pub(super) fn with_features(self, map: &FeatureMap) -> Result<Self> {
+        Ok(Labelled { contexts: map.apply(&self.contexts)?, ..self })
     }
 
     /// The same labels with [unit rows](Contexts::unit_rows).

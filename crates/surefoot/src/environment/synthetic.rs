@@ -108,13 +108,13 @@ impl Synthetic {
     }
 
     /// A first policy `N(alpha W, I)`: `alpha = 0` is the uniform one, whose coverage is `1/K`. `W` is `theta` itself;
-    /// with Fourier features, in which the world is not linear, a softmax fitted to the best actions of
+    /// with Fourier or kernel features, in which the world is not linear, a softmax fitted to the best actions of
     /// [`known_contexts`](Synthetic::known_contexts).
     pub fn first_policy(&self, features: FeatureMap, alpha: f64) -> Result<LinearGaussian> {
         check_setting("alpha", alpha, alpha >= 0.0, "at least 0")?;
         let k = self.settings.actions;
         let mut mean = vec![0.0; features.output() * k];
-        let weights = if features.fourier_settings().is_none() {
+        let weights = if features.is_linear() {
             self.theta.clone()
         } else {
             let contexts = self.known_contexts()?;

@@ -441,3 +441,42 @@ fn comparators_of_the_synthetic_world_approach_the_optimum_as_their_divergence_g
     assert!((narrow.0 - strong.0).abs() < 1e-9 && narrow.1 < strong.1, "{narrow:?} {strong:?}");
     assert_eq!(world.comparator(-1.0, 1.0).unwrap_err().to_string(), "b should be at least 0, but is -1");
 }
+
+#[test]
+fn features_in_the_world_are_as_good_as_features_in_the_policy() {
+    let world = LabelBandit::new(&corners(), 0.2, 1).unwrap();
+    let known = world.logging_split().contexts();
+    let kernel = FeatureMap::kernel(known, 10, 0.7).unwrap();
+    let fourier = FeatureMap::fourier(2, 30, 1.0, 1).unwrap().with_intercept();
+    for map in [kernel.clone(), kernel.with_intercept(), fourier, FeatureMap::identity(2)] {
+        let mapped = world.clone().with_features(&map).unwrap();
+        assert_eq!((mapped.interactions(), mapped.logging_split().contexts().features()), (380, map.output()));
+        let accuracies = |world: &LabelBandit, features: FeatureMap| -> Vec<f64> {
+            let plan = crate::learner::Learner { lambda: crate::learner::Lambda::Fixed(0.5), ..Default::default() };
+            let first = world.first_policy(features, 0.3).unwrap();
+            let outcome = crate::simulation::simulate(world, first, &plan.into(), &[190, 190], |_| {}).unwrap();
+            outcome.rounds.iter().map(|round| round.accuracy).collect()
+        };
+        let (by_policy, by_world) =
+            (accuracies(&world, map.clone()), accuracies(&mapped, FeatureMap::identity(map.output())));
+        let near = by_policy.iter().zip(&by_world).all(|(a, b)| (a - b).abs() < 1e-6);
+        assert!(near && by_policy.len() == 2, "{by_policy:?} {by_world:?}");
+    }
+    assert_eq!(
+        world.with_features(&FeatureMap::identity(3)).unwrap_err().to_string(),
+        "contexts should have 3 features, as the policy, but has 2"
+    );
+}
+
+#[test]
+fn first_policies_are_the_same_in_any_order_of_asking() {
+    let world = || LabelBandit::new(&corners(), 0.2, 1).unwrap();
+    let asked = world();
+    let plain = FeatureMap::identity(2);
+    for (map, alpha) in
+        [(plain.clone(), 0.0), (plain.clone().with_intercept(), 1.0), (plain.clone(), 2.0), (plain, 1.0)]
+    {
+        let fresh = world().first_policy(map.clone(), alpha).unwrap();
+        assert_eq!(asked.first_policy(map, alpha).unwrap(), fresh);
+    }
+}

@@ -6,7 +6,7 @@
 
 use pulp::{Arch, NullaryFnOnce};
 
-use super::normal::{cdf_pdf, hazard};
+use super::normal::{cdf_pdf, exp_nonpositive, hazard};
 use super::prefetch::prefetch;
 use super::real::Real;
 use crate::contexts::{Indices, Row};
@@ -76,6 +76,21 @@ pub(crate) fn cdfs(z: f64, scores: &[f64], cdfs: &mut [f64]) {
         || {
             for (out, &s) in cdfs.iter_mut().zip(scores) {
                 *out = cdf_pdf(z - s).0;
+            }
+        },
+    );
+}
+
+/// `products[j] = exp(-|x - l_j|^2/(2 b^2))` in the place of `<x, l_j>`, from `|x|^2` and all `|l_j|^2`.
+pub(crate) fn gaussian_kernel(square: f64, squares: &[f64], bandwidth: f64, products: &mut [f64]) {
+    wide(
+        #[inline(always)]
+        || {
+            for (out, &other) in products.iter_mut().zip(squares) {
+                let distance = square + other - 2.0 * *out;
+                let distance = if distance > 0.0 { distance } else { 0.0 };
+                // Divided twice: the square of a bandwidth may underflow.
+                *out = exp_nonpositive(distance / bandwidth / (-2.0 * bandwidth));
             }
         },
     );

@@ -138,9 +138,7 @@ pub(crate) fn in_blocks<T: Send + Clone>(
     Ok(out)
 }
 
-/// The eigenvectors of the second moments `X'X` of the contexts, as the columns of a row-major `p x p` matrix.
-///
-/// The sign of an eigenvector is arbitrary; here its entry of largest magnitude is positive.
+/// The [eigenvectors](eigenvectors) of the second moments `X'X` of the contexts.
 pub(crate) fn principal_axes(contexts: &Contexts) -> Option<Vec<f64>> {
     let p = contexts.features();
     let rows: Vec<Row<'_>> = contexts.iter().collect();
@@ -152,17 +150,24 @@ pub(crate) fn principal_axes(contexts: &Contexts) -> Option<Vec<f64>> {
         }
         accumulate(rows, &dense, p, &mut moments);
     }
-    let moments = MatRef::from_row_major_slice(&moments, p, p);
-    let eigen = moments.self_adjoint_eigen(Side::Lower).ok()?;
+    eigenvectors(&moments, p).map(|(_, axes)| axes)
+}
+
+/// The eigenvalues of a symmetric `p x p` matrix in increasing order, and its eigenvectors as the columns of a row-major
+/// matrix.
+///
+/// The sign of an eigenvector is arbitrary; here its entry of largest magnitude is positive.
+pub(crate) fn eigenvectors(matrix: &[f64], p: usize) -> Option<(Vec<f64>, Vec<f64>)> {
+    let eigen = MatRef::from_row_major_slice(matrix, p, p).self_adjoint_eigen(Side::Lower).ok()?;
     let u = eigen.U();
-    let mut axes = vec![0.0; p * p];
+    let mut vectors = vec![0.0; p * p];
     for j in 0..p {
         let largest = (0..p).map(|i| u[(i, j)]).fold(0.0, |m: f64, v| if v.abs() > m.abs() { v } else { m });
         for i in 0..p {
-            axes[i * p + j] = u[(i, j)] * largest.signum();
+            vectors[i * p + j] = u[(i, j)] * largest.signum();
         }
     }
-    Some(axes)
+    Some(((0..p).map(|j| eigen.S()[j]).collect(), vectors))
 }
 
 /// `X U` for a row-major `p x k` matrix `U`, as dense contexts in `f32` after `finish(column, value)`.

@@ -79,14 +79,10 @@ impl LinearGaussian {
     /// The name that the policy has by its content.
     pub fn fingerprint(&self) -> Fingerprint {
         let mut hasher = Hasher::new("linear Gaussian policy");
-        hasher.count(self.features.input());
-        hasher.count(usize::from(self.features.intercept()));
-        let (count, bandwidth, seed) = self.features.fourier_settings().unwrap_or((0, 0.0, 0));
-        hasher.count(count);
-        hasher.double(bandwidth);
-        hasher.text(&seed.to_string());
+        self.features.hash(&mut hasher);
         hasher.double(self.exploration);
         self.posterior.hash(&mut hasher);
+        self.features.hash_kernel(&mut hasher);
         hasher.finish()
     }
 

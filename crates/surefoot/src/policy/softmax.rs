@@ -99,6 +99,11 @@ impl Softmax {
         Self::new(self.features, self.actions, self.weights, alpha)
     }
 
+    /// The map from contexts to features.
+    pub fn features(&self) -> &FeatureMap {
+        &self.features
+    }
+
     /// The weights, feature-major.
     pub fn weights(&self) -> &[f64] {
         &self.weights

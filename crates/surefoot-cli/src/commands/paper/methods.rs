@@ -29,6 +29,12 @@ impl Method {
     pub(super) const SCRM: [Method; 4] =
         [Method::Scrm, Method::ScrmLargeBatch, Method::ScrmFixedScale, Method::ScrmDivergence];
 
+    /// Its name in files.
+    pub(super) fn key(self) -> String {
+        let name = serde_json::to_value(self).ok();
+        name.and_then(|name| name.as_str().map(Into::into)).unwrap_or_default()
+    }
+
     /// Its name in tables and legends.
     pub(super) fn label(self) -> &'static str {
         match self {

@@ -9,7 +9,7 @@ use surefoot_data::catalogue::{self, Entry};
 use crate::failure::Result;
 
 /// A set of the paper.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, clap::ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Set {
     Mnist,

@@ -170,6 +170,8 @@ mod tests {
         seen.sort_unstable();
         assert_eq!(seen, all);
         let failed = in_order(&all, |&job| if job >= 3 { Err(Failure::new(job)) } else { Ok(()) }).unwrap_err();
-        assert!(["error: 3\n", "error: 4\n"].contains(&failed.to_string().as_str()) || rayon::current_num_threads() > 2);
+        assert!(
+            ["error: 3\n", "error: 4\n"].contains(&failed.to_string().as_str()) || rayon::current_num_threads() > 2
+        );
     }
 }

@@ -36,13 +36,16 @@ impl Results<'_> {
     /// The picture of a result, if it has one and there is something to show.
     pub(super) fn picture(&self, what: What, rows: &[Summary]) -> Option<Picture> {
         let panels: Vec<Figure> = match what {
-            What::Table1 | What::Table2 => {
-                groups(rows, |row| (row.set.key(), row.alpha)).iter().map(|rows| self.by_rounds_panel(what, rows)).collect()
-            }
+            What::Table1 | What::Table2 => groups(rows, |row| (row.set.key(), row.alpha))
+                .iter()
+                .map(|rows| self.by_rounds_panel(what, rows))
+                .collect(),
             What::Figure1 | What::Figure2 | What::Figure3 | What::Figure4 => {
                 groups(rows, |row| row.set.key()).iter().map(|rows| self.rounds_panel(what, rows)).collect()
             }
-            What::Certified => groups(rows, |row| row.set.key()).iter().map(|rows| self.certified_panel(rows)).collect(),
+            What::Certified => {
+                groups(rows, |row| row.set.key()).iter().map(|rows| self.certified_panel(rows)).collect()
+            }
             What::Best => groups(rows, |row| row.set.key()).iter().map(|rows| self.best_panel(rows)).collect(),
             What::Scrm | What::All => Vec::new(),
         };

@@ -65,7 +65,10 @@ impl Results<'_> {
                 vec![self.last_rounds(&title, rows)]
             }
             What::Scrm => {
-                vec![self.last_rounds(&format!("SCRM in its readings: risk after {} rounds; {over}", self.size.rounds), rows)]
+                vec![self.last_rounds(
+                    &format!("SCRM in its readings: risk after {} rounds; {over}", self.size.rounds),
+                    rows,
+                )]
             }
             What::Certified => vec![self.certified(rows)],
             What::Best => vec![self.best(rows, &format!("Surefoot and the best of the others: risk; {over}"))],
@@ -92,7 +95,8 @@ impl Results<'_> {
                     let row = places.iter().find(|row| row.method == method);
                     cells.push(row.map_or(String::new(), |row| spread(&row.curve[0])));
                     if method != Method::Surefoot {
-                        let paper = published::risks(first.set.key(), first.alpha, 0).filter(|_| first.data != "digits");
+                        let paper =
+                            published::risks(first.set.key(), first.alpha, 0).filter(|_| first.data != "digits");
                         cells.push(number(paper.map(|paper| paper[0])));
                     }
                     cells.push(String::new());
@@ -173,7 +177,18 @@ impl Results<'_> {
     }
 
     fn best(&self, rows: &[Summary], title: &str) -> Table {
-        let header = ["set", "alpha", "k", "Surefoot", "proven", "reward while learning", "SeqAdjLS", "best SCRM", "paper", "ahead of all"];
+        let header = [
+            "set",
+            "alpha",
+            "k",
+            "Surefoot",
+            "proven",
+            "reward while learning",
+            "SeqAdjLS",
+            "best SCRM",
+            "paper",
+            "ahead of all",
+        ];
         let mut table = Table::new(title, &header);
         for row in groups(rows, |row| (row.set.key(), row.alpha, row.rounds)) {
             let of = |method: Method| row.iter().find(|row| row.method == method);
@@ -181,7 +196,8 @@ impl Results<'_> {
             let risk = surefoot.last().risk;
             let scrm = Method::SCRM.iter().filter_map(|&method| of(method));
             let scrm = scrm.min_by(|a, b| a.last().risk.total_cmp(&b.last().risk));
-            let paper = published::risks(row[0].set.key(), row[0].alpha, row[0].rounds).filter(|_| row[0].data != "digits");
+            let paper =
+                published::risks(row[0].set.key(), row[0].alpha, row[0].rounds).filter(|_| row[0].data != "digits");
             let paper = paper.map(|risks| risks[0].min(risks[1]));
             let rivals = [of(Method::SeqLs), of(Method::SeqAdjLs), scrm];
             let rivals = rivals.iter().flatten().map(|rival| rival.last().risk).chain(paper);
