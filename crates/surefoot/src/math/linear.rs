@@ -138,7 +138,7 @@ pub(crate) fn in_blocks<T: Send + Clone>(
     Ok(out)
 }
 
-/// The [eigenvectors](eigenvectors) of the second moments `X'X` of the contexts.
+/// The [`eigenvectors`] of the second moments `X'X` of the contexts.
 pub(crate) fn principal_axes(contexts: &Contexts) -> Option<Vec<f64>> {
     let p = contexts.features();
     let rows: Vec<Row<'_>> = contexts.iter().collect();

@@ -16,7 +16,7 @@ pub(crate) enum Purpose {
     Split = 4,
     /// The training of the logging policy.
     Logger = 5,
-    /// Random Fourier features.
+    /// Random Fourier features, the rule of thumb for bandwidths, landmarks.
     Features = 6,
     /// The contexts of a synthetic world.
     Contexts = 7,

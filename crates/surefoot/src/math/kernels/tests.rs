@@ -149,3 +149,15 @@ fn the_pull_of_an_anchor_is_that_of_the_definition() {
         }
     }
 }
+
+#[test]
+fn the_gaussian_kernel_has_the_same_bits() {
+    for n in [1, 7, 64, 100] {
+        let products = numbers::<f64>(3, n, 2.0);
+        let squares: Vec<f64> = numbers::<f64>(4, n, 3.0).into_iter().map(f64::abs).collect();
+        same::<f64>(|out| {
+            out.clone_from(&products);
+            gaussian_kernel(1.5, &squares, 0.7, out);
+        });
+    }
+}
