@@ -77,7 +77,7 @@ options! {
     posterior: String = "isotropic".into(),
     /// Features of a context: raw, rff:NUMBER or rff:NUMBER:BANDWIDTH (random Fourier), kernel:NUMBER or
     /// kernel:NUMBER:BANDWIDTH (principal components of a kernel). Without a bandwidth, the median distance between
-    /// contexts known before the data, 0.6 times it for a kernel [default: raw]
+    /// contexts known before the data, 0.5 times it for a kernel [default: raw]
     #[arg(long, value_name = "MAP", help_heading = "Learning")]
     features: String = "raw".into(),
     /// Whether a constant feature is added [default: false]

@@ -65,7 +65,7 @@ impl FeatureMap {
     /// features than random ones.
     ///
     /// The map has to be fixed before the data that it learns from: give it contexts seen earlier. A good bandwidth is
-    /// somewhat smaller than the [`rule_of_thumb`](FeatureMap::rule_of_thumb): 0.6 to 0.7 times it on MNIST.
+    /// somewhat smaller than the [`rule_of_thumb`](FeatureMap::rule_of_thumb): half of it on MNIST.
     pub fn kernel(known: &Contexts, count: usize, bandwidth: f64) -> Result<Self> {
         Ok(Self::of_kernel(KernelFeatures::principal(known, count, bandwidth)?))
     }

@@ -60,7 +60,7 @@ pub(crate) struct Paper {
 /// A result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum What {
+enum What {
     /// Table 1: the last policy's risk by the number of rounds, alpha 0.2
     Table1,
     /// Table 2: the same on CIFAR-100 for other alphas
@@ -97,12 +97,12 @@ impl What {
     ];
 
     /// The name of its files.
-    pub(super) fn name(self) -> String {
+    fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().into())
     }
 
     /// The runs that it needs, but for the seed: set, alpha, rounds and method.
-    pub(super) fn runs(self, size: &Size) -> Vec<(Set, f64, usize, Method)> {
+    fn runs(self, size: &Size) -> Vec<(Set, f64, usize, Method)> {
         let rows = |sets: &[Set], alphas: &[f64], rounds: &[usize], methods: &[Method]| {
             let mut runs = Vec::new();
             for &set in sets {
@@ -152,13 +152,13 @@ const BEST: [Method; 7] = [
 
 /// How large everything is.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Size {
+struct Size {
     quick: bool,
-    pub(super) seeds: u64,
+    seeds: u64,
     /// The rounds of the figures.
-    pub(super) rounds: usize,
+    rounds: usize,
     /// The numbers of rounds in the tables.
-    pub(super) columns: Vec<usize>,
+    columns: Vec<usize>,
 }
 
 impl Size {
@@ -168,12 +168,12 @@ impl Size {
     }
 
     /// Whether each round of a cell is certified, and not only the last: where figures are drawn.
-    pub(super) fn certifies_each(&self, cell: &Cell) -> bool {
+    fn certifies_each(&self, cell: &Cell) -> bool {
         cell.rounds == self.rounds
     }
 
     /// All settings of a cell.
-    pub(super) fn config(&self, source: &Source, cell: &Cell) -> Config {
+    fn config(&self, source: &Source, cell: &Cell) -> Config {
         let common = Options {
             dataset: Some(source.name.into()),
             alpha: Some(cell.alpha),

@@ -84,11 +84,6 @@ impl Record {
             seconds: outcome.rounds.iter().map(|round| round.seconds).sum(),
         })
     }
-
-    /// The last round, or what was before the first if the table asks for no round at all.
-    pub(super) fn last(&self) -> &RoundRecord {
-        self.rounds.last().expect("a run has rounds")
-    }
 }
 
 /// The cells that have been run: one a line, appended as soon as it is done, so that nothing is lost when a run is cut.

@@ -77,6 +77,7 @@ impl Method {
                 algorithm: Some("seq-adj-ls".into()),
                 posterior: Some("shaped".into()),
                 lambda: text("auto-once"),
+                epochs: Some(4),
                 sharpness: text("auto"),
                 // A tenth of all interactions, as many rounds as that is.
                 held_back: Some(Text((rounds / 10).max(1).to_string())),
