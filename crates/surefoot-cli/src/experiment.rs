@@ -243,13 +243,13 @@ fn feature_map(config: &Config, known: &Contexts) -> Result<FeatureMap> {
 
 fn lambda(text: &str) -> Result<Lambda> {
     let allowed =
-        "auto, auto-once, a number, 1/sqrt(m), theorem-4.4:ALPHA:GAMMA or corollary-4.5:ALPHA:GAMMA:BETA1:BETA2";
+        "auto, auto-doubling, a number, 1/sqrt(m), theorem-4.4:ALPHA:GAMMA or corollary-4.5:ALPHA:GAMMA:BETA1:BETA2";
     let bad = || unknown("lambda", text, allowed);
     let number = |text: &str| text.parse::<f64>().map_err(|_| bad());
     let parts: Vec<&str> = text.split(':').collect();
     Ok(match parts[..] {
         ["auto"] => Lambda::Auto,
-        ["auto-once"] => Lambda::Once,
+        ["auto-doubling"] => Lambda::Doubling,
         ["1/sqrt(m)"] => Lambda::InverseSqrt,
         ["theorem-4.4", alpha, gamma] => Lambda::Rate { alpha: number(alpha)?, gamma: number(gamma)? },
         ["corollary-4.5", alpha, gamma, beta1, beta2] => Lambda::VaryingRate {
@@ -282,7 +282,7 @@ fn gate(text: &str) -> Result<Gate> {
 fn held_back(config: &Config, algorithm: Algorithm) -> Result<f64> {
     match config.held_back.0.as_str() {
         "auto"
-            if (["auto", "auto-once"].contains(&config.lambda.0.as_str()) && algorithm.smooths())
+            if (["auto", "auto-doubling"].contains(&config.lambda.0.as_str()) && algorithm.smooths())
                 || config.gate != "always" =>
         {
             Ok(1.0)

@@ -124,8 +124,8 @@ pub struct State {
     prior: LinearGaussian,
     current: LinearGaussian,
     deployed: LinearGaussian,
-    /// The lambda and the sharpness of what the first round taught, for rules that keep them.
-    kept: Option<(f64, f64)>,
+    /// The lambda and the sharpness of the last policy, for rules that keep them.
+    kept: Option<Setting>,
     /// The rounds so far, over the features of the policies, in the basis of their posteriors.
     rounds: Vec<Arc<Logs>>,
 }
@@ -215,11 +215,17 @@ pub struct Candidate {
     pub score: f64,
 }
 
+/// What is chosen by certificate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Setting {
+    lambda: f64,
+    sharpness: f64,
+}
+
 /// What a search found.
 struct Learned {
     policy: LinearGaussian,
-    lambda: f64,
-    sharpness: f64,
+    setting: Setting,
     anchor: LinearGaussian,
     records: usize,
     trace: Trace,
@@ -261,34 +267,31 @@ impl Learner {
             Window::Newest => next.rounds.len() - 1,
         };
         let (rounds, unseen) = self.hold_back(&next.rounds[window..]);
-        // What the first round chose tells of its records: it is forgotten where they are held back again.
-        let kept = next.kept.filter(|_| unseen.len() < next.rounds());
         let m = if self.algorithm.redeploys() { next.rounds[0].len() } else { next.records() };
-        let lambdas = self.lambdas(m, state.rounds() == 0, kept)?;
-        for &lambda in &lambdas {
-            self.algorithm.recipe(lambda).criterion.check()?;
-            check_setting("lambda", lambda, lambda > 0.0, "in (0, inf)")?;
+        let (settings, all) = self.settings(m, state)?;
+        for setting in &settings {
+            self.algorithm.recipe(setting.lambda).criterion.check()?;
+            check_setting("lambda", setting.lambda, setting.lambda > 0.0, "in (0, inf)")?;
         }
         // The current policy has been chosen by records of earlier rounds: where some of those are held back again, it
         // would tell the new one of them.
         let warm = self.start == Start::Warm && state.rounds() > 0 && unseen.len() < 2;
         let mut learned = Vec::new();
-        for sharpness in self.sharpnesses(state.rounds() == 0, kept)? {
-            let anchor = match self.algorithm.recipe(1.0).anchor {
-                Anchor::First => sharpened(&next.prior, sharpness)?,
+        for setting in settings {
+            let anchor = match self.algorithm.recipe(setting.lambda).anchor {
+                Anchor::First => sharpened(&next.prior, setting.sharpness)?,
                 Anchor::Incumbent => next.turned(&next.deployed)?,
             };
-            for &lambda in &lambdas {
-                let start = if warm { &next.current } else { &anchor };
-                let (policy, records, trace) = self.learn(lambda, &rounds, &anchor, start, &next)?;
-                learned.push(Learned { policy, lambda, sharpness, anchor: anchor.clone(), records, trace });
-            }
+            let start = if warm { &next.current } else { &anchor };
+            let (policy, records, trace) = self.learn(setting.lambda, &rounds, &anchor, start, &next)?;
+            learned.push(Learned { policy, setting, anchor, records, trace });
         }
-        // The first policy is fixed before round 0 too.
-        let size = learned.len() + usize::from(state.rounds() == 0);
+        // Where more than the newest round is held back, a setting that was kept has been chosen by some of it: then the
+        // policy could have been that of any setting. The first policy is fixed before round 0 too.
+        let size = if unseen.len() > 1 { all } else { learned.len() } + usize::from(state.rounds() == 0);
         let candidates = self.judge(&learned, &next, &unseen, size)?;
         let chosen = candidates.iter().enumerate().min_by(|a, b| a.1.score.total_cmp(&b.1.score)).map_or(0, |(i, _)| i);
-        let Learned { policy, lambda, sharpness, anchor, records, trace } = learned.swap_remove(chosen);
+        let Learned { policy, setting, anchor, records, trace } = learned.swap_remove(chosen);
         let kl = policy.kl(&anchor)?;
         let birth = (!unseen.is_empty()).then(|| {
             let round = next.rounds.len() - unseen.len();
@@ -297,7 +300,8 @@ impl Learner {
         });
         next.deployed = if self.algorithm.redeploys() { policy.clone() } else { next.first.clone() };
         next.current = policy;
-        next.kept.get_or_insert((lambda, sharpness));
+        next.kept = Some(setting);
+        let Setting { lambda, sharpness } = setting;
         Ok((next, Round { n: logs.len(), records, lambda, sharpness, kl, trace, candidates, birth }))
     }
 
@@ -322,27 +326,45 @@ impl Learner {
         (seen, unseen)
     }
 
-    /// The lambdas to choose from.
-    fn lambdas(&self, m: usize, first: bool, kept: Option<(f64, f64)>) -> Result<Vec<f64>> {
-        match self.lambda {
-            Lambda::Auto if self.algorithm.smooths() => Ok(Lambda::CANDIDATES.to_vec()),
-            Lambda::Once if first && self.algorithm.smooths() => Ok(Lambda::CANDIDATES.to_vec()),
-            Lambda::Once => Ok(vec![kept.map_or(self.lambda.value(m)?, |(lambda, _)| lambda)]),
-            _ => Ok(vec![self.lambda.value(m)?]),
-        }
-    }
-
-    /// The sharpnesses to choose from.
-    fn sharpnesses(&self, first: bool, kept: Option<(f64, f64)>) -> Result<Vec<f64>> {
-        let anchored = self.algorithm.recipe(1.0).anchor == Anchor::First;
-        match self.sharpness {
-            Sharpness::Fixed(sharpness) => {
-                check_setting("the sharpness", sharpness, sharpness > 0.0, "above 0")?;
-                Ok(vec![sharpness])
+    /// The settings to choose from, and how many there are in all that may ever be chosen.
+    ///
+    /// The first round takes every pair; later ones what was chosen last, and its neighbours in either coordinate.
+    fn settings(&self, m: usize, state: &State) -> Result<(Vec<Setting>, usize)> {
+        let recipe = self.algorithm.recipe(1.0);
+        let lambdas = match self.lambda {
+            Lambda::Auto | Lambda::Doubling if self.algorithm.smooths() => Lambda::CANDIDATES.to_vec(),
+            rule => vec![rule.value(m)?],
+        };
+        let sharpnesses = match self.sharpness {
+            Sharpness::Fixed(sharpness) => vec![sharpness],
+            Sharpness::Auto if recipe.anchor == Anchor::First && self.algorithm.smooths() => {
+                Sharpness::CANDIDATES.to_vec()
             }
-            Sharpness::Auto if first && anchored && self.algorithm.smooths() => Ok(Sharpness::CANDIDATES.to_vec()),
-            Sharpness::Auto => Ok(vec![kept.map_or(1.0, |(_, sharpness)| sharpness)]),
+            Sharpness::Auto => vec![1.0],
+        };
+        for &sharpness in &sharpnesses {
+            check_setting("the sharpness", sharpness, sharpness > 0.0, "above 0")?;
         }
+        let all = lambdas.len() * sharpnesses.len();
+        let Some(kept) = state.kept else {
+            let pairs =
+                sharpnesses.iter().flat_map(|&s| lambdas.iter().map(move |&l| Setting { lambda: l, sharpness: s }));
+            return Ok((pairs.collect(), all));
+        };
+        let choose = (state.rounds() + 1).is_power_of_two();
+        let kept = Setting {
+            lambda: if lambdas.len() > 1 { kept.lambda } else { lambdas[0] },
+            sharpness: if sharpnesses.len() > 1 { kept.sharpness } else { sharpnesses[0] },
+        };
+        let mut settings = vec![kept];
+        if choose || self.lambda == Lambda::Auto {
+            settings = lambdas.iter().map(|&lambda| Setting { lambda, ..kept }).collect();
+        }
+        if choose {
+            let others = sharpnesses.iter().filter(|&&sharpness| sharpness != kept.sharpness);
+            settings.extend(others.map(|&sharpness| Setting { sharpness, ..kept }));
+        }
+        Ok((settings, all))
     }
 
     /// The next policy at one lambda, the number of records it is learned from and the course of the search.
@@ -399,7 +421,8 @@ impl Learner {
             let upper = bound(&evidence, Smoothing::Ls, judged, &self.terms, self.terms.delta)?.upper;
             let estimate = Evidence::estimate(&evidence);
             let score = (1.0 - self.trade) * upper + self.trade * estimate;
-            Ok(Candidate { lambda: learned.lambda, sharpness: learned.sharpness, upper, estimate, score })
+            let Setting { lambda, sharpness } = learned.setting;
+            Ok(Candidate { lambda, sharpness, upper, estimate, score })
         };
         learned.iter().map(judge).collect()
     }

@@ -14,8 +14,8 @@ pub enum Lambda {
     /// The one of [`CANDIDATES`](Lambda::CANDIDATES) whose policy has the best certificate; 0.4 for [`Algorithm::Crm`]
     /// and [`Algorithm::Scrm`], which do not smooth.
     Auto,
-    /// The same, but chosen in the first round and kept: a quarter of the work in all others.
-    Once,
+    /// The same, but chosen in rounds 1, 2, 4, 8 and so on, and kept in between: a quarter of the work there.
+    Doubling,
     /// This number.
     Fixed(f64),
     /// `1/sqrt(m)`, as in the paper's experiments.
@@ -41,7 +41,7 @@ pub enum Lambda {
 }
 
 impl Lambda {
-    /// What [`Lambda::Auto`] and [`Lambda::Once`] choose from.
+    /// What [`Lambda::Auto`] and [`Lambda::Doubling`] choose from.
     pub const CANDIDATES: [f64; 4] = [0.1, 0.2, 0.4, 0.9];
 
     /// The value for rounds of `m` records.
@@ -52,7 +52,7 @@ impl Lambda {
             check_setting("gamma", gamma, gamma > 0.0, "above 0")
         };
         match *self {
-            Lambda::Auto | Lambda::Once => Ok(0.4),
+            Lambda::Auto | Lambda::Doubling => Ok(0.4),
             Lambda::Fixed(lambda) => Ok(lambda),
             Lambda::InverseSqrt => Ok(1.0 / root),
             Lambda::Rate { alpha, gamma } => {

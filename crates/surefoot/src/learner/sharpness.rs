@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sharpness {
-    /// The one of [`CANDIDATES`](Sharpness::CANDIDATES) whose policy has the best certificate in the first round, which
-    /// the later rounds keep.
+    /// The one of [`CANDIDATES`](Sharpness::CANDIDATES) whose policy has the best certificate, chosen in rounds 1, 2, 4, 8
+    /// and so on, and kept in between.
     Auto,
     /// This number, above 0; 1 is the first policy itself.
     Fixed(f64),

@@ -238,30 +238,35 @@ fn the_anchor_is_as_sharp_as_is_asked_and_the_divergence_is_measured_from_it() {
 }
 
 #[test]
-fn what_the_first_round_chooses_by_certificate_is_kept() {
+fn what_is_chosen_by_certificate_is_kept_until_the_rounds_have_doubled() {
     let auto = Learner {
-        lambda: Lambda::Once,
+        lambda: Lambda::Doubling,
         sharpness: Sharpness::Auto,
         held_back: 0.4,
         ..learner(Shape::Isotropic, Algorithm::SeqLs)
     };
-    let (state, round) = auto.step(&State::new(flattened()), &logs(1)).unwrap();
+    let (mut state, round) = auto.step(&State::new(flattened()), &logs(1)).unwrap();
     let pairs = Sharpness::CANDIDATES.iter().flat_map(|&s| Lambda::CANDIDATES.map(|l| (s, l)));
     assert!(round.candidates.iter().map(|c| (c.sharpness, c.lambda)).eq(pairs));
     assert_eq!(round.birth.unwrap().size, 13);
     let best = round.candidates.iter().min_by(|a, b| a.upper.total_cmp(&b.upper)).unwrap();
-    assert_eq!(state.kept, Some((best.lambda, best.sharpness)));
+    assert_eq!(state.kept, Some(Setting { lambda: best.lambda, sharpness: best.sharpness }));
     assert!(best.sharpness > 1.0, "the first policy is flat and right");
-    let (lambda, sharpness) = (Lambda::Fixed(best.lambda), Sharpness::Fixed(best.sharpness));
-    let fixed = Learner { lambda, sharpness, ..auto.clone() };
-    let (other, _) = fixed.step(&State::new(flattened()), &logs(1)).unwrap();
-    let (a, later) = auto.step(&state, &logs(2)).unwrap();
-    assert_eq!((later.lambda, later.sharpness, later.birth.unwrap().size), (best.lambda, best.sharpness, 1));
-    assert_eq!(a.current, fixed.step(&other, &logs(2)).unwrap().0.current);
-    // Where the records that it was chosen by are held back again, the choice must not tell of them.
-    let more = Learner { held_back: 50.0, ..auto.clone() };
-    let (_, round) = more.step(&state, &logs(2).slice(0..10)).unwrap();
-    assert_eq!((round.lambda, round.sharpness), (0.4, 1.0));
+    for (k, size) in [(2, 6), (3, 1), (4, 6), (5, 1)] {
+        let before = state.kept.unwrap();
+        let (next, round) = auto.step(&state, &logs(k)).unwrap();
+        assert_eq!(round.birth.unwrap().size, size, "round {k}");
+        let near = |c: &Candidate| c.lambda == before.lambda || c.sharpness == before.sharpness;
+        assert!(round.candidates.iter().all(near));
+        assert_eq!(round.candidates.len(), if size == 1 { 0 } else { size });
+        let (lambda, sharpness) = (Lambda::Fixed(round.lambda), Sharpness::Fixed(round.sharpness));
+        let fixed = Learner { lambda, sharpness, ..auto.clone() };
+        assert_eq!(next.current, fixed.step(&state, &logs(k)).unwrap().0.current);
+        // Held back again is what chose the setting that is kept: as if each had been learned.
+        let more = Learner { held_back: 1.5, ..auto.clone() };
+        assert_eq!(more.step(&state, &logs(k)).unwrap().1.birth.unwrap().size, if k == 2 { 6 } else { 12 });
+        state = next;
+    }
     // Where the anchor is what runs, or nothing is smoothed, there is nothing to choose.
     for algorithm in [Algorithm::ShiftLs, Algorithm::Scrm(Crm::default())] {
         let learner = Learner { algorithm, lambda: Lambda::Fixed(0.4), ..auto.clone() };

@@ -76,7 +76,7 @@ impl Method {
             Method::Surefoot => Options {
                 algorithm: Some("seq-adj-ls".into()),
                 posterior: Some("shaped".into()),
-                lambda: text("auto-once"),
+                lambda: text("auto-doubling"),
                 epochs: Some(4),
                 sharpness: text("auto"),
                 // A tenth of all interactions, as many rounds as that is.
