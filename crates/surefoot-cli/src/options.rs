@@ -90,7 +90,7 @@ options! {
     /// 1, 2, 4, 8, ... and kept in between), a number, 1/sqrt(m), theorem-4.4:ALPHA:GAMMA or corollary-4.5:ALPHA:GAMMA:BETA1:BETA2 [default: auto]
     #[arg(long, help_heading = "Learning")]
     lambda: Text = Text("auto".into()),
-    /// How much sharper than the first policy the prior of the search is: a number, or auto (1, 3 or 10, chosen by
+    /// How much sharper than the first policy the prior of the search is: a number, or auto (1, 3 or 7, chosen by
     /// certificate in rounds 1, 2, 4, 8, ...). More than 1 undoes the flattening of a first policy that was meant to explore
     /// [default: 1]
     #[arg(long, value_name = "FACTOR", help_heading = "Learning")]

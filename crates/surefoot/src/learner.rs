@@ -238,14 +238,11 @@ fn in_coordinates(policy: &LinearGaussian) -> Result<LinearGaussian> {
     LinearGaussian::new(FeatureMap::identity(posterior.features()), plain)?.with_exploration(policy.exploration())
 }
 
-/// The policy with its scales divided by a number.
+/// The policy with its means multiplied by a number.
 fn sharpened(policy: &LinearGaussian, sharpness: f64) -> Result<LinearGaussian> {
     let posterior = policy.posterior();
-    let scale = match posterior.scale() {
-        Scale::Shared(sigma) => Scale::Shared(sigma / sharpness),
-        Scale::PerFeature(sigmas) => Scale::PerFeature(sigmas.iter().map(|sigma| sigma / sharpness).collect()),
-    };
-    Ok(policy.with_posterior(posterior.with(posterior.mean().to_vec(), scale)?))
+    let mean = posterior.mean().iter().map(|mean| mean * sharpness).collect();
+    Ok(policy.with_posterior(posterior.with(mean, posterior.scale().clone())?))
 }
 
 impl Learner {

@@ -19,13 +19,14 @@ use crate::failure::{Failure, Result};
 use crate::options::{Config, Options};
 use cells::{Cell, Store};
 use methods::Method;
-use report::Results;
+use report::{Results, Written};
 use sets::{Set, Source};
+use work::Work;
 
 /// Run the paper's experiments, and print each result beside the paper's number
 ///
-/// The paper is "Sequential off-policy learning with logarithmic smoothing"; its settings, what it leaves open and what
-/// could not be reproduced are told in paper/README.md. Each result becomes a table on standard output and files in the
+/// The paper is "Sequential Off-Policy Learning with Logarithmic Smoothing"; paper/README.md tells what it leaves open,
+/// which settings were chosen and what could not be reproduced. Each result becomes a table on standard output and files in the
 /// output folder: CSV, Markdown, SVG and PNG. Runs that are done are kept there in cells.jsonl, so that an interrupted
 /// command goes on where it was. Sets that are missing are left out and named.
 #[derive(Debug, Args)]
@@ -38,7 +39,7 @@ pub(crate) struct Paper {
     /// Everything at small size, on the digits that ship with Surefoot, in a minute
     #[arg(long)]
     quick: bool,
-    /// Seeds of each run [default: 6, or 2 with --quick]
+    /// Seeds of each run; half of them for runs of 100 rounds [default: 6, or 2 with --quick]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: Option<u64>,
     /// Only these sets
@@ -50,7 +51,7 @@ pub(crate) struct Paper {
     /// Where the results go [default: paper/results, or paper-quick with --quick]
     #[arg(long, value_name = "FOLDER")]
     output: Option<PathBuf>,
-    /// Run again what has been run
+    /// Run again what has been run: the newest counts
     #[arg(long)]
     fresh: bool,
     #[command(flatten)]
@@ -136,17 +137,21 @@ impl What {
     }
 }
 
+/// From so many rounds on a run is long: each learns from all records so far.
+const MANY_ROUNDS: usize = 100;
+
 const ALPHAS: [f64; 4] = [0.0, 0.2, 0.5, 1.0];
 const TABLE: [Method; 3] = [Method::SeqLs, Method::SeqAdjLs, Method::Surefoot];
 const LITERAL: [Method; 2] = [Method::PrintedSeqLs, Method::PrintedSeqAdjLs];
 const FIGURE: [Method; 5] = [Method::Surefoot, Method::SeqAdjLs, Method::SeqLs, Method::Scrm, Method::ScrmFixedScale];
-const BEST: [Method; 7] = [
+const BEST: [Method; 8] = [
     Method::SeqLs,
     Method::SeqAdjLs,
     Method::Scrm,
     Method::ScrmLargeBatch,
     Method::ScrmFixedScale,
     Method::ScrmDivergence,
+    Method::SurefootFlat,
     Method::Surefoot,
 ];
 
@@ -167,9 +172,14 @@ impl Size {
         Size { quick, seeds: seeds.unwrap_or(few), rounds, columns }
     }
 
-    /// Whether each round of a cell is certified, and not only the last: where figures are drawn.
+    /// The seeds of a run: half of them where it has many rounds.
+    fn seeds_of(&self, rounds: usize) -> u64 {
+        if rounds < MANY_ROUNDS { self.seeds } else { self.seeds.div_ceil(2) }
+    }
+
+    /// Whether each round of a cell is certified, and not only the last: where that is drawn.
     fn certifies_each(&self, cell: &Cell) -> bool {
-        cell.rounds == self.rounds
+        What::Certified.runs(self).contains(&(cell.set, cell.alpha, cell.rounds, cell.method))
     }
 
     /// All settings of a cell.
@@ -202,23 +212,20 @@ impl Paper {
             self.output.clone().unwrap_or_else(|| if self.quick { "paper-quick" } else { "paper/results" }.into());
         fs::create_dir_all(&output).map_err(|e| Failure::file(&output, "made", e))?;
         let path = output.join("cells.jsonl");
-        if self.fresh && path.exists() {
-            fs::remove_file(&path).map_err(|e| Failure::file(&path, "removed", e))?;
-        }
         let runs = wanted.iter().flat_map(|what| what.runs(&size));
         let cells: Vec<Cell> = runs
             .flat_map(|(set, alpha, rounds, method)| {
-                (1..=size.seeds).map(move |seed| Cell { set, alpha, rounds, method, seed })
+                (1..=size.seeds_of(rounds)).map(move |seed| Cell { set, alpha, rounds, method, seed })
             })
             .collect();
-        work::run(&cells, &sources, &size, &Store::open(&path)?, &self.data, self.running.quiet)?;
+        let work =
+            Work { sources: &sources, size: &size, store: &Store::open(&path)?, folder: &self.data, fresh: self.fresh };
+        work.run(&cells, self.running.quiet)?;
         let results = Results { size: &size, sources: &sources, store: &Store::open(&path)? };
-        let mut answers = Vec::new();
-        for &what in &wanted {
-            answers.push(results.write(what, &output)?);
-        }
-        self.running.answer(&answers, || {
-            let texts: Vec<&str> = answers.iter().map(|answer| answer.text.as_str()).collect();
+        let written: Vec<Written> = wanted.iter().map(|&what| results.write(what, &output)).collect::<Result<_>>()?;
+        let answer = Answer { version: env!("CARGO_PKG_VERSION"), size: &size, sources: &sources, results: &written };
+        self.running.answer(&answer, || {
+            let texts: Vec<&str> = written.iter().map(|answer| answer.text.as_str()).collect();
             let notes = results.notes(&self.missing(&wanted, &size, &sources));
             let seconds = clock.elapsed().as_secs_f64();
             format!("{}\n\n{notes}{seconds:.0} s; files in {}", texts.join("\n\n"), output.display())
@@ -257,6 +264,15 @@ impl Paper {
         let there = |set: &Set| sources.iter().any(|source| source.set == *set);
         self.needed(wanted, size).into_iter().filter(|set| !there(set)).collect()
     }
+}
+
+/// The result, as it is written with `--json`.
+#[derive(Debug, Serialize)]
+struct Answer<'a> {
+    version: &'static str,
+    size: &'a Size,
+    sources: &'a [Source],
+    results: &'a [Written],
 }
 
 /// Writes a text whole or not at all.

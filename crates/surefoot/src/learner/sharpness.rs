@@ -2,12 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How much sharper than the first policy the prior is from which the divergence is measured: its scales are divided by
+/// How much sharper than the first policy the prior is from which the divergence is measured: its means are multiplied by
 /// this number.
 ///
 /// A first policy has often been flattened on purpose, so that it explores: the model behind it is a better guess of what
-/// is good. A policy depends on its means in units of its scales, so that a smaller scale undoes a temperature. The sharp
-/// prior is only where the search is held; the certificates with the first policy as prior stay with that policy.
+/// is good, and larger means in the same scale undo a temperature. (Smaller scales would give the same policy, but steps
+/// of a search that are larger in units of them.) The sharp prior is only where the search is held; the certificates with
+/// the first policy as prior stay with that policy.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sharpness {
@@ -20,5 +21,5 @@ pub enum Sharpness {
 
 impl Sharpness {
     /// What [`Sharpness::Auto`] chooses from.
-    pub const CANDIDATES: [f64; 3] = [1.0, 3.0, 10.0];
+    pub const CANDIDATES: [f64; 3] = [1.0, 3.0, 7.0];
 }

@@ -21,8 +21,9 @@ pub(super) enum Method {
     ScrmDivergence,
     ScrmLargeBatch,
     Scrm,
-    /// The best that Surefoot does.
+    /// The best that Surefoot does, and the same with a prior that is as flat as the first policy.
     Surefoot,
+    SurefootFlat,
 }
 
 impl Method {
@@ -47,6 +48,7 @@ impl Method {
             Method::ScrmFixedScale => "SCRM, scale fixed",
             Method::ScrmDivergence => "SCRM, KL added",
             Method::Surefoot => "Surefoot",
+            Method::SurefootFlat => "Surefoot, flat prior",
         }
     }
 
@@ -77,7 +79,6 @@ impl Method {
                 algorithm: Some("seq-adj-ls".into()),
                 posterior: Some("shaped".into()),
                 lambda: text("auto-doubling"),
-                epochs: Some(4),
                 sharpness: text("auto"),
                 // A tenth of all interactions, as many rounds as that is.
                 held_back: Some(Text((rounds / 10).max(1).to_string())),
@@ -89,6 +90,7 @@ impl Method {
                 },
                 ..Options::default()
             },
+            Method::SurefootFlat => Options { sharpness: text("1"), ..Method::Surefoot.options(source, rounds) },
         }
     }
 }

@@ -73,7 +73,7 @@ fn without_noise(true_risk: f64) -> f64 {
 
 /// A result, as it is printed.
 #[derive(Debug, Serialize)]
-pub(super) struct Answer {
+pub(super) struct Written {
     result: What,
     #[serde(skip)]
     pub(super) text: String,
@@ -89,7 +89,7 @@ impl Results<'_> {
             let cell = Cell { set, alpha, rounds, method, seed };
             self.store.get(&source.fingerprint, &self.size.config(source, &cell))
         };
-        let records: Vec<&Record> = (1..=self.size.seeds).filter_map(record).collect();
+        let records: Vec<&Record> = (1..=self.size.seeds_of(rounds)).filter_map(record).collect();
         let first = *records.first()?;
         let mean = |of: &dyn Fn(&Record) -> f64| mean_and_deviation(records.iter().map(|record| of(record)));
         let after = |k: usize| -> Point {
@@ -132,7 +132,7 @@ impl Results<'_> {
     }
 
     /// Writes a result's files.
-    pub(super) fn write(&self, what: What, folder: &Path) -> Result<Answer> {
+    pub(super) fn write(&self, what: What, folder: &Path) -> Result<Written> {
         let runs = what.runs(self.size);
         let rows: Vec<Summary> = runs.iter().filter_map(|&(s, a, k, m)| self.summary(s, a, k, m)).collect();
         let tables = self.tables(what, &rows);
@@ -147,7 +147,7 @@ impl Results<'_> {
             files.extend(picture.write(&stem).map_err(|e| Failure::file(&stem, "written", e))?);
         }
         let text: Vec<String> = tables.iter().map(Table::text).collect();
-        Ok(Answer { result: what, text: text.join("\n\n"), files, rows })
+        Ok(Written { result: what, text: text.join("\n\n"), files, rows })
     }
 
     /// What the numbers were run on, for Markdown.

@@ -40,58 +40,78 @@ impl Job<'_> {
             _ => records * (round + 1) / self.config.rounds,
         };
         // Milliseconds, about: the product of features and classes, and the propensity of a record.
-        1 + (records * (features * classes / 8 + 40 * classes + 2000) * self.config.epochs / 20_000_000) as u64
+        let candidates = if self.config.sharpness.0 == "auto" { 8 } else { 1 };
+        1 + (candidates * records * (features * classes / 8 + 40 * classes + 2000) * self.config.epochs / 20_000_000)
+            as u64
     }
 }
 
-/// Runs what is missing of the cells, and writes each down as soon as it is done.
-pub(super) fn run(
-    cells: &[Cell],
-    sources: &[Source],
-    size: &Size,
-    store: &Store,
-    folder: &Path,
-    quiet: bool,
-) -> Result<()> {
-    let mut jobs: Vec<Job<'_>> = Vec::new();
-    for &cell in cells {
-        let Some(source) = sources.iter().find(|source| source.set == cell.set) else { continue };
-        let config = size.config(source, &cell);
-        let known = store.get(&source.fingerprint, &config).is_some();
-        // Sets may share their data, and results their cells.
-        if !known && !jobs.iter().any(|job| job.source.fingerprint == source.fingerprint && job.config == config) {
-            jobs.push(Job { cell, source, config });
+/// What there is to work with.
+pub(super) struct Work<'a> {
+    pub(super) sources: &'a [Source],
+    pub(super) size: &'a Size,
+    pub(super) store: &'a Store,
+    /// The data folder.
+    pub(super) folder: &'a Path,
+    /// Whether what has been run is run again.
+    pub(super) fresh: bool,
+}
+
+impl Work<'_> {
+    /// What is missing of the cells.
+    fn missing(&self, cells: &[Cell]) -> Vec<Job<'_>> {
+        let mut jobs: Vec<Job<'_>> = Vec::new();
+        for &cell in cells {
+            let Some(source) = self.sources.iter().find(|source| source.set == cell.set) else { continue };
+            let config = self.size.config(source, &cell);
+            let known = !self.fresh && self.store.get(&source.fingerprint, &config).is_some();
+            // Sets may share their data, and results their cells.
+            if !known && !jobs.iter().any(|job| job.source.fingerprint == source.fingerprint && job.config == config) {
+                jobs.push(Job { cell, source, config });
+            }
         }
+        // Seed by seed, so that what is cut short has some of everything; those that share a world come together.
+        jobs.sort_by_key(|job| (job.cell.seed, job.world()));
+        jobs
     }
-    let mut data: HashMap<Set, Dataset> = HashMap::new();
-    for job in &jobs {
-        if !data.contains_key(&job.cell.set) {
-            data.insert(job.cell.set, job.source.load(folder)?);
+
+    /// Runs what is missing of the cells, and writes each down as soon as it is done.
+    pub(super) fn run(&self, cells: &[Cell], quiet: bool) -> Result<()> {
+        let jobs = self.missing(cells);
+        let mut data: HashMap<Set, Dataset> = HashMap::new();
+        for job in &jobs {
+            if !data.contains_key(&job.cell.set) {
+                data.insert(job.cell.set, job.source.load(self.folder)?);
+            }
         }
+        let shape = |job: &Job<'_>| {
+            let set = &data[&job.cell.set];
+            [set.train().len(), set.train().contexts().features(), set.classes()]
+        };
+        let total: u64 =
+            jobs.iter().map(|job| (0..job.config.rounds).map(|k| job.cost(k, shape(job))).sum::<u64>()).sum();
+        let bar = progress::share(total, quiet);
+        let done = Mutex::new(0);
+        let worlds = Worlds::default();
+        let count = jobs.len();
+        let work = |job: &Job<'_>| -> Result<()> {
+            let world = worlds.get(job, &data[&job.cell.set])?;
+            let certify = if self.size.certifies_each(&job.cell) { Certify::Each } else { Certify::Last };
+            let experiment = Experiment::in_world(&job.config, world)?.certifying(certify);
+            let outcome = experiment.run(|round| bar.inc(job.cost(round.round - 1, shape(job))))?;
+            self.store.append(&Record::new(
+                &job.source.fingerprint,
+                &job.config,
+                experiment.beginning()?,
+                &outcome,
+            )?)?;
+            tell(&bar, &done, count, job);
+            Ok(())
+        };
+        let results = in_order(&jobs, work);
+        bar.finish_and_clear();
+        results
     }
-    // Those that share a world come together.
-    jobs.sort_by_key(Job::world);
-    let shape = |job: &Job<'_>| {
-        let set = &data[&job.cell.set];
-        [set.train().len(), set.train().contexts().features(), set.classes()]
-    };
-    let total: u64 = jobs.iter().map(|job| (0..job.config.rounds).map(|k| job.cost(k, shape(job))).sum::<u64>()).sum();
-    let bar = progress::share(total, quiet);
-    let done = Mutex::new(0);
-    let worlds = Worlds::default();
-    let count = jobs.len();
-    let work = |job: &Job<'_>| -> Result<()> {
-        let world = worlds.get(job, &data[&job.cell.set])?;
-        let certify = if size.certifies_each(&job.cell) { Certify::Each } else { Certify::Last };
-        let experiment = Experiment::in_world(&job.config, world)?.certifying(certify);
-        let outcome = experiment.run(|round| bar.inc(job.cost(round.round - 1, shape(job))))?;
-        store.append(&Record::new(&job.source.fingerprint, &job.config, experiment.beginning()?, &outcome)?)?;
-        tell(&bar, &done, count, job);
-        Ok(())
-    };
-    let results = in_order(&jobs, work);
-    bar.finish_and_clear();
-    results
 }
 
 fn tell(bar: &ProgressBar, done: &Mutex<usize>, count: usize, job: &Job<'_>) {

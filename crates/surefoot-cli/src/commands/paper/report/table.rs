@@ -51,13 +51,18 @@ impl Results<'_> {
     pub(super) fn tables(&self, what: What, rows: &[Summary]) -> Vec<Table> {
         let seeds = self.size.seeds;
         let over = format!("mean ± deviation over {seeds} seeds");
+        let longest = self.size.columns.iter().copied().max().unwrap_or(0);
+        let tables_over = match self.size.seeds_of(longest) {
+            fewer if fewer < seeds => format!("{over} ({fewer} for k = {longest})"),
+            _ => over.clone(),
+        };
         match what {
             What::Table1 => vec![
-                self.by_rounds(&format!("Table 1: risk by the number of rounds k, alpha 0.2; {over}"), rows),
+                self.by_rounds(&format!("Table 1: risk by the number of rounds k, alpha 0.2; {tables_over}"), rows),
                 self.literal("Table 1 with lambda = 1/sqrt(m) and batches of 128, as the paper says", rows),
             ],
             What::Table2 => {
-                vec![self.by_rounds(&format!("Table 2: risk by alpha and the number of rounds k; {over}"), rows)]
+                vec![self.by_rounds(&format!("Table 2: risk by alpha and the number of rounds k; {tables_over}"), rows)]
             }
             What::Figure1 | What::Figure2 | What::Figure3 | What::Figure4 => {
                 let alpha = rows.first().map_or(0.0, |row| row.alpha);
@@ -184,6 +189,7 @@ impl Results<'_> {
             "Surefoot",
             "proven",
             "reward while learning",
+            "flat prior",
             "SeqAdjLS",
             "best SCRM",
             "paper",
@@ -209,6 +215,7 @@ impl Results<'_> {
                 spread(surefoot.last()),
                 number(surefoot.last().certified),
                 number(Some(surefoot.mean_reward)),
+                of(Method::SurefootFlat).map_or(String::new(), |row| spread(row.last())),
                 of(Method::SeqAdjLs).map_or(String::new(), |row| spread(row.last())),
                 scrm.map_or(String::new(), |row| spread(row.last())),
                 number(paper),
