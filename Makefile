@@ -5,7 +5,7 @@ PYTHON ?= python3
 GOLDEN_ENV := .venv-golden
 BENCH_ENV := .venv-bench
 
-.PHONY: help test lint fmt doc bench bench-rivals golden coverage demo clean
+.PHONY: help test lint fmt doc bench bench-rivals golden coverage demo paper clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -37,6 +37,10 @@ $(BENCH_ENV)/installed: bench/rivals/requirements.txt
 
 demo: ## the main job, on the digits that ship with the repo
 	$(CARGO) run --release --locked -- demo
+
+DATA ?= data
+paper: ## the paper's tables and figures, from the sets in DATA=data, into paper/results/: an hour or so
+	$(CARGO) run --release --locked -- paper all --data $(DATA)
 
 COVERAGE := study coverage --runs 2000 --delta 0.05 --seed 1
 coverage: ## how often certificates hold, in 2,000 runs, into docs/coverage.md: some minutes

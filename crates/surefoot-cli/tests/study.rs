@@ -16,7 +16,7 @@ fn certificates_hold_as_often_as_they_say_and_the_controls_do_not() {
     assert_eq!((&result["runs"], &result["delta"], &result["seed"]), (&100.into(), &0.05.into(), &1.into()));
     let list = result["certificates"].as_array().unwrap();
     let (controls, claims): (Vec<&Value>, Vec<&Value>) = list.iter().partition(|tally| tally["control"] == true);
-    assert_eq!((claims.len(), controls.len()), (30, 4));
+    assert_eq!((claims.len(), controls.len()), (32, 4));
     let misses = |tally: &Value| tally["misses"].as_u64().unwrap();
     for tally in list {
         assert_eq!((&tally["allowed"], &tally["right"]), (&13.into(), &true.into()), "{tally}");

@@ -80,8 +80,8 @@ impl Method {
                 posterior: Some("shaped".into()),
                 lambda: text("auto-doubling"),
                 sharpness: text("auto"),
-                // A tenth of all interactions, as many rounds as that is.
-                held_back: Some(Text((rounds / 10).max(1).to_string())),
+                // One round; a tenth of all where rounds are so many that one certifies little.
+                held_back: Some(Text(if rounds < 50 { 1 } else { rounds / 10 }.to_string())),
                 // Embeddings are made to be linear; pixels are not.
                 features: match source.name {
                     "cifar-100-resnet50" => None,

@@ -2,7 +2,7 @@
 
 use surefoot::{
     Adam, Algorithm, Case, Certificate, Certify, Challenger, Environment, Finite, Form, Gate, Lambda, Learner, Logs,
-    Optimiser, Outcome, Plan, Policy, Result, Shape, Share, Smoothing, Spending, Terms, Turn,
+    Optimiser, Outcome, Plan, Policy, Result, Shape, Share, Sharpness, Smoothing, Spending, Terms, Turn,
 };
 
 use super::worlds::{CLEAR, NARROW, SET, WIDE, World};
@@ -61,8 +61,9 @@ impl Run {
             held_back(narrow, seed, &[60; 5], delta)?,
             held_back(clear, seed, &[100; 5], delta)?,
             gates(clear, seed, delta)?,
-            defaults(clear, seed, 1.0, delta)?,
-            defaults(clear, seed, 1.5, delta)?,
+            defaults(clear, seed, Loop::Default, delta)?,
+            defaults(clear, seed, Loop::HoldingMoreBack, delta)?,
+            defaults(clear, seed, Loop::KeepingSettings, delta)?,
             without_divergence(wide, seed, delta)?,
             wrong_propensities(wide, seed, delta)?,
             reused_delta(wide, seed, delta)?,
@@ -208,20 +209,34 @@ fn gates(world: &World, seed: u64, delta: f64) -> Result<Vec<Seen>> {
     gates.into_iter().map(judge).collect()
 }
 
-/// A loop as the command line runs it by default, with a gate, over rounds of unequal size.
-fn defaults(world: &World, seed: u64, held_back: f64, delta: f64) -> Result<Vec<Seen>> {
+/// A loop as the command line runs it, with a gate, over rounds of unequal size.
+#[derive(Clone, Copy, PartialEq)]
+enum Loop {
+    Default,
+    /// More than a round is held back.
+    HoldingMoreBack,
+    /// The same, and lambda and the sharpness of the prior are kept between the rounds in which they are chosen.
+    KeepingSettings,
+}
+
+fn defaults(world: &World, seed: u64, kind: Loop, delta: f64) -> Result<Vec<Seen>> {
+    let keeps = kind == Loop::KeepingSettings;
     let learner = Learner {
-        lambda: Lambda::Auto,
+        lambda: if keeps { Lambda::Doubling } else { Lambda::Auto },
+        sharpness: if keeps { Sharpness::Auto } else { Sharpness::Fixed(1.0) },
         shape: Shape::Principal,
-        held_back,
+        held_back: if kind == Loop::Default { 1.0 } else { 1.5 },
         terms: Terms { delta, ..Terms::default() },
         ..learner(Algorithm::SeqAdjLs, 0.9, seed)
     };
     let plan = Plan { learner, gate: Gate::Improvement, certify: Certify::Each };
     let Outcome { rounds, policies, .. } = world.play(&world.still, &plan, &[150, 100, 250, 120, 200])?;
-    let more = held_back > 1.0;
-    let mut ladder = Seen::claim(if more { "ladder, 1.5 rounds held back" } else { "ladder, defaults" }, world);
-    let mut gate = Seen::claim(if more { "gate, 1.5 rounds held back" } else { "gate, defaults" }, world);
+    let (ladder, gate) = match kind {
+        Loop::Default => ("ladder, defaults", "gate, defaults"),
+        Loop::HoldingMoreBack => ("ladder, 1.5 rounds held back", "gate, 1.5 rounds held back"),
+        Loop::KeepingSettings => ("ladder, settings kept", "gate, settings kept"),
+    };
+    let (mut ladder, mut gate) = (Seen::claim(ladder, world), Seen::claim(gate, world));
     let mut before = world.still[0].risk(&policies[0])?;
     for round in &rounds {
         let found = round.proven.as_ref().and_then(|proven| proven.ladder.as_ref());
