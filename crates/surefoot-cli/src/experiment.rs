@@ -280,13 +280,9 @@ fn gate(text: &str) -> Result<Gate> {
 
 /// What is held back: by default a round where candidates are compared by what it says of them.
 fn held_back(config: &Config, algorithm: Algorithm) -> Result<f64> {
+    let chosen = ["auto", "auto-doubling"].contains(&config.lambda.0.as_str()) || config.sharpness.0 == "auto";
     match config.held_back.0.as_str() {
-        "auto"
-            if (["auto", "auto-doubling"].contains(&config.lambda.0.as_str()) && algorithm.smooths())
-                || config.gate != "always" =>
-        {
-            Ok(1.0)
-        }
+        "auto" if (chosen && algorithm.smooths()) || config.gate != "always" => Ok(1.0),
         "auto" => Ok(0.0),
         share => share.parse().map_err(|_| unknown("held-back", share, "auto or a number of rounds")),
     }

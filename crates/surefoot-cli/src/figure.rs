@@ -1,7 +1,8 @@
 //! FIGURES: lines with bands over one pair of axes, as SVG and PNG with the same look.
 //!
 //! The layout is ours and kuva draws it: its shapes come out alike in both formats, its own charts have no legend with
-//! line and marker, and its dashes differ between SVG and PNG. Figures that belong together are written below each other.
+//! line and marker, and its dashes differ between SVG and PNG. Figures that belong together are
+//! written into one file, in columns.
 
 mod axis;
 mod ink;

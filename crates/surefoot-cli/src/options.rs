@@ -110,10 +110,10 @@ options! {
     #[arg(long, value_name = "RULE", help_heading = "Certificates", value_parser = ["forever", "even"])]
     spending: String = "forever".into(),
     /// How many of the newest records only certify, until later rounds learn from them, in rounds: 0.5 is half of one;
-    /// auto is 1 with --lambda auto or a gate, and 0 else [default: auto]
+    /// auto is 1 where something is chosen by certificate or there is a gate, and 0 else [default: auto]
     #[arg(long, value_name = "ROUNDS", help_heading = "Certificates")]
     held_back: Text = Text("auto".into()),
-    /// By what --lambda auto chooses: 0 the certified risk, 1 the estimated risk, or a mean of both [default: 0]
+    /// By what lambda and sharpness are chosen: 0 the certified risk, 1 the estimated risk, or a mean of both [default: 0]
     #[arg(long, value_name = "T", help_heading = "Certificates")]
     trade: f64 = 0.0,
     /// When a candidate replaces what is running: always, improvement, non-inferiority:MARGIN or certified-risk

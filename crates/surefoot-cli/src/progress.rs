@@ -9,16 +9,16 @@ pub(crate) fn bar(rounds: usize, quiet: bool) -> ProgressBar {
 
 /// A bar of so many steps of a kind, with the time left.
 pub(crate) fn bar_of(steps: usize, kind: &str, quiet: bool) -> ProgressBar {
-    let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
-    let style = ProgressStyle::with_template(&format!("{{bar:40}} {{pos}}/{{len}} {kind}, {{eta}} left  {{msg}}"))
-        .expect("the template is well-formed");
-    ProgressBar::with_draw_target(Some(steps as u64), target).with_style(style)
+    drawn(steps as u64, &format!("{{bar:40}} {{pos}}/{{len}} {kind}, {{eta}} left  {{msg}}"), quiet)
 }
 
 /// A bar of work in some unit, of which only the share is shown, with the time left.
 pub(crate) fn share(work: u64, quiet: bool) -> ProgressBar {
+    drawn(work, "{bar:30} {percent}%, {eta} left  {msg}", quiet)
+}
+
+fn drawn(length: u64, template: &str, quiet: bool) -> ProgressBar {
     let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
-    let style =
-        ProgressStyle::with_template("{bar:30} {percent}%, {eta} left  {msg}").expect("the template is well-formed");
-    ProgressBar::with_draw_target(Some(work), target).with_style(style)
+    let style = ProgressStyle::with_template(template).expect("the template is well-formed");
+    ProgressBar::with_draw_target(Some(length), target).with_style(style)
 }

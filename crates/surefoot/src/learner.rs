@@ -86,9 +86,9 @@ pub struct Learner {
     pub tolerance: f64,
     /// How many of the newest records are not learned from yet, in rounds like the newest; at least 0. On them the new
     /// policy is a fixed one, whose certificate needs no divergence. Never more than half of what can be learned from
-    /// is held back.
+    /// is held back. It should stay the same in all rounds of a loop.
     pub held_back: f64,
-    /// By what [`Lambda::Auto`] chooses: 0 for what is certified, 1 for what is estimated, in between for a mean of
+    /// By what lambda and the sharpness are chosen: 0 for what is certified, 1 for what is estimated, in between for a mean of
     /// both.
     pub trade: f64,
     /// The terms of the certificates.
@@ -325,34 +325,36 @@ impl Learner {
 
     /// The settings to choose from, and how many there are in all that may ever be chosen.
     ///
-    /// The first round takes every pair; later ones what was chosen last, and its neighbours in either coordinate.
+    /// The first round takes every pair; later ones what was chosen last, and what differs from it in one of the two.
     fn settings(&self, m: usize, state: &State) -> Result<(Vec<Setting>, usize)> {
-        let recipe = self.algorithm.recipe(1.0);
         let lambdas = match self.lambda {
             Lambda::Auto | Lambda::Doubling if self.algorithm.smooths() => Lambda::CANDIDATES.to_vec(),
             rule => vec![rule.value(m)?],
         };
+        let anchored = self.algorithm.recipe(1.0).anchor == Anchor::First;
+        // Nothing that is 0 gets longer.
+        let flat = state.prior.posterior().mean().iter().all(|&mean| mean == 0.0);
         let sharpnesses = match self.sharpness {
-            Sharpness::Fixed(sharpness) => vec![sharpness],
-            Sharpness::Auto if recipe.anchor == Anchor::First && self.algorithm.smooths() => {
-                Sharpness::CANDIDATES.to_vec()
-            }
-            Sharpness::Auto => vec![1.0],
+            Sharpness::Fixed(sharpness) if anchored => vec![sharpness],
+            Sharpness::Auto if anchored && !flat && self.algorithm.smooths() => Sharpness::CANDIDATES.to_vec(),
+            _ => vec![1.0],
         };
         for &sharpness in &sharpnesses {
             check_setting("the sharpness", sharpness, sharpness > 0.0, "above 0")?;
         }
         let all = lambdas.len() * sharpnesses.len();
-        let Some(kept) = state.kept else {
-            let pairs =
-                sharpnesses.iter().flat_map(|&s| lambdas.iter().map(move |&l| Setting { lambda: l, sharpness: s }));
-            return Ok((pairs.collect(), all));
+        let one_of = |values: &[f64], kept: f64| if values.len() > 1 { kept } else { values[0] };
+        let kept = state.kept.map(|kept| Setting {
+            lambda: one_of(&lambdas, kept.lambda),
+            sharpness: one_of(&sharpnesses, kept.sharpness),
+        });
+        // What another learner chose is none of the settings that are paid for.
+        let Some(kept) = kept.filter(|kept| lambdas.contains(&kept.lambda) && sharpnesses.contains(&kept.sharpness))
+        else {
+            let with = |sharpness: f64| lambdas.iter().map(move |&lambda| Setting { lambda, sharpness });
+            return Ok((sharpnesses.iter().flat_map(|&sharpness| with(sharpness)).collect(), all));
         };
         let choose = (state.rounds() + 1).is_power_of_two();
-        let kept = Setting {
-            lambda: if lambdas.len() > 1 { kept.lambda } else { lambdas[0] },
-            sharpness: if sharpnesses.len() > 1 { kept.sharpness } else { sharpnesses[0] },
-        };
         let mut settings = vec![kept];
         if choose || self.lambda == Lambda::Auto {
             settings = lambdas.iter().map(|&lambda| Setting { lambda, ..kept }).collect();

@@ -42,7 +42,7 @@ pub(crate) struct Paper {
     /// Seeds of each run; half of them for runs of 100 rounds [default: 6, or 2 with --quick]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: Option<u64>,
-    /// Only these sets
+    /// Only these sets; the files then have nothing of the others
     #[arg(long, value_name = "SETS", value_delimiter = ',')]
     sets: Vec<Set>,
     /// Where the data sets are
@@ -129,6 +129,8 @@ impl What {
             What::Certified => rows(&Set::ALL, &[0.2], &[size.rounds], &[Method::SeqAdjLs, Method::Surefoot]),
             What::Best => {
                 let mut runs = rows(&Set::ALL, &ALPHAS, &[size.rounds], &BEST);
+                // A uniform first policy has nothing to sharpen.
+                runs.retain(|run| run.1 > 0.0 || run.3 != Method::SurefootFlat);
                 runs.push((Set::Mnist, 0.0, 3 * size.rounds, Method::Surefoot));
                 runs
             }
@@ -218,10 +220,15 @@ impl Paper {
                 (1..=size.seeds_of(rounds)).map(move |seed| Cell { set, alpha, rounds, method, seed })
             })
             .collect();
-        let work =
-            Work { sources: &sources, size: &size, store: &Store::open(&path)?, folder: &self.data, fresh: self.fresh };
+        let store = Store::open(&path)?;
+        let work = Work { sources: &sources, size: &size, store: &store, folder: &self.data, fresh: self.fresh };
         work.run(&cells, self.running.quiet)?;
+        // What has been run is known when the file is read again; it is locked until then.
+        drop(store);
         let results = Results { size: &size, sources: &sources, store: &Store::open(&path)? };
+        // A result about none of the sets would only write over what is there.
+        let about = |what: &What| what.runs(&size).iter().any(|run| sources.iter().any(|source| source.set == run.0));
+        let wanted: Vec<What> = wanted.into_iter().filter(about).collect();
         let written: Vec<Written> = wanted.iter().map(|&what| results.write(what, &output)).collect::<Result<_>>()?;
         let answer = Answer { version: env!("CARGO_PKG_VERSION"), size: &size, sources: &sources, results: &written };
         self.running.answer(&answer, || {

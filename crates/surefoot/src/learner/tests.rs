@@ -268,11 +268,43 @@ fn what_is_chosen_by_certificate_is_kept_until_the_rounds_have_doubled() {
         assert_eq!(more.step(&state, &logs(k)).unwrap().1.birth.unwrap().size, if k == 2 { 6 } else { 12 });
         state = next;
     }
+    // What another learner used is none of the candidates.
+    let other = Learner { lambda: Lambda::Fixed(0.37), sharpness: Sharpness::Fixed(2.0), ..auto.clone() };
+    let (mixed, _) = other.step(&State::new(flattened()), &logs(1)).unwrap();
+    assert_eq!(auto.step(&mixed, &logs(2)).unwrap().1.candidates.len(), 12);
+    // A uniform policy has nothing to sharpen.
+    let (_, round) = auto.step(&State::new(policy(FeatureMap::identity(4))), &logs(1)).unwrap();
+    assert_eq!((round.candidates.len(), round.sharpness), (4, 1.0));
     // Where the anchor is what runs, or nothing is smoothed, there is nothing to choose.
     for algorithm in [Algorithm::ShiftLs, Algorithm::Scrm(Crm::default())] {
-        let learner = Learner { algorithm, lambda: Lambda::Fixed(0.4), ..auto.clone() };
-        let (_, round) = learner.step(&State::new(flattened()), &logs(1)).unwrap();
-        assert_eq!((round.sharpness, round.candidates.len()), (1.0, 0));
+        for sharpness in [Sharpness::Auto, Sharpness::Fixed(1.0)] {
+            let learner = Learner { algorithm, lambda: Lambda::Fixed(0.4), sharpness, ..auto.clone() };
+            let (_, round) = learner.step(&State::new(flattened()), &logs(1)).unwrap();
+            assert_eq!((round.sharpness, round.candidates.len()), (1.0, 0));
+        }
+    }
+}
+
+/// What is held back twice chooses among settings that are all paid for, and changes nothing else.
+#[test]
+fn what_is_held_back_twice_changes_which_setting_is_kept_and_no_policy() {
+    let auto = Learner {
+        lambda: Lambda::Doubling,
+        sharpness: Sharpness::Auto,
+        held_back: 1.5,
+        ..learner(Shape::Principal, Algorithm::SeqLs)
+    };
+    let (state, _) = auto.step(&State::new(flattened()), &logs(1)).unwrap();
+    let changed = changed_from(&logs(2), 100);
+    let (a, b) = (auto.step(&state, &logs(2)).unwrap().0, auto.step(&state, &changed).unwrap().0);
+    for lambda in Lambda::CANDIDATES {
+        for sharpness in Sharpness::CANDIDATES {
+            let fixed =
+                Learner { lambda: Lambda::Fixed(lambda), sharpness: Sharpness::Fixed(sharpness), ..auto.clone() };
+            let ((a, round), (b, _)) = (fixed.step(&a, &logs(3)).unwrap(), fixed.step(&b, &logs(3)).unwrap());
+            assert_eq!(round.birth.unwrap().since, Since { round: 1, record: 100 });
+            assert_eq!(a.current, b.current, "{lambda} {sharpness}");
+        }
     }
 }
 

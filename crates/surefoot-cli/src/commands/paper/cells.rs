@@ -28,8 +28,9 @@ pub(super) struct Cell {
 /// What came of a cell. Everything that decided it is in `data` and `config`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Record {
-    /// The version of Surefoot.
+    /// The version of Surefoot, and the generation of its results.
     pub(super) version: String,
+    pub(super) generation: u32,
     /// The fingerprint of the data set's files.
     pub(super) data: String,
     /// All settings, with the seed.
@@ -40,6 +41,9 @@ pub(super) struct Record {
     pub(super) mean_reward: f64,
     pub(super) seconds: f64,
 }
+
+/// Raised whenever the same settings come to give other results: what was run before does not count any more.
+const GENERATION: u32 = 1;
 
 /// A round of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -76,6 +80,7 @@ impl Record {
     pub(super) fn new(data: &str, config: &Config, initial: Beginning, outcome: &Outcome) -> Result<Self> {
         Ok(Record {
             version: env!("CARGO_PKG_VERSION").into(),
+            generation: GENERATION,
             data: data.into(),
             config: serde_json::to_value(config).map_err(Failure::new)?,
             initial,
@@ -109,10 +114,23 @@ impl Store {
                 Failure::new(format!("{}: line {}: not a cell: {e}", path.display(), number + 1))
                     .hint("remove the line, or the file to run everything again")
             })?;
-            known.insert(key(&record.data, &record.config), record);
+            let rounds = record.rounds.len();
+            if record.config["rounds"] != rounds {
+                let asked = &record.config["rounds"];
+                let place = format!("{}: line {}", path.display(), number + 1);
+                return Err(Failure::new(format!("{place}: should have {asked} rounds, but has {rounds}")));
+            }
+            if record.generation == GENERATION {
+                known.insert(key(&record.data, &record.config), record);
+            }
         }
         let file = OpenOptions::new().create(true).append(true).open(path);
         let file = file.map_err(|e| Failure::file(path, "written", e))?;
+        // Two that append at once would tear each other's lines.
+        file.try_lock().map_err(|_| {
+            Failure::new(format!("{}: another surefoot paper is writing to it", path.display()))
+                .hint("wait for it, or choose another --output")
+        })?;
         if whole.len() < text.len() {
             file.set_len(whole.len() as u64).map_err(|e| Failure::file(path, "written", e))?;
         }
@@ -124,11 +142,16 @@ impl Store {
         self.known.get(&key(data, &serde_json::to_value(config).ok()?))
     }
 
-    /// Writes a record down at once; it is known after the next [`open`](Store::open).
+    /// Writes a record down at once, whole or not at all; it is known after the next [`open`](Store::open).
     pub(super) fn append(&self, record: &Record) -> Result<()> {
         let line = serde_json::to_string(record).map_err(Failure::new)? + "\n";
         let mut file = self.file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        file.write_all(line.as_bytes()).and_then(|()| file.flush()).map_err(|e| Failure::file(&self.path, "written", e))
+        let before = file.metadata().map_err(|e| Failure::file(&self.path, "written", e))?.len();
+        file.write_all(line.as_bytes()).and_then(|()| file.flush()).map_err(|e| {
+            // The first error is the one to report.
+            let _ = file.set_len(before);
+            Failure::file(&self.path, "written", e)
+        })
     }
 }
 
@@ -144,12 +167,22 @@ mod tests {
 
     fn record(seed: u64) -> Record {
         let config = Options { seed: Some(seed), ..Options::default() }.complete();
+        let round = RoundRecord {
+            n: 10,
+            true_risk: -0.5,
+            accuracy: 1.0 / 3.0,
+            certified: None,
+            certified_first_prior: Some(-0.1),
+            lambda: 0.4,
+            sharpness: 1.0,
+        };
         Record {
             version: "1".into(),
+            generation: GENERATION,
             data: "digits".into(),
             config: serde_json::to_value(&config).unwrap(),
             initial: Beginning { true_risk: -0.2, accuracy: 0.1, optimal_risk: -0.8 },
-            rounds: vec![],
+            rounds: vec![round; 10],
             mean_reward: 0.1 + 0.2,
             seconds: 1.5,
         }
@@ -166,14 +199,25 @@ mod tests {
         // Cut in the third line.
         fs::write(&path, format!("{text}{}", &text[..40])).unwrap();
         let config = |seed| Options { seed: Some(seed), ..Options::default() }.complete();
+        assert!(Store::open(&path).unwrap_err().to_string().contains("another surefoot paper"));
+        drop(store);
         let store = Store::open(&path).unwrap();
         assert_eq!(store.get("digits", &config(2)), Some(&record(2)));
         assert_eq!((store.get("digits", &config(3)), store.get("other", &config(2))), (None, None));
         store.append(&record(3)).unwrap();
+        drop(store);
         assert_eq!(Store::open(&path).unwrap().get("digits", &config(3)), Some(&record(3)));
-        fs::write(&path, "{}\n").unwrap();
-        let error = Store::open(&path).unwrap_err().to_string();
-        assert!(error.contains("line 1: not a cell"), "{error}");
+        // Another generation does not count.
+        fs::write(&path, text.replace("\"generation\":1", "\"generation\":0")).unwrap();
+        assert_eq!(Store::open(&path).unwrap().get("digits", &config(1)), None);
+        let first = text.lines().next().unwrap();
+        for (line, expected) in
+            [("{}", "line 1: not a cell"), (&first.replace("\"rounds\":10", "\"rounds\":9"), "should have 9")]
+        {
+            fs::write(&path, format!("{line}\n")).unwrap();
+            let error = Store::open(&path).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
         fs::remove_file(&path).unwrap();
     }
 }

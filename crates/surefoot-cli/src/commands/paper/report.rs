@@ -84,7 +84,7 @@ pub(super) struct Written {
 impl Results<'_> {
     /// What is known of a method on a set; `None` if the set is not there.
     fn summary(&self, set: Set, alpha: f64, rounds: usize, method: Method) -> Option<Summary> {
-        let source = self.sources.iter().find(|source| source.set == set)?;
+        let source = self.source(set)?;
         let record = |seed| {
             let cell = Cell { set, alpha, rounds, method, seed };
             self.store.get(&source.fingerprint, &self.size.config(source, &cell))
@@ -105,7 +105,8 @@ impl Results<'_> {
                 round: k,
                 risk: -accuracy,
                 deviation,
-                certified: certified.map(without_noise),
+                // That a risk is at most 0 is known without a proof.
+                certified: certified.map(|certified| without_noise(certified).min(0.0)),
                 true_risk,
                 true_deviation,
                 certified_true_risk: certified,
@@ -116,7 +117,7 @@ impl Results<'_> {
             Method::SeqAdjLs | Method::PrintedSeqAdjLs => Some(1),
             _ => None,
         };
-        let published = published::risks(set.key(), alpha, rounds).filter(|_| source.name != "digits");
+        let published = self.published(set, alpha, rounds);
         Some(Summary {
             set,
             data: source.name,
@@ -129,6 +130,34 @@ impl Results<'_> {
             mean_reward: mean(&|r| r.mean_reward).0,
             seconds: mean(&|r| r.seconds).0,
         })
+    }
+
+    /// What the paper prints for SeqLS and SeqAdjLS; nothing on the digits, which it does not have.
+    fn published(&self, set: Set, alpha: f64, rounds: usize) -> Option<[f64; 2]> {
+        published::risks(set.key(), alpha, rounds)
+            .filter(|_| self.source(set).is_some_and(|source| source.name != "digits"))
+    }
+
+    /// What a set was run on.
+    fn source(&self, set: Set) -> Option<&Source> {
+        self.sources.iter().find(|source| source.set == set)
+    }
+
+    /// What a row was run on.
+    fn title(&self, row: &Summary) -> String {
+        self.source(row.set).map_or(String::new(), Source::title)
+    }
+
+    /// Over how many seeds means are taken.
+    fn over(&self, what: What) -> String {
+        let seeds = self.size.seeds;
+        let longest = self.size.columns.iter().copied().max().unwrap_or(0);
+        match self.size.seeds_of(longest) {
+            fewer if fewer < seeds && matches!(what, What::Table1 | What::Table2) => {
+                format!("{seeds} seeds ({fewer} for k = {longest})")
+            }
+            _ => format!("{seeds} seeds"),
+        }
     }
 
     /// Writes a result's files.

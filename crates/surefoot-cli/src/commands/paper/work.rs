@@ -1,5 +1,6 @@
 //! Running the cells that have not been run, with the time left.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,6 +16,9 @@ use crate::failure::{Failure, Result};
 use crate::options::Config;
 use crate::progress;
 
+/// What a world is known by: the set, the features and the seed.
+type Key = (Set, String, u64);
+
 /// A cell, with all that decides it.
 struct Job<'a> {
     cell: Cell,
@@ -24,7 +28,7 @@ struct Job<'a> {
 
 impl Job<'_> {
     /// What a world is shared by.
-    fn world(&self) -> (Set, String, u64) {
+    fn world(&self) -> Key {
         (self.cell.set, self.config.features.clone(), self.cell.seed)
     }
 
@@ -75,8 +79,8 @@ impl Work<'_> {
         let jobs = self.missing(cells);
         let mut data: HashMap<Set, Dataset> = HashMap::new();
         for job in &jobs {
-            if !data.contains_key(&job.cell.set) {
-                data.insert(job.cell.set, job.source.load(self.folder)?);
+            if let Entry::Vacant(place) = data.entry(job.cell.set) {
+                place.insert(job.source.load(self.folder)?);
             }
         }
         let cost = |job: &Job<'_>, round: usize| {
@@ -145,7 +149,7 @@ fn in_order<T: Sync>(jobs: &[T], work: impl Fn(&T) -> Result<()> + Sync) -> Resu
 /// The worlds of the last cells: making features costs as much as a short run.
 #[derive(Default)]
 struct Worlds {
-    last: Mutex<VecDeque<((Set, String, u64), Arc<World>)>>,
+    last: Mutex<VecDeque<(Key, Arc<World>)>>,
 }
 
 impl Worlds {
@@ -173,19 +177,23 @@ mod tests {
 
     #[test]
     fn jobs_are_taken_in_order_and_none_after_an_error() {
-        let seen = Mutex::new(Vec::new());
         let all: Vec<usize> = (0..50).collect();
-        in_order(&all, |&job| {
-            seen.lock().unwrap().push(job);
-            Ok(())
-        })
-        .unwrap();
-        let mut seen = seen.into_inner().unwrap();
-        seen.sort_unstable();
-        assert_eq!(seen, all);
-        let failed = in_order(&all, |&job| if job >= 3 { Err(Failure::new(job)) } else { Ok(()) }).unwrap_err();
-        assert!(
-            ["error: 3\n", "error: 4\n"].contains(&failed.to_string().as_str()) || rayon::current_num_threads() > 2
-        );
+        let seen = |fails: usize, threads: usize| {
+            let seen = Mutex::new(Vec::new());
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            let result = pool.install(|| {
+                in_order(&all, |&job| {
+                    seen.lock().unwrap().push(job);
+                    if job >= fails { Err(Failure::new(job)) } else { Ok(()) }
+                })
+            });
+            (seen.into_inner().unwrap(), result.map_err(|failure| failure.to_string()))
+        };
+        assert_eq!(seen(50, 1), (all.clone(), Ok(())));
+        assert_eq!(seen(3, 1), ((0..=3).collect(), Err("error: 3\n".into())));
+        let (mut two, result) = seen(50, 2);
+        two.sort_unstable();
+        assert_eq!((two, result), (all.clone(), Ok(())));
+        assert!(seen(3, 2).0.len() <= 6);
     }
 }

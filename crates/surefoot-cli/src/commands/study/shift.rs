@@ -56,6 +56,11 @@ impl Shift {
         let given = &self.options;
         for (flag, given, hint) in [
             ("--drift", given.drift.is_some(), "use --drifts, a list"),
+            (
+                "--schedule",
+                given.schedule.is_some(),
+                "its rounds are of equal size: means over them are means over records",
+            ),
             ("--algorithm", given.algorithm.is_some(), "it runs seq-ls, seq-adj-ls, shift-ls and shift-adj-ls"),
         ] {
             if given {

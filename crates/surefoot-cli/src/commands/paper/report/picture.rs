@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::table::{groups, title};
-use super::{Point, Results, Summary};
+use super::{NOISE, Point, Results, Summary};
 use crate::commands::paper::methods::Method;
 use crate::commands::paper::{FIGURE, TABLE, What};
 use crate::figure::{Figure, Scale, Series};
@@ -52,12 +52,8 @@ impl Results<'_> {
         (!panels.is_empty()).then_some(Picture { panels })
     }
 
-    fn name(&self, row: &Summary) -> String {
-        self.sources.iter().find(|source| source.set == row.set).map_or(String::new(), |source| source.title())
-    }
-
-    fn spread(&self) -> String {
-        format!("mean and deviation over {} seeds", self.size.seeds)
+    fn spread(&self, what: What) -> String {
+        format!("mean and deviation over {}", self.over(what))
     }
 
     /// Risk by the number of rounds, with the paper's numbers dashed.
@@ -83,9 +79,9 @@ impl Results<'_> {
             }
         }
         Figure {
-            title: format!("{}: {}, alpha {}", title(what), self.name(rows[0]), rows[0].alpha),
+            title: format!("{}: {}, alpha {}", title(what), self.title(rows[0]), rows[0].alpha),
             x_label: "rounds k".into(),
-            y_label: format!("risk of the last policy, {}", self.spread()),
+            y_label: format!("risk of the last policy, {}", self.spread(what)),
             x_scale: Scale::Log,
             series,
             ..Figure::default()
@@ -97,9 +93,9 @@ impl Results<'_> {
         let of = |method: &Method| rows.iter().find(|row| row.method == *method);
         let risk = |point: &Point| Some((point.risk, point.deviation));
         Figure {
-            title: format!("{}: {}, alpha {}", title(what), self.name(rows[0]), rows[0].alpha),
+            title: format!("{}: {}, alpha {}", title(what), self.title(rows[0]), rows[0].alpha),
             x_label: "round".into(),
-            y_label: format!("risk, {}", self.spread()),
+            y_label: format!("risk, {}", self.spread(what)),
             series: FIGURE.iter().filter_map(of).map(|row| line(row.method.label().into(), row, risk)).collect(),
             ..Figure::default()
         }
@@ -112,14 +108,14 @@ impl Results<'_> {
             let method = row.method.label();
             let truth = |point: &Point| Some((point.true_risk, point.true_deviation));
             series.push(line(format!("{method}, true"), row, truth));
-            // That a risk is at most 0 is known without a proof.
-            let proven = |point: &Point| Some((point.certified_true_risk?.min(0.0), 0.0));
+            // That nothing is worse than always wrong is known without a proof.
+            let proven = |point: &Point| Some((point.certified_true_risk?.min(-NOISE), 0.0));
             series.push(Series { dashed: true, band: None, ..line(format!("{method}, proven"), row, proven) });
         }
         Figure {
-            title: format!("What is proven: {}, alpha {}", self.name(rows[0]), rows[0].alpha),
+            title: format!("What is proven: {}, alpha {}", self.title(rows[0]), rows[0].alpha),
             x_label: "round".into(),
-            y_label: format!("expected cost, {}", self.spread()),
+            y_label: format!("expected cost, {}", self.spread(What::Certified)),
             series,
             ..Figure::default()
         }
@@ -145,7 +141,7 @@ impl Results<'_> {
             ..Series::default()
         };
         Figure {
-            title: format!("{}: {} rounds", self.name(rows[0]), self.size.rounds),
+            title: format!("{}: {} rounds", self.title(rows[0]), self.size.rounds),
             x_label: "alpha: from a uniform first policy to a trained one".into(),
             y_label: "risk of the last policy".into(),
             series: vec![

@@ -4,7 +4,7 @@ use comfy_table::{CellAlignment, presets};
 
 use super::{Point, Results, Summary};
 use crate::commands::paper::methods::Method;
-use crate::commands::paper::{LITERAL, TABLE, What, published};
+use crate::commands::paper::{LITERAL, TABLE, What};
 
 /// Rows of text.
 pub(super) struct Table {
@@ -49,20 +49,17 @@ fn spread(point: &Point) -> String {
 impl Results<'_> {
     /// The tables of a result.
     pub(super) fn tables(&self, what: What, rows: &[Summary]) -> Vec<Table> {
-        let seeds = self.size.seeds;
-        let over = format!("mean ± deviation over {seeds} seeds");
-        let longest = self.size.columns.iter().copied().max().unwrap_or(0);
-        let tables_over = match self.size.seeds_of(longest) {
-            fewer if fewer < seeds => format!("{over} ({fewer} for k = {longest})"),
-            _ => over.clone(),
-        };
+        let over = format!("mean ± deviation over {}", self.over(what));
         match what {
             What::Table1 => vec![
-                self.by_rounds(&format!("Table 1: risk by the number of rounds k, alpha 0.2; {tables_over}"), rows),
-                self.literal("Table 1 with lambda = 1/sqrt(m) and batches of 128, as the paper says", rows),
+                self.by_rounds(&format!("Table 1: risk by the number of rounds k, alpha 0.2; {over}"), rows),
+                self.literal(
+                    &format!("Table 1 with lambda = 1/sqrt(m) and batches of 128, as the paper says; {over}"),
+                    rows,
+                ),
             ],
             What::Table2 => {
-                vec![self.by_rounds(&format!("Table 2: risk by alpha and the number of rounds k; {tables_over}"), rows)]
+                vec![self.by_rounds(&format!("Table 2: risk by alpha and the number of rounds k; {over}"), rows)]
             }
             What::Figure1 | What::Figure2 | What::Figure3 | What::Figure4 => {
                 let alpha = rows.first().map_or(0.0, |row| row.alpha);
@@ -100,8 +97,7 @@ impl Results<'_> {
                     let row = places.iter().find(|row| row.method == method);
                     cells.push(row.map_or(String::new(), |row| spread(&row.curve[0])));
                     if method != Method::Surefoot {
-                        let paper =
-                            published::risks(first.set.key(), first.alpha, 0).filter(|_| first.data != "digits");
+                        let paper = self.published(first.set, first.alpha, 0);
                         cells.push(number(paper.map(|paper| paper[0])));
                     }
                     cells.push(String::new());
@@ -202,8 +198,7 @@ impl Results<'_> {
             let risk = surefoot.last().risk;
             let scrm = Method::SCRM.iter().filter_map(|&method| of(method));
             let scrm = scrm.min_by(|a, b| a.last().risk.total_cmp(&b.last().risk));
-            let paper =
-                published::risks(row[0].set.key(), row[0].alpha, row[0].rounds).filter(|_| row[0].data != "digits");
+            let paper = self.published(row[0].set, row[0].alpha, row[0].rounds);
             let paper = paper.map(|risks| risks[0].min(risks[1]));
             let rivals = [of(Method::SeqLs), of(Method::SeqAdjLs), scrm];
             let rivals = rivals.iter().flatten().map(|rival| rival.last().risk).chain(paper);
@@ -227,11 +222,6 @@ impl Results<'_> {
             ]);
         }
         table
-    }
-
-    /// What a row was run on.
-    fn title(&self, row: &Summary) -> String {
-        self.sources.iter().find(|source| source.set == row.set).map_or(String::new(), |source| source.title())
     }
 }
 
