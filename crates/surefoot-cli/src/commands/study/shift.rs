@@ -64,7 +64,7 @@ impl Shift {
             ("--algorithm", given.algorithm.is_some(), "it runs seq-ls, seq-adj-ls, shift-ls and shift-adj-ls"),
         ] {
             if given {
-                return Err(Failure::new(format!("{flag} is what this study varies")).hint(hint));
+                return Err(Failure::new(format!("{flag} is set by this study")).hint(hint));
             }
         }
         if given.dataset.as_ref().is_some_and(|dataset| dataset != "drift") {

@@ -148,6 +148,7 @@ impl Results<'_> {
                 series("Surefoot", &[Method::Surefoot], |point| Some(point.risk)),
                 Series { dashed: true, ..series("Surefoot, proven", &[Method::Surefoot], |point| point.certified) },
                 series("SCRM, best reading", &Method::SCRM, |point| Some(point.risk)),
+                series("Surefoot, flat prior", &[Method::SurefootFlat], |point| Some(point.risk)),
                 series("SeqAdjLS", &[Method::SeqAdjLs], |point| Some(point.risk)),
             ],
             ..Figure::default()
