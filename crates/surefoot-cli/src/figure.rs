@@ -7,16 +7,16 @@
 mod axis;
 mod ink;
 
-use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::{fs, process, slice};
+use std::slice;
 
 use kuva::RasterBackend;
 use kuva::backend::svg::SvgBackend;
 use kuva::render::render::{Scene, TextAnchor};
 
 use crate::failure::{Failure, Result};
+use crate::files::{replace, with_suffix};
 use axis::Axis;
 pub(crate) use axis::Scale;
 use ink::{
@@ -95,13 +95,7 @@ impl Figure {
         let svg = svg(figures, columns);
         let paths = ["svg", "png"].map(|end| with_suffix(stem, &format!(".{end}")));
         for (path, bytes) in paths.iter().zip([svg.as_bytes(), &png]) {
-            let sibling = with_suffix(path, &format!(".{}.tmp", process::id()));
-            let written = fs::write(&sibling, bytes).and_then(|()| fs::rename(&sibling, path));
-            if written.is_err() {
-                // The first error is the one to report.
-                let _ = fs::remove_file(&sibling);
-            }
-            written?;
+            replace(path, bytes)?;
         }
         Ok(paths)
     }
@@ -130,13 +124,6 @@ fn scene(figures: &[Figure], columns: usize) -> Scene {
         panel(&mut scene, figure, [left, top, left + WIDTH, top + HEIGHT]);
     }
     scene
-}
-
-/// Appends to the last component of a path; unlike `with_extension`, keeps a dot that is already there.
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(suffix);
-    name.into()
 }
 
 /// Draws a figure into the part of the scene from `left, top` to `right, bottom`.
@@ -342,6 +329,7 @@ fn band_runs(series: &Series) -> Vec<Vec<[f64; 3]>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::{fs, process};
 
     impl Figure {
         fn svg(&self) -> String {

@@ -5,6 +5,7 @@ mod commands;
 mod experiment;
 mod failure;
 mod figure;
+mod files;
 mod options;
 mod progress;
 mod sets;

@@ -2,6 +2,7 @@
 
 mod algorithm;
 mod lambda;
+mod settings;
 mod sharpness;
 
 pub use algorithm::{Algorithm, Crm, Window};
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use algorithm::Anchor;
 use rand::Rng;
 use serde::{Deserialize, Serialize};
+use settings::{Setting, sharpened};
 
 use crate::certificate::{Birth, Evidence, Judged, Since, Smoothing, Terms, bound};
 use crate::error::{Error, Result, check_setting};
@@ -215,13 +217,6 @@ pub struct Candidate {
     pub score: f64,
 }
 
-/// What is chosen by certificate.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Setting {
-    lambda: f64,
-    sharpness: f64,
-}
-
 /// What a search found.
 struct Learned {
     policy: LinearGaussian,
@@ -236,13 +231,6 @@ fn in_coordinates(policy: &LinearGaussian) -> Result<LinearGaussian> {
     let posterior = policy.posterior();
     let plain = Posterior::new(posterior.actions(), posterior.mean().to_vec(), posterior.scale().clone())?;
     LinearGaussian::new(FeatureMap::identity(posterior.features()), plain)?.with_exploration(policy.exploration())
-}
-
-/// The policy with its means multiplied by a number.
-fn sharpened(policy: &LinearGaussian, sharpness: f64) -> Result<LinearGaussian> {
-    let posterior = policy.posterior();
-    let mean = posterior.mean().iter().map(|mean| mean * sharpness).collect();
-    Ok(policy.with_posterior(posterior.with(mean, posterior.scale().clone())?))
 }
 
 impl Learner {
@@ -321,49 +309,6 @@ impl Learner {
             unseen.insert(0, if split > 0 { Arc::new(logs.slice(split..logs.len())) } else { logs });
         }
         (seen, unseen)
-    }
-
-    /// The settings to choose from, and how many there are in all that may ever be chosen.
-    ///
-    /// The first round takes every pair; later ones what was chosen last, and what differs from it in one of the two.
-    fn settings(&self, m: usize, state: &State) -> Result<(Vec<Setting>, usize)> {
-        let lambdas = match self.lambda {
-            Lambda::Auto | Lambda::Doubling if self.algorithm.smooths() => Lambda::CANDIDATES.to_vec(),
-            rule => vec![rule.value(m)?],
-        };
-        let anchored = self.algorithm.recipe(1.0).anchor == Anchor::First;
-        // Nothing that is 0 gets longer.
-        let flat = state.prior.posterior().mean().iter().all(|&mean| mean == 0.0);
-        let sharpnesses = match self.sharpness {
-            Sharpness::Fixed(sharpness) if anchored => vec![sharpness],
-            Sharpness::Auto if anchored && !flat && self.algorithm.smooths() => Sharpness::CANDIDATES.to_vec(),
-            _ => vec![1.0],
-        };
-        for &sharpness in &sharpnesses {
-            check_setting("the sharpness", sharpness, sharpness > 0.0, "above 0")?;
-        }
-        let all = lambdas.len() * sharpnesses.len();
-        let one_of = |values: &[f64], kept: f64| if values.len() > 1 { kept } else { values[0] };
-        let kept = state.kept.map(|kept| Setting {
-            lambda: one_of(&lambdas, kept.lambda),
-            sharpness: one_of(&sharpnesses, kept.sharpness),
-        });
-        // What another learner chose is none of the settings that are paid for.
-        let Some(kept) = kept.filter(|kept| lambdas.contains(&kept.lambda) && sharpnesses.contains(&kept.sharpness))
-        else {
-            let with = |sharpness: f64| lambdas.iter().map(move |&lambda| Setting { lambda, sharpness });
-            return Ok((sharpnesses.iter().flat_map(|&sharpness| with(sharpness)).collect(), all));
-        };
-        let choose = (state.rounds() + 1).is_power_of_two();
-        let mut settings = vec![kept];
-        if choose || self.lambda == Lambda::Auto {
-            settings = lambdas.iter().map(|&lambda| Setting { lambda, ..kept }).collect();
-        }
-        if choose {
-            let others = sharpnesses.iter().filter(|&&sharpness| sharpness != kept.sharpness);
-            settings.extend(others.map(|&sharpness| Setting { sharpness, ..kept }));
-        }
-        Ok((settings, all))
     }
 
     /// The next policy at one lambda, the number of records it is learned from and the course of the search.

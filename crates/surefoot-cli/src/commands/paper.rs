@@ -8,7 +8,7 @@ mod sets;
 mod work;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
@@ -280,14 +280,4 @@ struct Answer<'a> {
     size: &'a Size,
     sources: &'a [Source],
     results: &'a [Written],
-}
-
-/// Writes a text whole or not at all.
-fn write(path: &Path, text: &str) -> Result<()> {
-    let sibling = path.with_extension(format!("{}.tmp", std::process::id()));
-    let written = fs::write(&sibling, text).and_then(|()| fs::rename(&sibling, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&sibling);
-    }
-    written.map_err(|e| Failure::file(path, "written", e))
 }

@@ -10,8 +10,9 @@ use serde::Serialize;
 use super::cells::{Cell, Record, RoundRecord, Store};
 use super::methods::Method;
 use super::sets::{Set, Source, how_to_get};
-use super::{Size, What, published, write};
+use super::{Size, What, published};
 use crate::failure::{Failure, Result};
+use crate::files::replace;
 use crate::statistics::mean_and_deviation;
 use table::Table;
 
@@ -168,6 +169,8 @@ impl Results<'_> {
         let stem = folder.join(what.name());
         let file = |end: &str| folder.join(format!("{}.{end}", what.name()));
         let (csv_file, markdown_file) = (file("csv"), file("md"));
+        let write =
+            |path: &Path, text: &str| replace(path, text.as_bytes()).map_err(|e| Failure::file(path, "written", e));
         write(&csv_file, &csv(what, &rows))?;
         let markdown: Vec<String> = tables.iter().map(Table::markdown).collect();
         write(&markdown_file, &(markdown.join("\n") + &self.sources_used(&rows)))?;
