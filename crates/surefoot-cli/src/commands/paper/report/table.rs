@@ -104,7 +104,7 @@ impl Results<'_> {
                 }
                 table.rows.push(cells);
             }
-            for row in groups(&places.iter().map(|&row| row.clone()).collect::<Vec<_>>(), |row| row.rounds) {
+            for row in groups(places.iter().copied(), |row| row.rounds) {
                 let mut cells = vec![self.title(row[0]), row[0].alpha.to_string(), row[0].rounds.to_string()];
                 for method in TABLE {
                     let found = row.iter().find(|row| row.method == method);
@@ -122,8 +122,8 @@ impl Results<'_> {
 
     fn literal(&self, title: &str, rows: &[Summary]) -> Table {
         let mut table = Table::new(title, &["set", "k", "SeqLS", "paper", "proven", "SeqAdjLS", "paper", "proven"]);
-        let rows: Vec<Summary> = rows.iter().filter(|row| LITERAL.contains(&row.method)).cloned().collect();
-        for row in groups(&rows, |row| (row.set.key(), row.rounds)) {
+        let rows = rows.iter().filter(|row| LITERAL.contains(&row.method));
+        for row in groups(rows, |row| (row.set.key(), row.rounds)) {
             let mut cells = vec![self.title(row[0]), row[0].rounds.to_string()];
             for row in row {
                 cells.extend([spread(row.last()), number(row.paper), number(row.last().certified)]);
@@ -242,7 +242,10 @@ pub(super) fn title(what: What) -> &'static str {
 }
 
 /// Rows that have something in common, in the order in which it first comes.
-pub(super) fn groups<K: PartialEq>(rows: &[Summary], key: impl Fn(&Summary) -> K) -> Vec<Vec<&Summary>> {
+pub(super) fn groups<'a, K: PartialEq>(
+    rows: impl IntoIterator<Item = &'a Summary>,
+    key: impl Fn(&Summary) -> K,
+) -> Vec<Vec<&'a Summary>> {
     let mut groups: Vec<(K, Vec<&Summary>)> = Vec::new();
     for row in rows {
         let of = key(row);
