@@ -35,6 +35,45 @@ pub enum Error {
         /// What was to be loaded.
         path: PathBuf,
     },
+    /// The name of a log file does not tell its format.
+    #[error(
+        "{}: the name should end in .parquet, .csv, .jsonl, .dsjson, .vw or .npz, or the format be given, but it does not",
+        path.display()
+    )]
+    UnknownFormat {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A line of text, or a whole file of records, cannot be understood.
+    #[error("{place}: {reason}")]
+    Malformed {
+        /// The file, and the line or row in it where it got that far: `logs.csv, line 18`.
+        place: String,
+        /// What should be there, and what is.
+        reason: String,
+    },
+    /// A field of a record is not allowed.
+    #[error("{place}: {column} should be {allowed}, but is {found}")]
+    Field {
+        /// The file, and the line (counted from 1) or row (counted from 0) in it: `logs.csv, line 18`.
+        place: String,
+        /// The field.
+        column: String,
+        /// What may stand there.
+        allowed: String,
+        /// What stands there.
+        found: String,
+    },
+    /// A file of records lacks a column.
+    #[error("{place}: no column {column}; it has {found}")]
+    MissingColumn {
+        /// The file.
+        place: String,
+        /// The names that it may have.
+        column: String,
+        /// The columns that there are.
+        found: String,
+    },
     /// A folder holds no file of any data set that is understood.
     #[error("{}: should be a folder with {}, but has none of these", folder.display(), crate::layout::known())]
     UnknownFolder {

@@ -31,6 +31,7 @@ mod npz;
 mod policy_file;
 mod round_file;
 mod source;
+mod table;
 mod tensors;
 
 use std::fs::{self, File};
@@ -43,6 +44,7 @@ pub use npz::write_npz;
 pub use policy_file::{PolicyReader, read_policy, write_policy};
 pub use round_file::{SavedRound, read_round, write_round};
 use surefoot::Dataset;
+pub use table::{Format, ROWS, Tables, read_table, read_table_bytes, write_table};
 
 /// UCI's *Optical Recognition of Handwritten Digits*: 64 pixels with values from 0 to 16, 10 classes, UCI's own split.
 ///
