@@ -6,6 +6,8 @@ mod experiment;
 mod failure;
 mod figure;
 mod files;
+#[expect(dead_code, reason = "the commands follow")]
+mod logs;
 mod options;
 mod progress;
 mod sets;

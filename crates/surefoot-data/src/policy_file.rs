@@ -7,11 +7,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use surefoot::{
-    Basis, Contexts, FeatureMap, Fingerprint, KernelFeatures, LinearGaussian, Policy, Posterior, Row, Scale,
+    Basis, Contexts, FeatureMap, Fingerprint, KernelFeatures, Learner, LinearGaussian, Policy, Posterior, RewardRange,
+    Row, Scale,
 };
 
+use crate::encoding::Encoding;
 use crate::error::{Error, Result, at};
+use crate::logs::Actions;
 use crate::source::display_shape;
 use crate::tensors::{Tensor, Tensors, check_fingerprint, write};
 
@@ -31,6 +35,9 @@ struct PolicyHeader {
     exploration: f64,
     basis: Option<Fingerprint>,
     fingerprint: Fingerprint,
+    /// A policy of a simulated world, whose contexts are features already, does not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    inputs: Option<Inputs>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -73,6 +80,67 @@ impl Features {
     }
 }
 
+/// How a policy understands records, and where it comes from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Inputs {
+    /// The actions.
+    pub actions: Actions,
+    /// How records become contexts.
+    pub encoding: Encoding,
+    /// The range of the rewards.
+    pub reward: [f64; 2],
+    /// Where it comes from.
+    pub lineage: Lineage,
+    /// SHA-256 of the JSON of the first three.
+    hash: String,
+}
+
+/// Where a policy comes from.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lineage {
+    /// The prior of the search that found it.
+    pub prior: Option<Fingerprint>,
+    /// The rounds that it was learned from.
+    pub logs: Vec<Fingerprint>,
+    /// The settings of the learner.
+    pub learner: Option<Learner>,
+    /// What wrote it.
+    pub made_by: String,
+}
+
+impl Inputs {
+    /// All of them.
+    pub fn new(actions: Actions, encoding: Encoding, reward: [f64; 2], lineage: Lineage) -> Self {
+        let hash = hash(&actions, &encoding, reward);
+        Inputs { actions, encoding, reward, lineage, hash }
+    }
+
+    /// What is wrong with them for this policy, if something is.
+    fn check(&self, policy: &LinearGaussian) -> std::result::Result<(), String> {
+        Encoding::new(self.encoding.fields().to_vec())?;
+        let found = hash(&self.actions, &self.encoding, self.reward);
+        if found != self.hash {
+            return Err(format!("the inputs should have the hash {}, as the file says, but have {found}", self.hash));
+        }
+        if self.actions.len() != policy.actions() {
+            let (k, found) = (policy.actions(), self.actions.len());
+            return Err(format!("the inputs should have {k} actions, as the policy, but have {found}"));
+        }
+        if self.encoding.width() != policy.features().input() {
+            let (p, found) = (policy.features().input(), self.encoding.width());
+            return Err(format!("the encoding should have {p} features, as the policy, but has {found}"));
+        }
+        RewardRange::new(self.reward[0], self.reward[1]).map(|_| ()).map_err(|reason| reason.to_string())
+    }
+}
+
+fn hash(actions: &Actions, encoding: &Encoding, reward: [f64; 2]) -> String {
+    let text = serde_json::to_string(&(actions, encoding, reward)).expect("no map has keys that are no texts");
+    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// What the file of a basis says besides its tensor.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -96,6 +164,11 @@ struct FeaturesHeader {
 /// Writes a policy, and into the same folder its basis, as `basis-FINGERPRINT.safetensors`, and its kernel features, as
 /// `features-FINGERPRINT.safetensors`, unless they are there already.
 pub fn write_policy(path: &Path, policy: &LinearGaussian) -> Result<()> {
+    write_policy_with(path, policy, None)
+}
+
+/// The same, with how it understands records.
+pub fn write_policy_with(path: &Path, policy: &LinearGaussian, inputs: Option<&Inputs>) -> Result<()> {
     let posterior = policy.posterior();
     if let Some(basis) = posterior.basis() {
         write_basis(path, basis)?;
@@ -111,6 +184,7 @@ pub fn write_policy(path: &Path, policy: &LinearGaussian) -> Result<()> {
         exploration: policy.exploration(),
         basis: posterior.basis().map(|basis| basis.fingerprint()),
         fingerprint: policy.fingerprint(),
+        inputs: inputs.cloned(),
     };
     let scale = match posterior.scale() {
         Scale::Shared(sigma) => Tensor::new("scale", &[], [*sigma]),
@@ -178,6 +252,11 @@ impl PolicyReader {
     /// Random Fourier features are made from their seed: they take eight bytes for each of their weights, which are not
     /// in the file.
     pub fn read(&mut self, path: &Path) -> Result<LinearGaussian> {
+        self.read_with(path).map(|(policy, _)| policy)
+    }
+
+    /// The same, with how it understands records, if the file says so.
+    pub fn read_with(&mut self, path: &Path) -> Result<(LinearGaussian, Option<Inputs>)> {
         let file = Tensors::read(path)?;
         let place = file.place();
         let header: PolicyHeader = file.header(POLICY, VERSION)?;
@@ -204,7 +283,10 @@ impl PolicyReader {
         let policy = LinearGaussian::new(map, posterior).and_then(|policy| policy.with_exploration(header.exploration));
         let policy = at(place, policy)?;
         check_fingerprint(place, header.fingerprint, policy.fingerprint())?;
-        Ok(policy)
+        if let Some(inputs) = &header.inputs {
+            inputs.check(&policy).map_err(|reason| Error::Malformed { place: file.place_of("metadata"), reason })?;
+        }
+        Ok((policy, header.inputs))
     }
 
     /// The features of a policy.

@@ -1,0 +1,147 @@
+//! What the commands on log files have in common: flags, and policies by name.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use surefoot::RewardRange;
+use surefoot_data::{Actions, Columns, Format, Judged, LogReader, PolicyReader};
+
+use crate::failure::{Failure, Result};
+
+/// The log files, and what their columns mean.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct LogFlags {
+    /// Log files, in the order in which they were written: .parquet, .csv, .jsonl, .dsjson, .vw or .npz
+    #[arg(required = true)]
+    logs: Vec<PathBuf>,
+    /// Their format, if their names do not tell: parquet, csv, jsonl, dsjson, vw or obp
+    #[arg(long, help_heading = "Columns")]
+    format: Option<Format>,
+    /// The column of the action [usual names: action, item_id]
+    #[arg(long, value_name = "COLUMN", help_heading = "Columns")]
+    action: Option<String>,
+    /// Actions that are numbers are counted from 1
+    #[arg(long, help_heading = "Columns")]
+    actions_from_one: bool,
+    /// The column of its probability [usual names: pscore, propensity, action_prob, propensity_score]
+    #[arg(long, value_name = "COLUMN", help_heading = "Columns")]
+    propensity: Option<String>,
+    /// The column of the reward [usual names: reward, click; or cost, which is minus it]
+    #[arg(long, value_name = "COLUMN", help_heading = "Columns")]
+    reward: Option<String>,
+    /// The column that tells records apart [usual name: event_id]
+    #[arg(long, value_name = "COLUMN", help_heading = "Columns")]
+    event_id: Option<String>,
+    /// The column of the version of the policy that took the decision [usual name: policy_version]
+    #[arg(long, value_name = "COLUMN", help_heading = "Columns")]
+    policy_version: Option<String>,
+}
+
+impl LogFlags {
+    pub(crate) fn reader(&self) -> LogReader {
+        let columns = Columns {
+            event_id: self.event_id.clone(),
+            action: self.action.clone(),
+            propensity: self.propensity.clone(),
+            reward: self.reward.clone(),
+            policy_version: self.policy_version.clone(),
+            from_one: self.actions_from_one,
+        };
+        LogReader::new(self.logs.clone(), self.format, columns)
+    }
+}
+
+/// The range of the rewards.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RewardFlags {
+    /// The lowest and the highest reward that there can be
+    #[arg(long, value_name = "LO,HI", default_value = "0,1", value_parser = range, allow_hyphen_values = true)]
+    pub(crate) reward_range: [f64; 2],
+}
+
+impl RewardFlags {
+    pub(crate) fn range(&self) -> Result<RewardRange> {
+        let [lo, hi] = self.reward_range;
+        Ok(RewardRange::new(lo, hi)?)
+    }
+}
+
+fn range(text: &str) -> std::result::Result<[f64; 2], String> {
+    let bad = || format!("should be two numbers such as 0,1, but is {text}");
+    let (lo, hi) = text.split_once(',').ok_or_else(bad)?;
+    let number = |text: &str| text.trim().parse::<f64>().map_err(|_| bad());
+    let (lo, hi) = (number(lo)?, number(hi)?);
+    RewardRange::new(lo, hi).map(|_| [lo, hi]).map_err(|e| e.to_string())
+}
+
+/// A policy, and what it is called.
+#[derive(Debug, Clone)]
+pub(crate) struct Named {
+    pub(crate) name: String,
+    pub(crate) policy: Judged,
+}
+
+/// What a policy may be on the command line.
+pub(crate) const POLICY: &str = "a Surefoot policy file, columns:PREFIX (the probabilities of action A in column PREFIX \
+                                 and A), list:COLUMN (a list of all probabilities), uniform, or logged; NAME=... names it";
+
+/// The policies that the command line names.
+pub(crate) fn policies(texts: &[String]) -> Result<Vec<Named>> {
+    let mut reader = PolicyReader::default();
+    let mut named: Vec<Named> = Vec::new();
+    for text in texts {
+        let (name, what) = match text.split_once('=') {
+            Some((name, what)) if !name.is_empty() && !name.contains(['/', ':']) => (name.to_owned(), what),
+            _ => (text.rsplit('/').next().unwrap_or(text).trim_end_matches(".safetensors").to_owned(), text.as_str()),
+        };
+        if named.iter().any(|other| other.name == name) {
+            let hint = format!("name them: --policy one={what} --policy other=...");
+            return Err(Failure::new(format!("two policies are called {name}")).hint(hint));
+        }
+        let policy = match what.parse() {
+            Ok(judged) => judged,
+            Err(()) => {
+                let (policy, inputs) = reader
+                    .read_with(what.as_ref())
+                    .map_err(|e| Failure::new(e).hint(format!("a policy is {POLICY}")))?;
+                let inputs = inputs.ok_or_else(|| {
+                    Failure::new(format!("{what}: the policy does not say how records become its features"))
+                        .hint("policies that surefoot learn writes do; those of simulate live in a world of features")
+                })?;
+                Judged::Own { policy: Box::new(policy), inputs: Box::new(inputs) }
+            }
+        };
+        named.push(Named { name, policy });
+    }
+    Ok(named)
+}
+
+/// The actions that policies know, which must be the same for all of them; `None` if none of them says.
+pub(crate) fn actions(policies: &[Named], reader: &LogReader) -> Result<Option<Actions>> {
+    let Some(first) = reader.batches().next().transpose().map_err(Failure::new)? else {
+        return Ok(None);
+    };
+    let mut known: Option<(&str, Actions)> = None;
+    for Named { name, policy } in policies {
+        let Some(actions) = policy.actions(&first).map_err(Failure::new)? else { continue };
+        match &known {
+            Some((other, found)) if *found != actions => {
+                return Err(Failure::new(format!(
+                    "{name} and {other} should have the same actions, but have {} and {}",
+                    described(&actions),
+                    described(found)
+                )));
+            }
+            Some(_) => {}
+            None => known = Some((name, actions)),
+        }
+    }
+    Ok(known.map(|(_, actions)| actions))
+}
+
+fn described(actions: &Actions) -> String {
+    match actions {
+        Actions::Count(k) => format!("{k} numbers"),
+        Actions::Names(names) => format!("{} names from {:?}", names.len(), names.first()),
+    }
+}

@@ -1,0 +1,210 @@
+//! Fitting an encoding to records.
+
+use std::collections::{BTreeSet, HashMap};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Encoding, Field, MOST_BITS};
+use crate::column::{Column, parse};
+use crate::error::{Error, Result};
+use crate::logs::LogBatch;
+
+/// How columns are taken as features.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EncodingSettings {
+    /// The columns that are features; all that have no other role, if none is named.
+    pub features: Option<Vec<String>>,
+    /// Those that are not.
+    pub ignore: Vec<String>,
+    /// Those that are categories even where all of them are numbers.
+    pub categorical: Vec<String>,
+    /// The most categories that have a feature each; a column with more of them is hashed.
+    pub vocabulary: usize,
+    /// The logarithm of the number of features that a column is hashed to, at most 20.
+    pub hash_bits: u32,
+    /// Whether numbers are centred and divided by their standard deviation. Lists are taken as they are.
+    pub standardise: bool,
+}
+
+impl Default for EncodingSettings {
+    fn default() -> Self {
+        EncodingSettings {
+            features: None,
+            ignore: Vec::new(),
+            categorical: Vec::new(),
+            vocabulary: 64,
+            hash_bits: 8,
+            standardise: true,
+        }
+    }
+}
+
+const LIST: &str = "context";
+const INDICES: &str = "context_indices";
+const NAMES: &str = "context_names";
+const VALUES: &str = "context_values";
+
+/// What has been seen of a column.
+#[derive(Debug, Default)]
+struct Seen {
+    numbers: Moments,
+    missing: bool,
+    /// Whether a cell was no number.
+    text: bool,
+    /// Up to one more than the vocabulary.
+    categories: BTreeSet<String>,
+}
+
+/// Mean and sum of squares of what came so far (Welford).
+#[derive(Debug, Default)]
+struct Moments {
+    count: f64,
+    mean: f64,
+    squares: f64,
+}
+
+impl Moments {
+    fn add(&mut self, x: f64) {
+        self.count += 1.0;
+        let step = x - self.mean;
+        self.mean += step / self.count;
+        self.squares += step * (x - self.mean);
+    }
+
+    /// The standard deviation; 1 where all are the same.
+    fn scale(&self) -> f64 {
+        let deviation = (self.squares / self.count.max(1.0)).sqrt();
+        if deviation > 0.0 && deviation.is_finite() { deviation } else { 1.0 }
+    }
+}
+
+/// Looks at records, and makes an encoding for records like them.
+#[derive(Debug)]
+pub struct EncodingFit {
+    settings: EncodingSettings,
+    /// The scalar columns in the order in which they came.
+    order: Vec<String>,
+    seen: HashMap<String, Seen>,
+    /// The width of the list `context`, if there is one.
+    width: Option<usize>,
+    /// One more than the largest of `context_indices`.
+    sparse: Option<usize>,
+    named: bool,
+}
+
+impl EncodingFit {
+    /// Before any record.
+    pub fn new(settings: EncodingSettings) -> std::result::Result<Self, String> {
+        if settings.hash_bits > MOST_BITS {
+            return Err(format!("the bits of a hash should be at most {MOST_BITS}, but are {}", settings.hash_bits));
+        }
+        let (order, seen) = (Vec::new(), HashMap::new());
+        Ok(EncodingFit { settings, order, seen, width: None, sparse: None, named: false })
+    }
+
+    /// Looks at the records of a batch.
+    pub fn add(&mut self, batch: &LogBatch) -> Result<()> {
+        for name in self.settings.features.iter().flatten() {
+            // A column that is asked for must be there.
+            batch.feature(name)?;
+        }
+        for column in batch.others() {
+            let asked = self.settings.features.as_ref();
+            let wanted = asked.is_none_or(|names| names.iter().any(|name| name == column.name));
+            if !wanted || self.settings.ignore.iter().any(|name| name == column.name) {
+                continue;
+            }
+            match column.name {
+                LIST => self.list(&column)?,
+                INDICES => self.indices(&column)?,
+                NAMES => self.named = true,
+                VALUES => {}
+                // A list of another name is a distribution, or something of the user's own.
+                _ if column.is_list() && asked.is_none() => {}
+                _ => self.scalar(&column)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn list(&mut self, column: &Column<'_>) -> Result<()> {
+        let lists = column.lists()?;
+        for i in 0..lists.len() {
+            let found = lists.get(i).len();
+            let width = *self.width.get_or_insert(found);
+            if found != width {
+                return Err(column.error(i, format!("{width} numbers, as in the first record"), found));
+            }
+        }
+        Ok(())
+    }
+
+    fn indices(&mut self, column: &Column<'_>) -> Result<()> {
+        let lists = column.lists()?;
+        let mut width = self.sparse.unwrap_or(0);
+        for i in 0..lists.len() {
+            for &x in lists.get(i) {
+                width = width.max(column.whole(i, x)? as usize + 1);
+            }
+        }
+        self.sparse = Some(width);
+        Ok(())
+    }
+
+    fn scalar(&mut self, column: &Column<'_>) -> Result<()> {
+        if !self.seen.contains_key(column.name) {
+            self.order.push(column.name.to_owned());
+        }
+        let seen = self.seen.entry(column.name.to_owned()).or_default();
+        let most = self.settings.vocabulary + 1;
+        let categorical = self.settings.categorical.iter().any(|name| name == column.name);
+        if !column.is_text() && !categorical {
+            for (i, &x) in column.numbers()?.iter().enumerate() {
+                if x.is_infinite() {
+                    return Err(column.error(i, "finite", x));
+                }
+                if x.is_nan() { seen.missing = true } else { seen.numbers.add(x) }
+            }
+            return Ok(());
+        }
+        seen.text |= categorical;
+        for text in column.texts()? {
+            let Some(text) = text else {
+                seen.missing = true;
+                continue;
+            };
+            if !seen.text {
+                match parse(&text).filter(|x| x.is_finite()) {
+                    Some(x) => seen.numbers.add(x),
+                    None => seen.text = true,
+                }
+            }
+            if seen.categories.len() < most && !seen.categories.contains(&*text) {
+                seen.categories.insert(text.into_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// The encoding; `place` is what an error calls the records.
+    pub fn finish(self, place: &str) -> Result<Encoding> {
+        let EncodingFit { settings, order, mut seen, width, sparse, named } = self;
+        let mut fields = Vec::new();
+        for column in order {
+            let Some(Seen { numbers, missing, text, categories }) = seen.remove(&column) else { continue };
+            fields.push(if !text {
+                let (mean, scale) = if settings.standardise { (numbers.mean, numbers.scale()) } else { (0.0, 1.0) };
+                Field::Number { column, mean, scale, indicator: missing }
+            } else if categories.len() <= settings.vocabulary {
+                Field::OneHot { column, categories: categories.into_iter().collect() }
+            } else {
+                Field::Hashed { column, bits: settings.hash_bits }
+            });
+        }
+        fields.extend(width.map(|width| Field::Vector { column: LIST.into(), width }));
+        let (indices, values) = (INDICES.into(), VALUES.to_owned());
+        fields.extend(sparse.map(|width| Field::Sparse { indices, values: values.clone(), width }));
+        fields.extend(named.then(|| Field::Named { names: NAMES.into(), values, bits: settings.hash_bits.max(10) }));
+        Encoding::new(fields).map_err(|reason| Error::Malformed { place: place.into(), reason })
+    }
+}

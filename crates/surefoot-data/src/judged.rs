@@ -1,0 +1,193 @@
+//! POLICIES TO JUDGE: whatever gives each action of a record a probability.
+
+use std::borrow::Cow;
+use std::str::FromStr;
+
+use surefoot::{Eligible, LinearGaussian, Policy};
+
+use crate::column::Column;
+use crate::error::{Error, Result};
+use crate::logs::{Actions, LogBatch, Records};
+use crate::policy_file::Inputs;
+
+/// A policy that logs are asked about.
+#[derive(Debug, Clone)]
+pub enum Judged {
+    /// One of Surefoot's own, with all that it needs to understand a record.
+    Own {
+        /// The policy.
+        policy: Box<LinearGaussian>,
+        /// How it understands records.
+        inputs: Box<Inputs>,
+    },
+    /// Probabilities in the logs: those of one action a column, whose name is this and that of the action.
+    Columns(String),
+    /// Probabilities in the logs: one column of lists with those of all actions.
+    List(String),
+    /// Every eligible action alike.
+    Uniform,
+    /// What collected the logs.
+    Logged,
+}
+
+impl FromStr for Judged {
+    type Err = ();
+
+    /// Those that need no file: `columns:PREFIX`, `list:COLUMN`, `uniform` and `logged`.
+    fn from_str(text: &str) -> std::result::Result<Self, ()> {
+        match (text, text.split_once(':')) {
+            ("uniform", _) => Ok(Judged::Uniform),
+            ("logged", _) => Ok(Judged::Logged),
+            (_, Some(("columns", prefix))) if !prefix.is_empty() => Ok(Judged::Columns(prefix.into())),
+            (_, Some(("list", column))) if !column.is_empty() => Ok(Judged::List(column.into())),
+            _ => Err(()),
+        }
+    }
+}
+
+/// How far the probabilities of a record may sum up from 1.
+pub(crate) const SUM: f64 = 1e-6;
+
+impl Judged {
+    /// The actions that it knows, if the first records tell.
+    pub fn actions(&self, first: &LogBatch) -> Result<Option<Actions>> {
+        match self {
+            Judged::Own { inputs, .. } => Ok(Some(inputs.actions.clone())),
+            Judged::Columns(prefix) => {
+                let schema = first.table().schema();
+                let names = schema.fields().iter().filter_map(|field| field.name().strip_prefix(prefix.as_str()));
+                let names: Vec<String> = names.map(str::to_owned).collect();
+                let mut numbers: Vec<usize> = names.iter().filter_map(|name| name.parse().ok()).collect();
+                numbers.sort_unstable();
+                Ok(match numbers.len() == names.len() && numbers.iter().enumerate().all(|(i, &n)| i == n) {
+                    _ if names.is_empty() => return Err(first.missing(&format!("{prefix}0, {prefix}1, ..."))),
+                    true => Some(Actions::Count(names.len())),
+                    false => Some(Actions::Names(names)),
+                })
+            }
+            Judged::List(column) => {
+                let lists = first.required(column)?.lists()?;
+                Ok((lists.len() > 0).then(|| Actions::Count(lists.get(0).len())))
+            }
+            Judged::Uniform | Judged::Logged => Ok(None),
+        }
+    }
+
+    /// The probability of each logged action.
+    pub fn propensity(&self, batch: &LogBatch, records: &Records, actions: &Actions) -> Result<Vec<f64>> {
+        let n = records.action.len();
+        match self {
+            Judged::Logged => Ok(records.propensity.clone()),
+            Judged::Uniform => {
+                let all = actions.len();
+                let count = |i| records.eligible.as_ref().map_or(all, |sets| sets.get(i).len());
+                Ok((0..n).map(|i| 1.0 / count(i) as f64).collect())
+            }
+            Judged::Own { policy, inputs } => {
+                let contexts = inputs.encoding.encode(batch)?;
+                let p = policy.propensity(&contexts, &records.action, records.eligible.as_ref());
+                p.map_err(|reason| batch.refused(reason))
+            }
+            Judged::Columns(prefix) => {
+                let columns = columns(prefix, batch, actions)?;
+                let cells = cells(&columns)?;
+                check(batch, &columns[0], n, |i| cells.iter().map(move |column| column[i]))?;
+                Ok((0..n).map(|i| cells[records.action[i] as usize][i]).collect())
+            }
+            Judged::List(name) => {
+                let (k, p) = (actions.len(), self.distribution(batch, None, actions)?);
+                debug_assert_eq!(p.len(), n * k, "{name}");
+                Ok((0..n).map(|i| p[i * k + records.action[i] as usize]).collect())
+            }
+        }
+    }
+
+    /// The probabilities of all actions, one row of `K` a record.
+    pub fn distribution(&self, batch: &LogBatch, eligible: Option<&Eligible>, actions: &Actions) -> Result<Vec<f64>> {
+        let (n, k) = (batch.len(), actions.len());
+        match self {
+            Judged::Own { policy, inputs } => {
+                let contexts = inputs.encoding.encode(batch)?;
+                policy.distribution(&contexts, eligible).map_err(|reason| batch.refused(reason))
+            }
+            Judged::Uniform => {
+                let mut p = vec![0.0; n * k];
+                for (i, row) in p.chunks_exact_mut(k).enumerate() {
+                    match eligible.map(|sets| sets.get(i)) {
+                        None => row.fill(1.0 / k as f64),
+                        Some(set) => set.iter().for_each(|&a| row[a as usize] = 1.0 / set.len() as f64),
+                    }
+                }
+                Ok(p)
+            }
+            Judged::Columns(prefix) => {
+                let columns = columns(prefix, batch, actions)?;
+                let cells = cells(&columns)?;
+                check(batch, &columns[0], n, |i| cells.iter().map(move |column| column[i]))?;
+                Ok((0..n).flat_map(|i| cells.iter().map(move |column| column[i])).collect())
+            }
+            Judged::List(name) => {
+                let column = batch.required(name)?;
+                let lists = column.lists()?;
+                if let Some(i) = (0..n).find(|&i| lists.get(i).len() != k) {
+                    return Err(column.error(i, format!("{k} probabilities, one an action"), lists.get(i).len()));
+                }
+                check(batch, &column, n, |i| lists.get(i).iter().copied())?;
+                Ok(lists.values)
+            }
+            Judged::Logged => {
+                let Some(lists) = batch.probabilities()? else {
+                    return Err(batch.missing("probabilities"));
+                };
+                let sets = batch.eligible_lists(actions)?;
+                let mut p = vec![0.0; n * k];
+                for i in 0..n {
+                    let set = sets.as_ref().map(|sets| sets.get(i)).filter(|set| !set.is_empty());
+                    let found = lists.get(i);
+                    let expected = set.map_or(k, <[u32]>::len);
+                    if found.len() != expected {
+                        let column = batch.probabilities_column();
+                        return Err(column.error(i, format!("{expected} probabilities"), found.len()));
+                    }
+                    for (place, &q) in found.iter().enumerate() {
+                        p[i * k + set.map_or(place, |set| set[place] as usize)] = q;
+                    }
+                }
+                Ok(p)
+            }
+        }
+    }
+}
+
+/// The columns of all actions.
+fn columns<'a>(prefix: &str, batch: &'a LogBatch, actions: &Actions) -> Result<Vec<Column<'a>>> {
+    (0..actions.len()).map(|a| batch.required(&format!("{prefix}{}", actions.name(a)))).collect()
+}
+
+fn cells<'a>(columns: &[Column<'a>]) -> Result<Vec<Cow<'a, [f64]>>> {
+    columns.iter().map(Column::all_numbers).collect()
+}
+
+/// Fails unless each record has a distribution.
+fn check<I: Iterator<Item = f64>>(
+    batch: &LogBatch,
+    column: &Column<'_>,
+    n: usize,
+    of: impl Fn(usize) -> I,
+) -> Result<()> {
+    for i in 0..n {
+        let mut sum = 0.0;
+        for p in of(i) {
+            if !(0.0..=1.0).contains(&p) {
+                return Err(column.error(i, "a probability, in [0, 1]", p));
+            }
+            sum += p;
+        }
+        if (sum - 1.0).abs() > SUM {
+            let (place, column) = (column.at(i), "the sum of the probabilities".into());
+            return Err(Error::Field { place, column, allowed: "1".into(), found: sum.to_string() });
+        }
+    }
+    debug_assert_eq!(batch.len(), n);
+    Ok(())
+}

@@ -1,0 +1,618 @@
+//! LOGS OF OTHERS: what the columns of a file mean.
+//!
+//! A [`LogReader`] goes through one file or several, batch by batch, and finds the columns by their names: those that are
+//! given in [`Columns`], or else the usual ones. Values are handed out as they are, wrong ones included, so that they can be
+//! reported; a [`Check`] refuses what no policy can have logged.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use arrow_array::{BooleanArray, RecordBatch};
+use arrow_select::filter::filter_record_batch;
+use serde::{Deserialize, Serialize};
+use surefoot::{Eligible, RewardRange};
+
+use crate::column::{Column, Lists};
+use crate::error::{Error, Result};
+use crate::table::{Format, Tables, read_table};
+
+/// What a column can be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    EventId,
+    Timestamp,
+    Action,
+    Propensity,
+    Reward,
+    PolicyVersion,
+    Eligible,
+    Probabilities,
+    DropProbability,
+    Skip,
+}
+
+impl Role {
+    const ALL: [Role; 10] = [
+        Role::EventId,
+        Role::Timestamp,
+        Role::Action,
+        Role::Propensity,
+        Role::Reward,
+        Role::PolicyVersion,
+        Role::Eligible,
+        Role::Probabilities,
+        Role::DropProbability,
+        Role::Skip,
+    ];
+
+    /// The names by which it is known, the first one ours.
+    fn names(self) -> &'static [&'static str] {
+        match self {
+            Role::EventId => &["event_id", "EventId"],
+            Role::Timestamp => &["timestamp", "Timestamp"],
+            Role::Action => &["action", "item_id"],
+            Role::Propensity => &["pscore", "propensity", "action_prob", "propensity_score"],
+            Role::Reward => &["reward", "click", "cost"],
+            Role::PolicyVersion => &["policy_version"],
+            Role::Eligible => &["eligible"],
+            Role::Probabilities => &["probabilities", "pi_b"],
+            Role::DropProbability => &["pdrop"],
+            Role::Skip => &["skip"],
+        }
+    }
+
+    /// Our name of it.
+    pub(crate) fn name(self) -> &'static str {
+        self.names()[0]
+    }
+}
+
+/// The column that holds minus the reward, where there is no other.
+const COST: &str = "cost";
+
+/// Which columns are what, where their names do not say so; `None` for the usual names.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Columns {
+    /// What tells records apart: `event_id`.
+    pub event_id: Option<String>,
+    /// The action: `action` or `item_id`, counted from 0 or by name.
+    pub action: Option<String>,
+    /// Its probability: `pscore`, `propensity`, `action_prob` or `propensity_score`.
+    pub propensity: Option<String>,
+    /// The reward: `reward`, `click`, or `cost`, which is minus it.
+    pub reward: Option<String>,
+    /// The version of the policy that took the decision: `policy_version`.
+    pub policy_version: Option<String>,
+    /// Whether actions that are numbers are counted from 1 on.
+    pub from_one: bool,
+}
+
+impl Columns {
+    fn given(&self, role: Role) -> Option<&str> {
+        match role {
+            Role::EventId => self.event_id.as_deref(),
+            Role::Action => self.action.as_deref(),
+            Role::Propensity => self.propensity.as_deref(),
+            Role::Reward => self.reward.as_deref(),
+            Role::PolicyVersion => self.policy_version.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The columns of a batch that have a role.
+    fn find(&self, place: &str, table: &RecordBatch) -> Result<HashMap<&'static str, usize>> {
+        let mut found = HashMap::new();
+        for role in Role::ALL {
+            if let Some(name) = self.given(role) {
+                let index = table.schema().index_of(name).map_err(|_| missing(place, name, table))?;
+                found.insert(role.name(), index);
+                continue;
+            }
+            let places: Vec<(&str, usize)> = role
+                .names()
+                .iter()
+                .filter_map(|name| table.schema().index_of(name).ok().map(|index| (*name, index)))
+                .collect();
+            match places[..] {
+                [] => {}
+                [(_, index)] => {
+                    found.insert(role.name(), index);
+                }
+                [(one, _), (other, _), ..] => {
+                    return Err(Error::Field {
+                        place: place.into(),
+                        column: format!("the column of the {}", role.name()),
+                        allowed: "one, or be named".into(),
+                        found: format!("{one} or {other}"),
+                    });
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn missing(place: &str, column: &str, table: &RecordBatch) -> Error {
+    let schema = table.schema();
+    let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+    let found = if names.is_empty() { "none".into() } else { names.join(", ") };
+    Error::MissingColumn { place: place.into(), column: column.into(), found }
+}
+
+/// The actions of some logs: numbers below `K`, or names.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Actions {
+    /// Numbers from 0 on, so many.
+    Count(usize),
+    /// Names, in the order of their numbers.
+    Names(Vec<String>),
+}
+
+impl Actions {
+    /// How many there are, `K`.
+    pub fn len(&self) -> usize {
+        match self {
+            Actions::Count(k) => *k,
+            Actions::Names(names) => names.len(),
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What an action is called.
+    pub fn name(&self, action: usize) -> Cow<'_, str> {
+        match self {
+            Actions::Count(_) => Cow::Owned(action.to_string()),
+            Actions::Names(names) => Cow::Borrowed(&names[action]),
+        }
+    }
+}
+
+/// Reads the records of one file or several.
+#[derive(Debug, Clone)]
+pub struct LogReader {
+    paths: Vec<PathBuf>,
+    format: Option<Format>,
+    columns: Columns,
+}
+
+impl LogReader {
+    /// Files that belong together, in their order; of one format, or of that which the end of each name tells.
+    pub fn new(paths: Vec<PathBuf>, format: Option<Format>, columns: Columns) -> Self {
+        LogReader { paths, format, columns }
+    }
+
+    /// The files.
+    pub fn paths(&self) -> &[PathBuf] {
+        &self.paths
+    }
+
+    /// The batches of all files, one after the other, without the records that the logger asks to skip.
+    pub fn batches(&self) -> Batches<'_> {
+        Batches { reader: self, file: 0, tables: None, start: 0, row: 0, skipped: 0, ragged: false }
+    }
+}
+
+/// The batches of a [`LogReader`].
+#[expect(missing_debug_implementations, reason = "what reads a table has none")]
+pub struct Batches<'a> {
+    reader: &'a LogReader,
+    /// The file that is read.
+    file: usize,
+    tables: Option<Tables>,
+    /// The rows that have been read of it.
+    start: usize,
+    /// The records that have been handed out, of all files.
+    row: usize,
+    skipped: usize,
+    ragged: bool,
+}
+
+impl Batches<'_> {
+    /// How many records have been skipped so far.
+    pub fn skipped(&self) -> usize {
+        self.skipped
+    }
+
+    fn open(&mut self, path: &Path) -> Result<Tables> {
+        let format = self.reader.format.map_or_else(|| Format::of(path), Ok)?;
+        self.ragged = format == Format::JsonLines;
+        read_table(path, format)
+    }
+
+    fn batch(&mut self, path: &Path, table: RecordBatch) -> Result<LogBatch> {
+        let place = path.display().to_string();
+        let columns = &self.reader.columns;
+        let roles = columns.find(&place, &table)?;
+        let rows = table.num_rows();
+        let mut batch = LogBatch {
+            place,
+            file: self.file,
+            start: self.start,
+            row: self.row,
+            rows: None,
+            from_one: columns.from_one,
+            ragged: self.ragged,
+            roles,
+            table,
+        };
+        self.start += rows;
+        batch.leave_out_skipped()?;
+        self.row += batch.len();
+        self.skipped += rows - batch.len();
+        Ok(batch)
+    }
+}
+
+impl Iterator for Batches<'_> {
+    type Item = Result<LogBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let path = self.reader.paths.get(self.file)?;
+            if self.tables.is_none() {
+                match self.open(path) {
+                    Ok(tables) => (self.tables, self.start) = (Some(tables), 0),
+                    Err(error) => {
+                        self.file = self.reader.paths.len();
+                        return Some(Err(error));
+                    }
+                }
+            }
+            match self.tables.as_mut().and_then(Iterator::next) {
+                Some(table) => {
+                    let batch = table.and_then(|table| self.batch(path, table));
+                    if batch.is_err() {
+                        self.file = self.reader.paths.len();
+                    }
+                    return Some(batch);
+                }
+                None => (self.tables, self.file) = (None, self.file + 1),
+            }
+        }
+    }
+}
+
+/// Some records of a file.
+#[derive(Debug, Clone)]
+pub struct LogBatch {
+    place: String,
+    file: usize,
+    start: usize,
+    row: usize,
+    /// The rows of the records in the file after `start`, if some were left out.
+    rows: Option<Vec<usize>>,
+    from_one: bool,
+    /// Whether a column that no record of the batch has is left out of it.
+    ragged: bool,
+    roles: HashMap<&'static str, usize>,
+    table: RecordBatch,
+}
+
+impl LogBatch {
+    /// The number of records.
+    pub fn len(&self) -> usize {
+        self.table.num_rows()
+    }
+
+    /// Whether there is no record.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The place of the file among those that are read.
+    pub fn file(&self) -> usize {
+        self.file
+    }
+
+    /// The place of the first record among all that are read, of all files.
+    pub fn row(&self) -> usize {
+        self.row
+    }
+
+    /// The columns as the file has them.
+    pub fn table(&self) -> &RecordBatch {
+        &self.table
+    }
+
+    /// The columns that have no role, in the order of the file.
+    pub(crate) fn others(&self) -> impl Iterator<Item = Column<'_>> {
+        (0..self.table.num_columns()).filter(|i| !self.roles.values().any(|role| role == i)).map(|i| self.at(i))
+    }
+
+    /// A column by its name.
+    pub(crate) fn column(&self, name: &str) -> Option<Column<'_>> {
+        self.table.schema().index_of(name).ok().map(|i| self.at(i))
+    }
+
+    /// A column that records have features in; nothing if no record of the batch has it and none need have it.
+    pub(crate) fn feature(&self, name: &str) -> Result<Option<Column<'_>>> {
+        match self.column(name) {
+            None if !self.ragged => Err(missing(&self.place, name, &self.table)),
+            column => Ok(column),
+        }
+    }
+
+    /// A column that must be there.
+    pub(crate) fn required(&self, name: &str) -> Result<Column<'_>> {
+        self.column(name).ok_or_else(|| missing(&self.place, name, &self.table))
+    }
+
+    /// The column of a role.
+    pub(crate) fn role(&self, role: Role) -> Option<Column<'_>> {
+        self.roles.get(role.name()).map(|&i| self.at(i))
+    }
+
+    pub(crate) fn required_role(&self, role: Role) -> Result<Column<'_>> {
+        self.role(role).ok_or_else(|| missing(&self.place, &role.names().join(" or "), &self.table))
+    }
+
+    fn at(&self, i: usize) -> Column<'_> {
+        let rows = self.rows.as_deref();
+        // The name lives in the schema, which the table keeps.
+        let name = self.table.schema_ref().field(i).name();
+        Column { place: &self.place, start: self.start, rows, name, array: self.table.column(i) }
+    }
+
+    fn leave_out_skipped(&mut self) -> Result<()> {
+        let Some(column) = self.role(Role::Skip) else {
+            return Ok(());
+        };
+        let skip = column.numbers()?;
+        let rows: Vec<usize> = (0..self.len()).filter(|&i| skip[i] != 1.0).collect();
+        if rows.len() < self.len() {
+            let kept: BooleanArray = skip.iter().map(|&skip| Some(skip != 1.0)).collect();
+            self.table = filter_record_batch(&self.table, &kept)
+                .map_err(|e| Error::Malformed { place: self.place.clone(), reason: e.to_string() })?;
+            self.rows = Some(rows);
+        }
+        Ok(())
+    }
+
+    /// The text of every action: a number as it is written, or a name.
+    pub(crate) fn action_texts(&self) -> Result<Vec<Cow<'_, str>>> {
+        let column = self.required_role(Role::Action)?;
+        let texts = column.texts()?.into_iter().enumerate();
+        texts.map(|(i, text)| text.ok_or_else(|| column.error(i, "an action", "missing"))).collect()
+    }
+
+    /// The number of every action.
+    pub fn action(&self, actions: &Actions) -> Result<Vec<u32>> {
+        let column = self.required_role(Role::Action)?;
+        match actions {
+            Actions::Count(k) => {
+                let first = u32::from(self.from_one);
+                let number = |(i, &x): (usize, &f64)| {
+                    let a = column.whole(i, x)?;
+                    match a.checked_sub(first).filter(|&a| (a as usize) < *k) {
+                        Some(a) => Ok(a),
+                        None => Err(column.error(i, format!("from {first} to {}", k - 1 + first as usize), a)),
+                    }
+                };
+                column.all_numbers()?.iter().enumerate().map(number).collect()
+            }
+            Actions::Names(names) => {
+                let numbers: HashMap<&str, u32> = names.iter().map(String::as_str).zip(0..).collect();
+                let number = |(i, text): (usize, Option<Cow<'_, str>>)| match text {
+                    None => Err(column.error(i, "an action", "missing")),
+                    Some(text) => numbers
+                        .get(&*text)
+                        .copied()
+                        .ok_or_else(|| column.error(i, format!("one of {}", some(names)), format!("{text:?}"))),
+                };
+                column.texts()?.into_iter().enumerate().map(number).collect()
+            }
+        }
+    }
+
+    /// The logged probabilities, as they are, NaN where one is missing.
+    pub fn propensity(&self) -> Result<Cow<'_, [f64]>> {
+        self.required_role(Role::Propensity)?.numbers()
+    }
+
+    /// The rewards, as they are, NaN where one is missing.
+    pub fn reward(&self) -> Result<Cow<'_, [f64]>> {
+        let column = self.required_role(Role::Reward)?;
+        let rewards = column.numbers()?;
+        Ok(if column.name == COST { rewards.iter().map(|c| -c).collect() } else { rewards })
+    }
+
+    /// The probability with which a record like each one was left out of the log.
+    pub fn drop_probability(&self) -> Result<Option<Cow<'_, [f64]>>> {
+        self.role(Role::DropProbability).map(|column| column.numbers()).transpose()
+    }
+
+    /// What tells records apart.
+    pub fn event_id(&self) -> Result<Option<Vec<Option<Cow<'_, str>>>>> {
+        self.role(Role::EventId).map(|column| column.texts()).transpose()
+    }
+
+    /// The version of the policy that took each decision.
+    pub fn policy_version(&self) -> Result<Option<Vec<Option<Cow<'_, str>>>>> {
+        self.role(Role::PolicyVersion).map(|column| column.texts()).transpose()
+    }
+
+    /// The texts of a column that groups records.
+    pub fn texts_of(&self, name: &str) -> Result<Vec<Option<Cow<'_, str>>>> {
+        self.required(name)?.texts()
+    }
+
+    /// The actions that could be chosen, in the order of the file.
+    pub(crate) fn eligible_lists(&self, actions: &Actions) -> Result<Option<Lists<u32>>> {
+        let Some(column) = self.role(Role::Eligible) else {
+            return Ok(None);
+        };
+        let (offsets, values) = match actions {
+            Actions::Count(k) => {
+                let lists = column.lists()?;
+                let first = u32::from(self.from_one);
+                let mut values = Vec::with_capacity(lists.values.len());
+                for i in 0..lists.len() {
+                    for &x in lists.get(i) {
+                        let a = column.whole(i, x)?;
+                        let a = a.checked_sub(first).filter(|&a| (a as usize) < *k);
+                        let allowed = || format!("actions from {first} to {}", k - 1 + first as usize);
+                        values.push(a.ok_or_else(|| column.error(i, allowed(), x))?);
+                    }
+                }
+                (lists.offsets, values)
+            }
+            Actions::Names(names) => {
+                let numbers: HashMap<&str, u32> = names.iter().map(String::as_str).zip(0..).collect();
+                let lists = column.text_lists()?;
+                let mut values = Vec::with_capacity(lists.values.len());
+                for i in 0..lists.len() {
+                    for text in lists.get(i) {
+                        let allowed = || format!("actions that are one of {}", some(names));
+                        let a = numbers.get(text.as_str()).copied();
+                        values.push(a.ok_or_else(|| column.error(i, allowed(), format!("{text:?}")))?);
+                    }
+                }
+                (lists.offsets, values)
+            }
+        };
+        Ok(Some(Lists { offsets, values }))
+    }
+
+    /// The actions that could be chosen, if the file tells.
+    pub fn eligible(&self, actions: &Actions) -> Result<Option<Eligible>> {
+        let Some(lists) = self.eligible_lists(actions)? else {
+            return Ok(None);
+        };
+        let all: Vec<u32> = (0..actions.len() as u32).collect();
+        let set = |i: usize| match lists.get(i) {
+            [] => all.clone(),
+            set => {
+                let mut set = set.to_vec();
+                set.sort_unstable();
+                set
+            }
+        };
+        let sets = Eligible::new((0..lists.len()).map(set));
+        sets.map(Some).map_err(|reason| self.refused(reason))
+    }
+
+    /// The logged distribution: of the eligible actions in their order, or of all.
+    pub(crate) fn probabilities(&self) -> Result<Option<Lists<f64>>> {
+        self.role(Role::Probabilities).map(|column| column.lists()).transpose()
+    }
+
+    /// The column of the logged distribution, which is there.
+    pub(crate) fn probabilities_column(&self) -> Column<'_> {
+        self.role(Role::Probabilities).expect("it has been read")
+    }
+
+    /// Whether actions that are numbers are counted from 1 on.
+    pub(crate) fn counts_from_one(&self) -> bool {
+        self.from_one
+    }
+
+    /// An error about a column that is not there.
+    pub(crate) fn missing(&self, column: &str) -> Error {
+        missing(&self.place, column, &self.table)
+    }
+
+    /// What the core says of records, with their place.
+    pub(crate) fn refused(&self, reason: surefoot::Error) -> Error {
+        match reason {
+            surefoot::Error::Value { row, column, allowed, value } => {
+                let row = self.start + self.rows.as_ref().map_or(row, |rows| rows[row]);
+                Error::Field { place: format!("{}, row {row}", self.place), column, allowed, found: value }
+            }
+            reason => Error::Content { place: self.place.clone(), reason },
+        }
+    }
+}
+
+/// Some names, for an error.
+fn some(names: &[String]) -> String {
+    const SHOWN: usize = 8;
+    let shown = names[..names.len().min(SHOWN)].join(", ");
+    if names.len() > SHOWN { format!("{shown}, ... ({} in all)", names.len()) } else { shown }
+}
+
+/// Records that could have been logged: every action is known, every propensity is in (0, 1], every reward within its
+/// range.
+#[derive(Debug)]
+pub struct Records {
+    /// The actions.
+    pub action: Vec<u32>,
+    /// Their propensities.
+    pub propensity: Vec<f64>,
+    /// Their costs, in [-1, 0].
+    pub cost: Vec<f64>,
+    /// The actions that could be chosen, if they were logged.
+    pub eligible: Option<Eligible>,
+}
+
+/// Refuses records that no policy can have logged.
+#[derive(Debug, Clone)]
+pub struct Check {
+    actions: Actions,
+    range: RewardRange,
+    /// The probability with which records were left out, once it is known: the same for all.
+    thinned: Option<f64>,
+}
+
+impl Check {
+    /// Over these actions, with rewards in this range.
+    pub fn new(actions: Actions, range: RewardRange) -> Self {
+        Check { actions, range, thinned: None }
+    }
+
+    /// The actions.
+    pub fn actions(&self) -> &Actions {
+        &self.actions
+    }
+
+    /// The records of a batch.
+    pub fn records(&mut self, batch: &LogBatch) -> Result<Records> {
+        self.thinning(batch)?;
+        let action = batch.action(&self.actions)?;
+        let column = batch.required_role(Role::Propensity)?;
+        let propensity = column.all_numbers()?.into_owned();
+        if let Some(i) = propensity.iter().position(|q| !(*q > 0.0 && *q <= 1.0)) {
+            return Err(column.error(i, "in (0, 1]", propensity[i]));
+        }
+        let column = batch.required_role(Role::Reward)?;
+        column.all_numbers()?;
+        let cost = self.range.costs(&batch.reward()?).map_err(|reason| batch.refused(reason))?;
+        let eligible = batch.eligible(&self.actions)?;
+        if let Some(sets) = &eligible
+            && let Some(i) = (0..sets.len()).find(|&i| !sets.get(i).contains(&action[i]))
+        {
+            let column = batch.required_role(Role::Action)?;
+            let allowed = format!("one of the eligible {:?}", sets.get(i));
+            return Err(column.error(i, allowed, action[i]));
+        }
+        Ok(Records { action, propensity, cost, eligible })
+    }
+
+    /// A log from which every record was left out with the same probability is a smaller log. Otherwise records would have
+    /// to be weighed, which no certificate here is about.
+    fn thinning(&mut self, batch: &LogBatch) -> Result<()> {
+        let Some(column) = batch.role(Role::DropProbability) else {
+            return Ok(());
+        };
+        for (i, &p) in column.numbers()?.iter().enumerate() {
+            let p = if p.is_nan() { 0.0 } else { p };
+            if !(0.0..1.0).contains(&p) {
+                return Err(column.error(i, "in [0, 1)", p));
+            }
+            let first = *self.thinned.get_or_insert(p);
+            if p != first {
+                return Err(column.error(
+                    i,
+                    format!("{first} as before, for records left out unevenly are not a sample"),
+                    p,
+                ));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,145 @@
+//! SURVEY: what can be known of logs only when all of them have been seen, in one pass.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::error::{Error, Result};
+use crate::logs::{Actions, LogBatch, LogReader, Role};
+
+/// The most actions that are told apart by name.
+const MOST_NAMES: usize = 1_000_000;
+
+/// What all records say together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Survey {
+    /// The number of records, without those that are skipped.
+    pub records: usize,
+    /// How many are skipped.
+    pub skipped: usize,
+    /// The actions that occur, chosen or eligible.
+    pub actions: Actions,
+    /// The groups of records, such as those of one policy version, in the order in which they came, and how many each has.
+    pub groups: Vec<(String, usize)>,
+    /// Whether a group goes on after another one has begun.
+    pub interleaved: bool,
+}
+
+/// How records are grouped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Grouping {
+    /// By the version of the policy, if the records tell; all together otherwise.
+    PolicyVersion,
+    /// By a column.
+    Column(String),
+    /// By the file that they are in.
+    File,
+}
+
+impl Grouping {
+    /// The group of each record of a batch.
+    pub fn of(&self, batch: &LogBatch) -> Result<Vec<String>> {
+        let texts = match self {
+            Grouping::PolicyVersion => batch.policy_version()?,
+            Grouping::Column(name) => Some(batch.texts_of(name)?),
+            Grouping::File => return Ok(vec![batch.file().to_string(); batch.len()]),
+        };
+        Ok(match texts {
+            None => vec![String::new(); batch.len()],
+            Some(texts) => texts.into_iter().map(|text| text.unwrap_or_default().into_owned()).collect(),
+        })
+    }
+}
+
+impl Survey {
+    /// Goes through all records.
+    pub fn of(reader: &LogReader, grouping: &Grouping) -> Result<Self> {
+        let mut seen = Seen::default();
+        let (mut groups, mut places, mut interleaved) = (Vec::<(String, usize)>::new(), HashMap::new(), false);
+        let (mut records, mut last) = (0, 0);
+        let mut batches = reader.batches();
+        for batch in batches.by_ref() {
+            let batch = batch?;
+            records += batch.len();
+            seen.add(&batch)?;
+            for name in grouping.of(&batch)? {
+                let place = *places.entry(name).or_insert_with_key(|name| {
+                    groups.push((name.clone(), 0));
+                    groups.len() - 1
+                });
+                interleaved |= place < last;
+                last = place;
+                groups[place].1 += 1;
+            }
+        }
+        let place = || reader.paths().first().map(|path| path.display().to_string()).unwrap_or_default();
+        if records == 0 {
+            return Err(Error::Malformed { place: place(), reason: "should have records, but has none".into() });
+        }
+        let skipped = batches.skipped();
+        Ok(Survey { records, skipped, actions: seen.actions(&place())?, groups, interleaved })
+    }
+}
+
+/// The actions seen so far.
+#[derive(Debug, Default)]
+struct Seen {
+    /// One more than the largest number, counted from 0.
+    count: usize,
+    names: BTreeSet<String>,
+    text: bool,
+}
+
+impl Seen {
+    fn add(&mut self, batch: &LogBatch) -> Result<()> {
+        let first = usize::from(batch.counts_from_one());
+        let column = batch.required_role(Role::Action)?;
+        let eligible = batch.role(Role::Eligible);
+        if !column.is_text() {
+            for (i, &x) in column.all_numbers()?.iter().enumerate() {
+                self.count = self.count.max(column.whole(i, x)? as usize + 1 - first.min(1));
+            }
+            if let Some(column) = eligible {
+                let lists = column.lists()?;
+                for i in 0..lists.len() {
+                    for &x in lists.get(i) {
+                        self.count = self.count.max(column.whole(i, x)? as usize + 1 - first);
+                    }
+                }
+            } else if let Some(lists) = batch.probabilities()? {
+                self.count = (0..lists.len()).map(|i| lists.get(i).len()).fold(self.count, usize::max);
+            }
+            return Ok(());
+        }
+        let mut names: Vec<String> = batch.action_texts()?.into_iter().map(|text| text.into_owned()).collect();
+        if let Some(column) = eligible {
+            names.extend(column.text_lists()?.values);
+        }
+        for name in names {
+            match name.trim().parse::<u32>() {
+                Ok(number) => self.count = self.count.max((number as usize + 1).saturating_sub(first)),
+                Err(_) => self.text = true,
+            }
+            if self.names.len() < MOST_NAMES && !self.names.contains(&name) {
+                self.names.insert(name);
+            }
+        }
+        Ok(())
+    }
+
+    /// Names where one is no number, in their order.
+    fn actions(self, place: &str) -> Result<Actions> {
+        let too_many = |found: String| {
+            let (allowed, column) = (format!("at most {MOST_NAMES}"), "the number of actions".into());
+            Err(Error::Field { place: place.into(), column, allowed, found })
+        };
+        if self.text {
+            if self.names.len() == MOST_NAMES {
+                return too_many("more".into());
+            }
+            return Ok(Actions::Names(self.names.into_iter().collect()));
+        }
+        if self.count > MOST_NAMES {
+            return too_many(self.count.to_string());
+        }
+        Ok(Actions::Count(self.count.max(2)))
+    }
+}
