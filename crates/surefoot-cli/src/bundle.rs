@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use surefoot::{LinearGaussian, Outcome};
+use surefoot::{LinearGaussian, Logs, Outcome};
 use surefoot_data::{
-    Kind, PolicyReader, SavedRound, Statement, read_certificates, read_round, write_certificates, write_policy,
-    write_round,
+    Inputs, Kind, PolicyReader, SavedRound, Statement, read_certificates, read_round, write_certificates, write_policy,
+    write_policy_with, write_round,
 };
 
 use crate::failure::{Failure, Result};
@@ -29,13 +29,37 @@ pub(crate) fn check(folder: &Path) -> Result<()> {
     }
 }
 
-/// Saves a run. The certificates come last, so that a folder without them is seen to be incomplete.
-pub(crate) fn save(folder: &Path, outcome: &Outcome) -> Result<()> {
+/// Saves what was learned from logs of others: the prior as policy 0, what was learned as policy 1. Nothing says what
+/// collected the rounds.
+pub(crate) fn save_learned(
+    folder: &Path,
+    learned: &[(&LinearGaussian, &Inputs)],
+    logs: &[Logs],
+    certificates: Vec<Statement>,
+) -> Result<()> {
+    let (rounds, policies) = make(folder)?;
+    for (k, (policy, inputs)) in learned.iter().enumerate() {
+        write_policy_with(&policies.join(numbered("", k)), policy, Some(inputs)).map_err(Failure::new)?;
+    }
+    for (k, logs) in logs.iter().enumerate() {
+        write_round(&rounds.join(numbered("", k)), logs, None).map_err(Failure::new)?;
+    }
+    write_certificates(&folder.join(CERTIFICATES), certificates).map_err(Failure::new)
+}
+
+/// The folders of a new run, for its rounds and its policies.
+fn make(folder: &Path) -> Result<(PathBuf, PathBuf)> {
     check(folder)?;
     let (rounds, policies) = (folder.join(ROUNDS), folder.join(POLICIES));
     for folder in [&rounds, &policies] {
         fs::create_dir_all(folder).map_err(|e| Failure::file(folder, "made", e))?;
     }
+    Ok((rounds, policies))
+}
+
+/// Saves a run. The certificates come last, so that a folder without them is seen to be incomplete.
+pub(crate) fn save(folder: &Path, outcome: &Outcome) -> Result<()> {
+    let (rounds, policies) = make(folder)?;
     for (k, policy) in outcome.policies.iter().enumerate() {
         write_policy(&policies.join(numbered("", k)), policy).map_err(Failure::new)?;
     }

@@ -288,7 +288,8 @@ fn held_back(config: &Config, algorithm: Algorithm) -> Result<f64> {
     }
 }
 
-fn learner(config: &Config, rounds: usize) -> Result<Learner> {
+/// The learner of a configuration.
+pub(crate) fn learner(config: &Config, rounds: usize) -> Result<Learner> {
     let crm = Crm {
         gamma: match config.crm_weights.0.as_str() {
             "self-normalised" => None,

@@ -35,9 +35,12 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Convert(commands::convert::Convert),
     Data(commands::data::Data),
     Demo(commands::demo::Demo),
+    Learn(Box<commands::learn::Learn>),
     Paper(commands::paper::Paper),
+    Score(commands::score::Score),
     Simulate(Box<commands::simulate::Simulate>),
     #[command(subcommand)]
     Study(commands::study::Study),
@@ -46,9 +49,12 @@ enum Command {
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
+        Command::Convert(convert) => convert.run(),
         Command::Data(data) => data.run(),
         Command::Demo(demo) => demo.run(),
+        Command::Learn(learn) => learn.run(),
         Command::Paper(paper) => paper.run(),
+        Command::Score(score) => score.run(),
         Command::Simulate(simulate) => simulate.run(),
         Command::Study(study) => study.run(),
         Command::Verify(verify) => verify.run(),

@@ -116,6 +116,12 @@ impl<'a> Column<'a> {
         }
     }
 
+    /// A column of which some cells are lists and some are not.
+    pub(crate) fn mixed(&self) -> Error {
+        let (place, column) = (self.place.into(), format!("column {}", self.name));
+        Error::Field { place, column, allowed: "lists only, or no lists".into(), found: "both".into() }
+    }
+
     /// The numbers, NaN where one is missing.
     pub(crate) fn numbers(&self) -> Result<Cow<'a, [f64]>> {
         if let DataType::Float64 = self.array.data_type() {

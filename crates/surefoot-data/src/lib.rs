@@ -24,6 +24,7 @@ pub mod catalogue;
 mod certificate_file;
 mod cifar;
 mod column;
+mod convert;
 mod encoding;
 mod error;
 mod idx;
@@ -34,6 +35,8 @@ mod npy;
 mod npz;
 mod policy_file;
 mod round_file;
+mod rounds;
+mod score;
 mod source;
 mod survey;
 mod table;
@@ -44,16 +47,19 @@ use std::io::{BufReader, Cursor};
 use std::path::Path;
 
 pub use certificate_file::{Kind, Statement, read_certificates, write_certificates};
-pub use encoding::{Encoding, EncodingFit, EncodingSettings, Field, Rows};
+pub use convert::{Converted, convert};
+pub use encoding::{Encoding, EncodingFit, EncodingSettings, Field, Rows as EncodedRows};
 pub use error::{Error, Result};
 pub use judged::Judged;
 pub use logs::{Actions, Batches, Check, Columns, LogBatch, LogReader, Records};
 pub use npz::write_npz;
 pub use policy_file::{Inputs, Lineage, PolicyReader, read_policy, write_policy, write_policy_with};
 pub use round_file::{SavedRound, read_round, write_round};
+pub use rounds::{Encode, Rounds};
+pub use score::Scorer;
 use surefoot::Dataset;
 pub use survey::{Grouping, Survey};
-pub use table::{Format, ROWS, Tables, read_table, read_table_bytes, write_table};
+pub use table::{Format, ROWS, Tables, read_table, read_table_bytes, write_table, write_table_to};
 
 /// UCI's *Optical Recognition of Handwritten Digits*: 64 pixels with values from 0 to 16, 10 classes, UCI's own split.
 ///

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use arrow_array::{BooleanArray, RecordBatch};
@@ -179,12 +180,20 @@ pub struct LogReader {
     paths: Vec<PathBuf>,
     format: Option<Format>,
     columns: Columns,
+    /// Whether records that the logger asks to skip are handed out too.
+    skipped: bool,
 }
 
 impl LogReader {
     /// Files that belong together, in their order; of one format, or of that which the end of each name tells.
     pub fn new(paths: Vec<PathBuf>, format: Option<Format>, columns: Columns) -> Self {
-        LogReader { paths, format, columns }
+        LogReader { paths, format, columns, skipped: false }
+    }
+
+    /// With the records that the logger asks to skip.
+    pub(crate) fn with_skipped(mut self) -> Self {
+        self.skipped = true;
+        self
     }
 
     /// The files.
@@ -242,7 +251,9 @@ impl Batches<'_> {
             table,
         };
         self.start += rows;
-        batch.leave_out_skipped()?;
+        if !self.reader.skipped {
+            batch.leave_out_skipped()?;
+        }
         self.row += batch.len();
         self.skipped += rows - batch.len();
         Ok(batch)
@@ -315,9 +326,42 @@ impl LogBatch {
         self.row
     }
 
+    /// Some of its records.
+    ///
+    /// # Panics
+    /// If the range does not lie within the records.
+    pub fn slice(&self, range: Range<usize>) -> Self {
+        let (start, rows) = match &self.rows {
+            None => (self.start + range.start, None),
+            Some(rows) => (self.start, Some(rows[range.clone()].to_vec())),
+        };
+        LogBatch {
+            start,
+            rows,
+            row: self.row + range.start,
+            table: self.table.slice(range.start, range.len()),
+            place: self.place.clone(),
+            roles: self.roles.clone(),
+            ..*self
+        }
+    }
+
     /// The columns as the file has them.
     pub fn table(&self) -> &RecordBatch {
         &self.table
+    }
+
+    /// The file that it is from.
+    pub(crate) fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// All columns in the order of the file, with their roles.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = (Column<'_>, Option<Role>)> {
+        (0..self.table.num_columns()).map(|i| {
+            let role = Role::ALL.into_iter().find(|role| self.roles.get(role.name()) == Some(&i));
+            (self.at(i), role)
+        })
     }
 
     /// The columns that have no role, in the order of the file.

@@ -32,7 +32,7 @@ pub(crate) mod vw;
 
 use std::fmt::{self, Display, Formatter};
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Cursor};
+use std::io::{BufReader, BufWriter, Cursor, Write};
 use std::path::Path;
 use std::str::FromStr;
 
@@ -159,24 +159,34 @@ pub fn write_table(
     let mut counted = tables.inspect(|table| rows += table.as_ref().map_or(0, |table| table.num_rows() as u64));
     let written = replace_with(path, |file| {
         let mut out = BufWriter::with_capacity(1 << 16, file);
-        let done = match format {
-            Format::Parquet => parquet::write(&place, &mut out, schema, &mut counted),
-            Format::Csv => csv::write(&place, &mut out, schema, &mut counted),
-            Format::JsonLines => json_lines::write(&place, &mut out, schema, &mut counted),
-            Format::Dsjson => dsjson::write(&place, &mut out, schema, &mut counted),
-            Format::Vw => vw::write(&place, &mut out, schema, &mut counted),
-            Format::Obp => obp::write(&place, &mut out, schema, &mut counted),
-        };
-        done.map_err(|error| {
+        write_table_to(&place, &mut out, format, schema, &mut counted).map_err(|error| {
             let text = error.to_string();
             failed = Some(error);
             std::io::Error::other(text)
         })?;
-        std::io::Write::flush(&mut out)
+        out.flush()
     });
     // What the formats say is more than what becomes of it on the way through the operating system's kind of error.
     match (written, failed) {
         (_, Some(error)) => Err(error),
         (written, None) => written.map(|()| rows),
+    }
+}
+
+/// The same, to whatever can be written to; `place` is what errors call it.
+pub fn write_table_to(
+    place: &str,
+    out: &mut (dyn Write + Send),
+    format: Format,
+    schema: &SchemaRef,
+    tables: &mut dyn Iterator<Item = Result<RecordBatch>>,
+) -> Result<()> {
+    match format {
+        Format::Parquet => parquet::write(place, out, schema, tables),
+        Format::Csv => csv::write(place, out, schema, tables),
+        Format::JsonLines => json_lines::write(place, out, schema, tables),
+        Format::Dsjson => dsjson::write(place, out, schema, tables),
+        Format::Vw => vw::write(place, out, schema, tables),
+        Format::Obp => obp::write(place, out, schema, tables),
     }
 }

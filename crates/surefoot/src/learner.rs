@@ -234,9 +234,14 @@ fn in_coordinates(policy: &LinearGaussian) -> Result<LinearGaussian> {
 }
 
 impl Learner {
-    /// One round: learns the next policy from the new logs and what the state remembers. The state that came in is
-    /// not changed.
-    pub fn step(&self, state: &State, logs: &Logs) -> Result<(State, Round)> {
+    /// The state with a round in it that was not learned from at the time: what the next [`step`](Learner::step) learns, it
+    /// learns from all rounds.
+    pub fn remember(&self, state: &State, logs: &Logs) -> Result<State> {
+        self.check_logs(state, logs)?;
+        self.take_in(state, logs)
+    }
+
+    fn check_logs(&self, state: &State, logs: &Logs) -> Result<()> {
         if logs.is_empty() {
             return Err(Error::size("the logs of a round", "at least 1 record", 0));
         }
@@ -244,6 +249,13 @@ impl Learner {
         if logs.actions() != k {
             return Err(Error::size("the logs", format!("{k} actions, as the policy"), logs.actions()));
         }
+        Ok(())
+    }
+
+    /// One round: learns the next policy from the new logs and what the state remembers. The state that came in is
+    /// not changed.
+    pub fn step(&self, state: &State, logs: &Logs) -> Result<(State, Round)> {
+        self.check_logs(state, logs)?;
         let mut next = self.take_in(state, logs)?;
         check_setting("what is held back", self.held_back, self.held_back >= 0.0, "at least 0")?;
         check_setting("the trade", self.trade, (0.0..=1.0).contains(&self.trade), "in [0, 1]")?;

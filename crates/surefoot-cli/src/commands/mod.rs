@@ -1,8 +1,11 @@
 //! The subcommands.
 
+pub(crate) mod convert;
 pub(crate) mod data;
 pub(crate) mod demo;
+pub(crate) mod learn;
 pub(crate) mod paper;
+pub(crate) mod score;
 pub(crate) mod simulate;
 pub(crate) mod study;
 pub(crate) mod verify;
@@ -32,13 +35,18 @@ pub(crate) struct Running {
 impl Running {
     /// Works with so many threads.
     fn start(&self) -> Result<()> {
-        rayon::ThreadPoolBuilder::new().num_threads(self.threads as usize).build_global().map_err(Failure::new)
+        threads(self.threads)
     }
 
     /// Writes the result to standard output, for a program or for a reader.
     fn answer(&self, result: &impl Serialize, text: impl FnOnce() -> String) -> Result<()> {
         print(&if self.json { serde_json::to_string_pretty(result).map_err(Failure::new)? } else { text() })
     }
+}
+
+/// Works with so many threads.
+fn threads(threads: u64) -> Result<()> {
+    rayon::ThreadPoolBuilder::new().num_threads(threads as usize).build_global().map_err(Failure::new)
 }
 
 /// A line that tells what certificates take on trust.

@@ -46,7 +46,7 @@ impl Environment for Finite {
     fn collect(&self, policy: &dyn Policy, turn: Turn) -> Result<Logs> {
         let truth = self.phase(turn.round);
         let base = stream(self.seed, Purpose::Contexts, 0);
-        let draw = |i| record_stream(&base, turn.start + i).random_range(0..truth.contexts().len());
+        let draw = |i| record_stream(&base, (turn.start + i) as u64).random_range(0..truth.contexts().len());
         let rows: Vec<usize> = (0..turn.n).map(draw).collect();
         let contexts = truth.contexts().select(&rows);
         interact(policy, contexts, turn, self.seed, |i, a| truth.expected_cost(rows[i], a))

@@ -61,7 +61,7 @@ fn interact(
     let decisions = policy.decide(&contexts, None, stream(seed, Purpose::Decide, turn.round as u64).next_u64())?;
     let luck = stream(seed, Purpose::Reward, 0);
     let cost = decisions.iter().enumerate().map(|(i, d)| {
-        let draw: f64 = record_stream(&luck, turn.start + i).random();
+        let draw: f64 = record_stream(&luck, (turn.start + i) as u64).random();
         if draw < -expected(i, d.action as usize) { -1.0 } else { 0.0 }
     });
     let cost = cost.collect();

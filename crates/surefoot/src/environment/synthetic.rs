@@ -141,7 +141,7 @@ impl Synthetic {
         let angle = self.settings.drift * round as f64;
         let mut values = Vec::with_capacity(n * p);
         for i in 0..n {
-            let mut rng = record_stream(&base, start + i);
+            let mut rng = record_stream(&base, (start + i) as u64);
             let mut x: Vec<f64> = StandardNormal.sample_iter(&mut rng).take(p).collect();
             x[0] += self.settings.concentration * angle.cos();
             x[1] += self.settings.concentration * angle.sin();

@@ -450,3 +450,19 @@ fn a_policy_in_another_basis_cannot_be_kept() {
         "the policy that is kept should be in the basis of the others, or with one shared scale, but is not"
     );
 }
+
+#[test]
+fn a_step_after_rounds_that_were_only_remembered_learns_from_all_of_them() {
+    let learner = learner(Shape::Principal, Algorithm::SeqAdjLs);
+    let first = State::new(policy(FeatureMap::identity(4)));
+    let remembered = learner.remember(&first, &logs(1)).unwrap();
+    assert_eq!((remembered.rounds(), remembered.current().actions()), (1, 3));
+    let (state, round) = learner.step(&remembered, &logs(2)).unwrap();
+    assert_eq!((state.rounds(), round.records), (2, 400));
+    // With the same lambda and the search started at the prior, it is what learning both rounds gives.
+    let learner = Learner { start: Start::Anchor, ..learner };
+    let (both, _) = learner.step(&learner.step(&first, &logs(1)).unwrap().0, &logs(2)).unwrap();
+    let (other, _) = learner.step(&learner.remember(&first, &logs(1)).unwrap(), &logs(2)).unwrap();
+    assert_eq!(both.current(), other.current());
+    assert!(learner.remember(&first, &logs(1).slice(0..0)).is_err());
+}

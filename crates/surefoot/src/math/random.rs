@@ -34,9 +34,9 @@ pub(crate) fn stream(seed: u64, purpose: Purpose, index: u64) -> ChaCha8Rng {
 }
 
 /// The stream of one record: the same whatever thread draws from it and in whatever order.
-pub(crate) fn record_stream(base: &ChaCha8Rng, record: usize) -> ChaCha8Rng {
+pub(crate) fn record_stream(base: &ChaCha8Rng, record: u64) -> ChaCha8Rng {
     let mut rng = base.clone();
-    rng.set_stream(record as u64);
+    rng.set_stream(record);
     rng.set_word_pos(0);
     rng
 }

@@ -1,6 +1,9 @@
 //! The linear Gaussian policy (LIG), with exact propensities.
 
-use super::{Decision, Policy, Posterior, check_action, check_contexts, decision_stream, each_row, place, probability};
+use super::{
+    Decision, Policy, Posterior, check_action, check_contexts, check_keys, decision_stream, each_row, place,
+    probability,
+};
 use crate::contexts::{Contexts, Row};
 use crate::error::{Error, Result, check_setting};
 use crate::features::FeatureMap;
@@ -157,14 +160,21 @@ impl Policy for LinearGaussian {
     }
 
     /// By perturbed argmax, without an integral; only the propensity of the chosen action needs one.
-    fn decide(&self, contexts: &Contexts, eligible: Option<&Eligible>, seed: u64) -> Result<Vec<Decision>> {
+    fn decide_keyed(
+        &self,
+        contexts: &Contexts,
+        eligible: Option<&Eligible>,
+        seed: u64,
+        keys: &[u64],
+    ) -> Result<Vec<Decision>> {
         self.check(contexts, eligible)?;
+        check_keys(contexts.len(), keys)?;
         let base = decision_stream(seed);
         let empty = Decision { action: 0, propensity: 0.0 };
         let all = |block: &Contexts| self.scores(block);
         let room = || Propensity::new(self.actions());
         each_row(contexts, eligible, self.actions(), (1, empty), all, room, |propensity, row, set, scores, out| {
-            let mut rng = record_stream(&base, row);
+            let mut rng = record_stream(&base, keys[row]);
             let k = scores.len();
             let explore = self.exploration > 0.0 && rng.random::<f64>() < self.exploration;
             let a = if explore { rng.random_range(0..k) } else { sample(scores, &mut rng) };

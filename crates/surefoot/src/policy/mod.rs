@@ -66,13 +66,26 @@ pub trait Policy: Debug + Send + Sync {
 
     /// Draws one action a context. The draw for record `i` depends on the seed and `i` alone.
     fn decide(&self, contexts: &Contexts, eligible: Option<&Eligible>, seed: u64) -> Result<Vec<Decision>> {
+        let keys: Vec<u64> = (0..contexts.len() as u64).collect();
+        self.decide_keyed(contexts, eligible, seed, &keys)
+    }
+
+    /// Draws one action a context. The draw depends on the seed and the record's key alone, wherever the record stands.
+    fn decide_keyed(
+        &self,
+        contexts: &Contexts,
+        eligible: Option<&Eligible>,
+        seed: u64,
+        keys: &[u64],
+    ) -> Result<Vec<Decision>> {
+        check_keys(contexts.len(), keys)?;
         let k = self.actions();
         let base = decision_stream(seed);
         let mut out = Vec::with_capacity(contexts.len());
         for range in blocks(contexts.len()) {
             let block = distribution_of(self, contexts, eligible, &range)?;
             out.extend(range.zip(block.chunks_exact(k)).map(|(i, p)| {
-                let action = draw(p, record_stream(&base, i).random());
+                let action = draw(p, record_stream(&base, keys[i]).random());
                 Decision { action: action as u32, propensity: probability(p[action]) }
             }));
         }
@@ -144,6 +157,14 @@ fn check_contexts(
         return Err(Error::size("contexts", expected, contexts.features()));
     }
     eligible.map_or(Ok(()), |e| e.check(actions, contexts.len()))
+}
+
+/// Fails unless there is one key a context.
+fn check_keys(rows: usize, keys: &[u64]) -> Result<()> {
+    if keys.len() != rows {
+        return Err(Error::size("the keys", format!("{rows} entries, one for each context"), keys.len()));
+    }
+    Ok(())
 }
 
 /// Fails unless there is one action a context, each below `actions`.

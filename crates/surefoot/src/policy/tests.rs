@@ -88,6 +88,26 @@ fn every_policy_draws_with_the_propensities_it_logs() {
 }
 
 #[test]
+fn a_decision_depends_on_the_key_and_not_on_the_place() {
+    let contexts = contexts();
+    let n = contexts.len();
+    let keys: Vec<u64> = (0..n as u64).map(|i| u64::MAX - 7 * i).collect();
+    let backwards: Vec<usize> = (0..n).rev().collect();
+    for policy in all() {
+        let there = policy.decide_keyed(&contexts, None, 3, &keys).unwrap();
+        let turned: Vec<u64> = keys.iter().rev().copied().collect();
+        let mut back = policy.decide_keyed(&contexts.select(&backwards), None, 3, &turned).unwrap();
+        back.reverse();
+        assert_eq!(there, back, "{policy:?}");
+        assert_ne!(there, policy.decide(&contexts, None, 3).unwrap(), "{policy:?}");
+        assert_eq!(
+            policy.decide_keyed(&contexts, None, 3, &keys[1..]).unwrap_err().to_string(),
+            format!("the keys should have {n} entries, one for each context, but has {}", n - 1)
+        );
+    }
+}
+
+#[test]
 fn a_context_of_zeros_gives_the_uniform_distribution() {
     let zeros = Contexts::dense(vec![0.0; 3], 3).unwrap();
     let q = Posterior::new(4, wave(12, 0.3), Scale::Shared(0.5)).unwrap();

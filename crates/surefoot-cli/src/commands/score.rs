@@ -1,0 +1,77 @@
+//! `surefoot score`: what a policy decides on raw records.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use surefoot_data::{Columns, Format, LogReader, PolicyReader, Scorer, write_table, write_table_to};
+
+use super::print;
+use crate::failure::{Failure, Result};
+
+/// Let a policy decide on raw records: actions with their propensities
+///
+/// The policy file says how columns become features. Each decision depends on the seed and the event's id alone (on its
+/// place in the files, if it has no id), so the same event gets the same action again, alone or among others. Log action,
+/// pscore and policy_version together with the reward: then surefoot lint and learn can trust them.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    surefoot score next.safetensors visitors.csv --seed 7 --out decisions.parquet\n  \
+    surefoot score next.safetensors visitors.jsonl --probabilities")]
+pub(crate) struct Score {
+    /// A policy that surefoot learn wrote
+    policy: PathBuf,
+    /// Files of contexts, in any format of logs
+    #[arg(required = true)]
+    contexts: Vec<PathBuf>,
+    /// Their format, if their names do not tell: parquet, csv, jsonl, dsjson, vw or obp
+    #[arg(long)]
+    format: Option<Format>,
+    /// The column of the event's id [usual name: event_id]
+    #[arg(long, value_name = "COLUMN")]
+    event_id: Option<String>,
+    /// Seed of the decisions; a new one for each deployment
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Also write the probabilities of all actions
+    #[arg(long)]
+    probabilities: bool,
+    /// Where the decisions are written, as .parquet, .csv or .jsonl [default: standard output, as CSV]
+    #[arg(long, short, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Write JSON lines to standard output instead of CSV
+    #[arg(long, conflicts_with = "out")]
+    json: bool,
+    /// Threads; 0 for one a core. It does not change the result
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1024))]
+    threads: u64,
+}
+
+impl Score {
+    pub(crate) fn run(self) -> Result<()> {
+        super::threads(self.threads)?;
+        let (policy, inputs) = PolicyReader::default().read_with(&self.policy).map_err(Failure::new)?;
+        let inputs = inputs.ok_or_else(|| {
+            Failure::new(format!("{}: the policy does not say how records become its features", self.policy.display()))
+                .hint("policies that surefoot learn writes do")
+        })?;
+        let scorer = Scorer::new(policy, inputs, self.seed, self.probabilities);
+        let columns = Columns { event_id: self.event_id, ..Columns::default() };
+        let reader = LogReader::new(self.contexts, self.format, columns);
+        let mut decisions = reader.batches().map(|batch| scorer.score(&batch?));
+        let Some(path) = self.out else {
+            let format = if self.json { Format::JsonLines } else { Format::Csv };
+            let mut out = std::io::stdout();
+            return write_table_to("standard output", &mut out, format, scorer.schema(), &mut decisions)
+                .map_err(Failure::new);
+        };
+        let format = Format::of(&path).map_err(Failure::new)?;
+        if ![Format::Parquet, Format::Csv, Format::JsonLines].contains(&format) {
+            return Err(Failure::new(format!(
+                "{}: decisions can be written as .parquet, .csv or .jsonl",
+                path.display()
+            )));
+        }
+        let n = write_table(&path, format, scorer.schema(), &mut decisions).map_err(Failure::new)?;
+        print(&format!("wrote {n} decisions to {}", path.display()))
+    }
+}

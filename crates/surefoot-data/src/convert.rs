@@ -1,0 +1,284 @@
+//! CONVERT: the records of any format with our names and types of columns, so that every other format can take them.
+//!
+//! Two passes: the first finds the type that all cells of a column have, the second writes them. Nothing is repaired and
+//! nothing left out on the way; what a format has no place for is an error of its writer.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::builder::{Float64Builder, ListBuilder, StringBuilder, UInt32Builder};
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, UInt32Array};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+
+use crate::column::{Column, parse};
+use crate::error::{Error, Result};
+use crate::logs::{Actions, LogBatch, LogReader, Role};
+use crate::survey::{Grouping, Survey};
+use crate::table::{Format, write_table};
+
+/// What all cells of a column are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// All are missing so far.
+    Unknown,
+    Flag,
+    Integer,
+    Number,
+    Text,
+    Numbers,
+    Texts,
+}
+
+impl Kind {
+    /// What the cells of a batch are.
+    fn of(column: &Column<'_>) -> Kind {
+        use DataType::*;
+        let item = |field: &Field| if field.data_type().is_numeric() { Kind::Numbers } else { Kind::Texts };
+        match column.array.data_type() {
+            Null => Kind::Unknown,
+            Boolean => Kind::Flag,
+            List(field) | LargeList(field) | FixedSizeList(field, _) => item(field),
+            Utf8 => column.array.as_string::<i32>().iter().flatten().fold(Kind::Unknown, |kind, text| {
+                if kind == Kind::Text { kind } else { kind.or(Kind::of_text(text)).unwrap_or(Kind::Text) }
+            }),
+            kind if kind.is_integer() => Kind::Integer,
+            kind if kind.is_numeric() => Kind::Number,
+            _ => Kind::Text,
+        }
+    }
+
+    /// What a text is; a number with a leading zero is an id or a code.
+    fn of_text(text: &str) -> Kind {
+        let digits = text.trim_start_matches('-').as_bytes();
+        if digits.len() > 1 && digits[0] == b'0' && digits[1].is_ascii_digit() {
+            return Kind::Text;
+        }
+        if text.starts_with('[') {
+            return match () {
+                () if serde_json::from_str::<Vec<f64>>(text).is_ok() => Kind::Numbers,
+                () if serde_json::from_str::<Vec<String>>(text).is_ok() => Kind::Texts,
+                () => Kind::Text,
+            };
+        }
+        match text {
+            "true" | "false" | "True" | "False" => Kind::Flag,
+            _ if text.parse::<i64>().is_ok() => Kind::Integer,
+            _ if parse(text).is_some_and(f64::is_finite) => Kind::Number,
+            _ => Kind::Text,
+        }
+    }
+
+    /// What cells of both kinds are together; nothing, if only one of them is a list.
+    fn or(self, other: Kind) -> Option<Kind> {
+        use Kind::*;
+        match (self, other) {
+            (a, b) if a == b => Some(a),
+            (Unknown, kind) | (kind, Unknown) => Some(kind),
+            // An empty list has no type of its own.
+            (Numbers, Texts) | (Texts, Numbers) => Some(Texts),
+            (Numbers | Texts, _) | (_, Numbers | Texts) => None,
+            (Text, _) | (_, Text) => Some(Text),
+            _ => Some(Number),
+        }
+    }
+
+    fn data_type(self) -> DataType {
+        let list = |item| DataType::List(Arc::new(Field::new("item", item, true)));
+        match self {
+            Kind::Flag => DataType::Boolean,
+            Kind::Integer => DataType::Int64,
+            Kind::Number => DataType::Float64,
+            Kind::Unknown | Kind::Text => DataType::Utf8,
+            Kind::Numbers => list(DataType::Float64),
+            Kind::Texts => list(DataType::Utf8),
+        }
+    }
+}
+
+/// A column of the file and what becomes of it.
+#[derive(Debug)]
+struct Target {
+    /// Its name in the file.
+    from: String,
+    role: Option<Role>,
+    kind: Kind,
+}
+
+/// What came of a conversion.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Converted {
+    /// How many records there were.
+    pub records: u64,
+    /// The columns that have another name now: the old one and the new one.
+    pub renamed: Vec<(String, String)>,
+    /// The actions by their numbers, if they had names and the format knows only numbers.
+    pub numbered: Option<Vec<String>>,
+}
+
+/// Converts the records of some files to one.
+pub fn convert(reader: &LogReader, path: &Path, format: Format) -> Result<Converted> {
+    let reader = reader.clone().with_skipped();
+    let targets = targets(&reader)?;
+    let strict = matches!(format, Format::Dsjson | Format::Vw | Format::Obp);
+    let actions = match targets.iter().any(|target| target.role == Some(Role::Action)) {
+        true => Survey::of(&reader, &Grouping::File)?.actions,
+        false => Actions::Count(0),
+    };
+    let writer = Writer { targets, strict, actions };
+    let schema = writer.schema();
+    let mut tables = reader.batches().map(|batch| writer.table(&batch?, &schema));
+    let records = write_table(path, format, &schema, &mut tables)?;
+    let renamed = writer.targets.iter().filter_map(|target| {
+        let name = target.name();
+        (name != target.from).then(|| (target.from.clone(), name.to_owned()))
+    });
+    let numbered = match &writer.actions {
+        Actions::Names(names) if strict => Some(names.clone()),
+        _ => None,
+    };
+    Ok(Converted { records, renamed: renamed.collect(), numbered })
+}
+
+/// The columns of all batches, in the order in which they came.
+fn targets(reader: &LogReader) -> Result<Vec<Target>> {
+    let mut targets: Vec<Target> = Vec::new();
+    for batch in reader.batches() {
+        let batch = batch?;
+        for (column, role) in batch.columns() {
+            let kind = Kind::of(&column);
+            match targets.iter_mut().find(|target| target.from == column.name) {
+                None => targets.push(Target { from: column.name.into(), role, kind }),
+                Some(target) => {
+                    target.kind = target.kind.or(kind).ok_or_else(|| column.mixed())?;
+                }
+            }
+        }
+    }
+    Ok(targets)
+}
+
+impl Target {
+    fn name(&self) -> &str {
+        self.role.map_or(self.from.as_str(), |role| role.name())
+    }
+}
+
+/// Gives batches our names and types.
+struct Writer {
+    targets: Vec<Target>,
+    /// Whether the format takes no other types than those of the table in `table.rs`.
+    strict: bool,
+    actions: Actions,
+}
+
+impl Writer {
+    fn schema(&self) -> SchemaRef {
+        let field = |target: &Target| Field::new(target.name(), self.data_type(target), true);
+        Arc::new(Schema::new(self.targets.iter().map(field).collect::<Vec<_>>()))
+    }
+
+    fn named(&self) -> bool {
+        !self.strict && matches!(self.actions, Actions::Names(_))
+    }
+
+    fn data_type(&self, target: &Target) -> DataType {
+        let list = |item| DataType::List(Arc::new(Field::new("item", item, true)));
+        match (target.role, target.name()) {
+            (Some(Role::EventId | Role::PolicyVersion), _) => DataType::Utf8,
+            (Some(Role::Timestamp), _) if self.strict => DataType::Utf8,
+            (Some(Role::Action), _) => {
+                if self.named() {
+                    DataType::Utf8
+                } else {
+                    DataType::UInt32
+                }
+            }
+            (Some(Role::Eligible), _) => list(if self.named() { DataType::Utf8 } else { DataType::UInt32 }),
+            (Some(Role::Propensity | Role::Reward | Role::DropProbability), _) => DataType::Float64,
+            (Some(Role::Probabilities), _) => list(DataType::Float64),
+            (Some(Role::Skip), _) => DataType::Boolean,
+            (None, "context_indices") => list(DataType::UInt32),
+            _ if self.strict && matches!(target.kind, Kind::Integer) => DataType::Float64,
+            _ => target.kind.data_type(),
+        }
+    }
+
+    fn table(&self, batch: &LogBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+        let column = |target: &Target| self.array(target, batch);
+        let columns = self.targets.iter().map(column).collect::<Result<Vec<ArrayRef>>>()?;
+        RecordBatch::try_new(Arc::clone(schema), columns)
+            .map_err(|e| Error::Malformed { place: batch.place().into(), reason: e.to_string() })
+    }
+
+    fn array(&self, target: &Target, batch: &LogBatch) -> Result<ArrayRef> {
+        let wanted = self.data_type(target);
+        let Some(column) = batch.column(&target.from) else {
+            return Ok(arrow_array::new_null_array(&wanted, batch.len()));
+        };
+        let there = |i: usize| !column.array.is_null(i);
+        Ok(match (target.role, &wanted) {
+            (Some(Role::Action), DataType::UInt32) => Arc::new(UInt32Array::from(batch.action(&self.actions)?)),
+            (Some(Role::Eligible), _) if !self.named() => {
+                let lists = batch.eligible_lists(&self.actions)?.unwrap_or_else(|| unreachable!("it has the column"));
+                let mut builder = ListBuilder::new(UInt32Builder::new());
+                for i in 0..lists.len() {
+                    builder.values().append_slice(lists.get(i));
+                    builder.append(there(i));
+                }
+                Arc::new(builder.finish())
+            }
+            (Some(Role::Reward), _) => {
+                let reward = batch.reward()?;
+                Arc::new((0..batch.len()).map(|i| there(i).then_some(reward[i])).collect::<Float64Array>())
+            }
+            (_, DataType::Float64) => {
+                let numbers = column.numbers()?;
+                Arc::new((0..batch.len()).map(|i| there(i).then_some(numbers[i])).collect::<Float64Array>())
+            }
+            (_, DataType::Boolean) => {
+                let numbers = column.numbers()?;
+                Arc::new((0..batch.len()).map(|i| there(i).then_some(numbers[i] == 1.0)).collect::<BooleanArray>())
+            }
+            (_, DataType::Int64) => {
+                let whole = |(i, text): (usize, Option<std::borrow::Cow<'_, str>>)| match text {
+                    None => Ok(None),
+                    Some(text) => text.parse().map(Some).map_err(|_| column.error(i, "a whole number", text)),
+                };
+                Arc::new(column.texts()?.into_iter().enumerate().map(whole).collect::<Result<Int64Array>>()?)
+            }
+            (_, DataType::List(item)) => match item.data_type() {
+                DataType::Utf8 => {
+                    let lists = column.text_lists()?;
+                    let mut builder = ListBuilder::new(StringBuilder::new());
+                    for i in 0..lists.len() {
+                        lists.get(i).iter().for_each(|text| builder.values().append_value(text));
+                        builder.append(there(i));
+                    }
+                    Arc::new(builder.finish())
+                }
+                DataType::UInt32 => {
+                    let lists = column.lists()?;
+                    let mut builder = ListBuilder::new(UInt32Builder::new());
+                    for i in 0..lists.len() {
+                        for &x in lists.get(i) {
+                            builder.values().append_value(column.whole(i, x)?);
+                        }
+                        builder.append(there(i));
+                    }
+                    Arc::new(builder.finish())
+                }
+                _ => {
+                    let lists = column.lists()?;
+                    let mut builder = ListBuilder::new(Float64Builder::new());
+                    for i in 0..lists.len() {
+                        builder.values().append_slice(lists.get(i));
+                        builder.append(there(i));
+                    }
+                    Arc::new(builder.finish())
+                }
+            },
+            _ => Arc::new(column.texts()?.into_iter().collect::<StringArray>()),
+        })
+    }
+}
