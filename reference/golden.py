@@ -9,6 +9,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"  # sums in one order, whatever the numb
 
 import certificates
 import environment
+import evaluation
 import kernels
 import learners
 import normal
@@ -32,6 +33,7 @@ FILES = {
     "environment.json": environment.cases,
     "certificates.json": certificates.cases,
     "kernels.json": kernels.cases,
+    "evaluation.json": evaluation.cases,
 }
 
 

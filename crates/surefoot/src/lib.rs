@@ -39,6 +39,7 @@
 //! | [`Contexts`], [`FeatureMap`] | feature rows, dense or sparse; maps that are fixed before the data |
 //! | [`Logs`], [`Eligible`], [`RewardRange`] | what a policy left behind, checked once |
 //! | [`Regularizer`], [`estimate()`] | the estimator `h(p, q, c)`, and the risk of a policy that did not collect the logs |
+//! | [`Tally`], [`Evaluation`], [`Estimator`], [`CostModel`] | every estimator at once, with intervals, in one pass over a stream |
 //! | [`Criterion`], [`Objective`] | `mean h + KL/(lambda N)`, value and gradient |
 //! | [`Optimiser`], [`Adam`], [`Lbfgs`] | a closure in, a minimiser and its trace out |
 //! | [`Policy`], [`LinearGaussian`], [`Posterior`] | what can be deployed, and the distribution over predictors behind it |
@@ -66,6 +67,7 @@ mod contexts;
 mod environment;
 mod error;
 mod estimate;
+mod evaluation;
 mod features;
 mod fingerprint;
 mod gibbs;
@@ -89,6 +91,10 @@ pub use environment::{
 };
 pub use error::{Error, Result};
 pub use estimate::estimate;
+pub use evaluation::{
+    Contrast, CostModel, Estimate, Estimator, Evaluation, EvaluationSettings, Interval, ModelFit, Modelled, Observed,
+    Tally, Weights,
+};
 pub use features::{FeatureMap, KernelFeatures};
 pub use fingerprint::Fingerprint;
 pub use gibbs::Gibbs;

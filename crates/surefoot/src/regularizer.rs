@@ -108,6 +108,20 @@ impl Regularizer {
         }
     }
 
+    /// The largest `|h|` of records whose weight `p/q` is at most `largest_weight`, if it is finite.
+    pub(crate) fn reach(&self, largest_weight: Option<f64>) -> Option<f64> {
+        use Regularizer::*;
+        let w = largest_weight.unwrap_or(f64::INFINITY);
+        let reach = match *self {
+            // Largest at w = sqrt(l), smaller on both sides.
+            Shrinkage { lambda } => lambda * w.min(lambda.sqrt()) / (w.min(lambda.sqrt()).powi(2) + lambda),
+            PowerMean { lambda, s } if w.is_infinite() && s < 0.0 => lambda.powf(1.0 / s),
+            // All others grow with p, and with 1/q at a given p.
+            _ => -self.h(1.0, 1.0 / w, -1.0),
+        };
+        reach.is_finite().then_some(reach)
+    }
+
     /// The derivative of `h` in `p`.
     pub fn dh_dp(&self, p: f64, q: f64, c: f64) -> f64 {
         use Regularizer::*;
@@ -263,6 +277,18 @@ mod tests {
             r in any(), p in prop_oneof![Just(0.0), 0.0..=1.0], q in 1e-6..=1.0, c in prop_oneof![Just(0.0), -1.0..=0.0],
         ) {
             prop_assert_eq!(r.h_and_slope(p, q, c), (r.h(p, q, c), r.dh_dp(p, q, c)));
+        }
+
+        #[test]
+        fn nothing_goes_beyond_the_reach(
+            r in any(), p in 0.0..=1.0, q in 1e-6..=1.0, c in -1.0..=0.0, more in 1.0..1e3, known in proptest::bool::ANY,
+        ) {
+            let largest = known.then_some(p / q * more);
+            prop_assume!(largest.is_none_or(|w| w > 0.0));
+            if let Some(reach) = r.reach(largest) {
+                prop_assert!(r.h(p, q, c).abs() <= reach * (1.0 + 1e-12), "{r:?}: {} {reach}", r.h(p, q, c));
+            }
+            prop_assert!(largest.is_none() || r.reach(largest).is_some());
         }
 
         #[test]

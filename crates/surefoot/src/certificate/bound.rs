@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::terms::Terms;
 use crate::error::{Error, Result, check_setting};
 use crate::logs::Logs;
+use crate::math::sum::Sum;
 use crate::policy::{Policy, probability};
 
 /// Which risk is bounded.
@@ -157,25 +158,6 @@ impl Evidence {
     }
 }
 
-/// A compensated sum (Neumaier), whose error does not grow with the number of terms.
-#[derive(Debug, Clone, Copy, Default)]
-struct Sum {
-    total: f64,
-    lost: f64,
-}
-
-impl Sum {
-    fn add(&mut self, x: f64) {
-        let total = self.total + x;
-        self.lost += if self.total.abs() >= x.abs() { (self.total - total) + x } else { (x - total) + self.total };
-        self.total = total;
-    }
-
-    fn value(self) -> f64 {
-        self.total + self.lost
-    }
-}
-
 /// The best bound over the grid.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Bound {
@@ -197,28 +179,67 @@ pub(crate) fn bound(
     terms: &Terms,
     delta: f64,
 ) -> Result<Bound> {
+    let records = evidence.iter().map(|e| e.records).sum();
+    let fixed = matches!(judged, Judged::Fixed { .. });
+    let propensity = if matches!(judged, Judged::Posterior { turned: true, .. }) { TURNED } else { PROPENSITY };
+    best(records, smoothing, judged, terms, delta, |at, sum, error| {
+        for round in evidence {
+            let (value, round_error) = round.logs(smoothing, fixed, terms.lambdas[at], propensity);
+            sum.join(value);
+            *error += round_error;
+        }
+    })
+}
+
+/// What a stream of records says at one lambda about a policy that was fixed before them, with `x = -l p c/q`.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Streamed {
+    /// `sum_i ln(1 + x_i)`.
+    pub(crate) logs: Sum,
+    /// `sum_i x_i/(1 + x_i)`: by how much the first moves, relative to the propensities.
+    pub(crate) slopes: Sum,
+}
+
+/// The inequality for a policy that was fixed before the records, from sums at each lambda of the grid whose terms have
+/// this relative error.
+pub(crate) fn bound_of_sums(
+    records: usize,
+    sums: &[Streamed],
+    rounding: f64,
+    terms: &Terms,
+    delta: f64,
+) -> Result<Bound> {
+    best(records, Smoothing::Ls, Judged::Fixed { size: 1 }, terms, delta, |at, sum, error| {
+        sum.join(sums[at].logs);
+        *error += PROPENSITY * sums[at].slopes.value() + rounding * sums[at].logs.value();
+    })
+}
+
+/// The best bound over the grid, where `add(i, sum, error)` adds the sum of `E ln(factor)` at the lambda of place `i`,
+/// and a bound on its numerical error.
+fn best(
+    records: usize,
+    smoothing: Smoothing,
+    judged: Judged,
+    terms: &Terms,
+    delta: f64,
+    add: impl Fn(usize, &mut Sum, &mut f64),
+) -> Result<Bound> {
     terms.check()?;
     check_setting("delta", delta, delta > 0.0 && delta < 1.0, "in (0, 1)")?;
-    let records: usize = evidence.iter().map(|e| e.records).sum();
     if records == 0 {
         return Err(Error::size("the logs", "at least 1 record", 0));
     }
-    let (price, price_error, fixed) = match judged {
-        Judged::Posterior { kl, error, .. } => (kl, error, false),
-        Judged::Fixed { size } => ((size as f64).ln(), 0.0, true),
+    let (price, price_error) = match judged {
+        Judged::Posterior { kl, error, .. } => (kl, error),
+        Judged::Fixed { size } => ((size as f64).ln(), 0.0),
     };
-    let propensity = if matches!(judged, Judged::Posterior { turned: true, .. }) { TURNED } else { PROPENSITY };
     let price = price + terms.grid() - delta.ln();
     let usable = |lambda: f64| smoothing == Smoothing::Ls || lambda < 1.0;
     let mut best: Option<Bound> = None;
-    for &lambda in terms.lambdas.iter().filter(|&&lambda| usable(lambda)) {
+    for (at, &lambda) in terms.lambdas.iter().enumerate().filter(|&(_, &lambda)| usable(lambda)) {
         let (mut sum, mut error) = (Sum::default(), price_error + ROUNDING * price.abs());
-        for round in evidence {
-            let (value, round_error) = round.logs(smoothing, fixed, lambda, propensity);
-            sum.add(value.total);
-            sum.add(value.lost);
-            error += round_error;
-        }
+        add(at, &mut sum, &mut error);
         let scale = lambda * records as f64;
         let (estimate, numerical) = (-sum.value() / scale, error / scale);
         let upper = terms.form.apply(lambda, estimate + price / scale + numerical);

@@ -23,7 +23,7 @@ mod terms;
 mod verify;
 
 pub use bound::Smoothing;
-pub(crate) use bound::{Evidence, Judged, bound};
+pub(crate) use bound::{Evidence, Judged, Streamed, bound, bound_of_sums};
 pub use case::{Case, Since};
 pub use gate::{Challenger, Gate, Verdict};
 pub(crate) use ladder::ladder_of;

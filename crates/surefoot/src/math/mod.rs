@@ -9,5 +9,6 @@ mod prefetch;
 pub(crate) mod quadrature;
 pub(crate) mod random;
 pub(crate) mod real;
+pub(crate) mod sum;
 #[allow(clippy::approx_constant)] // A step of 0.318 is not 1/pi.
 mod tables;

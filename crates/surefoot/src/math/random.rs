@@ -22,6 +22,8 @@ pub(crate) enum Purpose {
     Contexts = 7,
     /// The parameters of a synthetic world.
     World = 8,
+    /// The weights of a bootstrap.
+    Bootstrap = 9,
 }
 
 /// The stream of a seed, a purpose, and an index within it (a round, for example).

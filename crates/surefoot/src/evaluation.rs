@@ -1,0 +1,153 @@
+//! EVALUATION: what the logs say of a policy that did not collect them, by every estimator, in one pass.
+//!
+//! Records go by once, in batches of any size; a [`Tally`] keeps sums and nothing else, some 130 kB for each different
+//! term of its estimators, however many records there are. From them come
+//!
+//! | | holds for | says |
+//! | --- | --- | --- |
+//! | [`Evaluation::anytime`] | the risk; any number of records, and all numbers at once | with a proof |
+//! | [`Estimate::bernstein`] | the estimator's expectation; a number of records that was fixed before them | with a proof, if a range is known |
+//! | [`Estimate::bootstrap`] | the estimator's expectation; many records | in the limit |
+//!
+//! The expectation of an estimator is the risk for IPS, and for the doubly robust ones up to what normalising and
+//! switching do. A weight that is clipped or smoothed makes it larger than the risk, and the direct method is as good
+//! as its model: an interval around these does not know of their bias.
+//!
+//! The same records give the same bits, whatever the batches and the number of threads.
+
+mod anytime;
+mod bernstein;
+mod bootstrap;
+mod estimator;
+mod model;
+mod moments;
+mod settings;
+mod stripe;
+mod tally;
+
+pub use estimator::Estimator;
+pub use model::{CostModel, ModelFit};
+pub use settings::EvaluationSettings;
+pub use tally::Tally;
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+/// What one pass needs of some records, as columns of equal length.
+#[derive(Debug, Clone, Copy)]
+pub struct Observed<'a> {
+    /// The probabilities of the logged actions under the policy that is judged.
+    pub p: &'a [f64],
+    /// Their logged propensities.
+    pub q: &'a [f64],
+    /// The costs, in `[-1, 0]`.
+    pub c: &'a [f64],
+    /// What a cost model says of the records; only some estimators need it.
+    pub model: Option<Modelled<'a>>,
+}
+
+/// What a cost model `chat(x, a)` says of some records.
+#[derive(Debug, Clone, Copy)]
+pub struct Modelled<'a> {
+    /// `chat(x_i, a_i)`: of the logged action.
+    pub logged: &'a [f64],
+    /// `sum_a pi(a|x_i) chat(x_i, a)`: of the policy that is judged.
+    pub mean: &'a [f64],
+}
+
+impl<'a> Observed<'a> {
+    fn len(&self) -> usize {
+        self.p.len()
+    }
+
+    fn slice(&self, range: Range<usize>) -> Observed<'a> {
+        let Observed { p, q, c, model } = *self;
+        Observed {
+            p: &p[range.clone()],
+            q: &q[range.clone()],
+            c: &c[range.clone()],
+            model: model.map(|m| Modelled { logged: &m.logged[range.clone()], mean: &m.mean[range] }),
+        }
+    }
+}
+
+/// What is known of a policy's risk.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Evaluation {
+    /// The number of records.
+    pub records: usize,
+    /// The probability with which each interval may be wrong.
+    pub delta: f64,
+    /// One for each estimator of the settings, in their order.
+    pub estimates: Vec<Estimate>,
+    /// The interval for the risk that holds at all times at once, by logarithmic smoothing, within `[-1, 0]`.
+    pub anytime: Interval,
+    /// The importance weights: whether the estimates can be trusted.
+    pub weights: Weights,
+}
+
+/// What one estimator says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// The estimator.
+    pub estimator: Estimator,
+    /// The estimated risk.
+    pub value: f64,
+    /// Its standard error; of a ratio, to first order.
+    pub standard_error: f64,
+    /// The interval of the percentile bootstrap; none without replicates.
+    pub bootstrap: Option<Interval>,
+    /// The empirical Bernstein interval; none where no range of the terms is known before the data.
+    pub bernstein: Option<Interval>,
+}
+
+/// By how much two policies differ, by one estimator over the same records.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Contrast {
+    /// The estimator.
+    pub estimator: Estimator,
+    /// The estimated risk of the one minus that of the other.
+    pub value: f64,
+    /// The interval of the paired percentile bootstrap; none without replicates.
+    pub bootstrap: Option<Interval>,
+}
+
+/// An interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Its lower end.
+    pub lower: f64,
+    /// Its upper end.
+    pub upper: f64,
+}
+
+impl Interval {
+    /// Whether a number is in it.
+    pub fn contains(&self, x: f64) -> bool {
+        self.lower <= x && x <= self.upper
+    }
+}
+
+/// The importance weights `w = p/q` of the records.
+///
+/// Their expectation is 1 if the logged propensities are right and every action that the judged policy takes could be
+/// logged; a mean that is many standard errors from it tells of wrong propensities.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Weights {
+    /// Their mean.
+    pub mean: f64,
+    /// Its standard error.
+    pub standard_error: f64,
+    /// `(mean - 1)/standard_error`; 0 if the mean is 1, none if there is no standard error to divide by.
+    pub z: Option<f64>,
+    /// The largest of them.
+    pub largest: f64,
+    /// `(sum w)^2/sum w^2`: of how many equally weighted records the estimates are worth.
+    pub effective: f64,
+    /// The share of records whose weight is 0.
+    pub zero: f64,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,108 @@
+//! What is kept of the records: sums in stripes.
+//!
+//! Blocks of records are dealt to stripes in turn. A stripe adds up its blocks in order, whatever thread it is on, and
+//! stripes are joined in order at the end: that gives the same bits for any number of threads. A stripe owns the buckets
+//! of the bootstrap that its records fall into.
+
+use super::Observed;
+use super::anytime::Anytime;
+use super::bootstrap::BUCKETS;
+use super::estimator::{Column, Formula};
+use super::moments::Moments;
+use super::settings::EvaluationSettings;
+use crate::policy::probability;
+
+/// Records of a block.
+pub(super) const BLOCK: usize = 1 << 10;
+/// The number of stripes.
+pub(super) const STRIPES: usize = BUCKETS / BLOCK;
+
+/// What is added up: the columns of all estimators, each once, and how the estimates are made of them.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    pub(super) columns: Vec<Column>,
+    pub(super) formulas: Vec<Formula<usize>>,
+    /// The columns whose co-moments some estimator needs, the smaller first.
+    pub(super) pairs: Vec<(usize, usize)>,
+    pub(super) lambdas: Vec<f64>,
+}
+
+impl Plan {
+    /// The place of the weights among the columns.
+    pub(super) const WEIGHT: usize = 0;
+
+    pub(super) fn new(settings: &EvaluationSettings) -> Self {
+        let mut columns = vec![Column::Weight];
+        let formulas = settings.estimators.iter().map(|estimator| {
+            estimator.columns().map(|column| {
+                columns.iter().position(|&known| known == column).unwrap_or_else(|| {
+                    columns.push(column);
+                    columns.len() - 1
+                })
+            })
+        });
+        let formulas: Vec<Formula<usize>> = formulas.collect();
+        let mut pairs = vec![(Self::WEIGHT, Self::WEIGHT)];
+        for formula in &formulas {
+            for i in formula.iter() {
+                pairs.extend(formula.iter().filter(|&j| i <= j).map(|j| (i, j)));
+            }
+        }
+        pairs.sort_unstable();
+        pairs.dedup();
+        Plan { columns, formulas, pairs, lambdas: settings.terms.lambdas.clone() }
+    }
+}
+
+/// The sums over the blocks of one stripe.
+#[derive(Debug, Clone)]
+pub(super) struct Stripe {
+    pub(super) moments: Moments,
+    pub(super) anytime: Anytime,
+    /// The sums of each column in the stripe's [`BLOCK`] buckets.
+    pub(super) buckets: Vec<Vec<f64>>,
+    pub(super) largest: f64,
+    pub(super) zeros: usize,
+    room: Room,
+}
+
+/// Room for the work on a block.
+#[derive(Debug, Clone, Default)]
+struct Room {
+    p: Vec<f64>,
+    w: Vec<f64>,
+    columns: Vec<Vec<f64>>,
+    factors: Vec<f64>,
+}
+
+impl Stripe {
+    pub(super) fn new(plan: &Plan) -> Self {
+        Stripe {
+            moments: Moments::new(plan.columns.len(), plan.pairs.len()),
+            anytime: Anytime::new(plan.lambdas.len()),
+            buckets: vec![vec![0.0; BLOCK]; plan.columns.len()],
+            largest: 0.0,
+            zeros: 0,
+            room: Room { columns: vec![Vec::new(); plan.columns.len()], ..Room::default() },
+        }
+    }
+
+    /// Adds a block of records, which have been checked.
+    pub(super) fn add(&mut self, plan: &Plan, records: &Observed<'_>) {
+        let Room { p, w, columns, factors } = &mut self.room;
+        p.clear();
+        p.extend(records.p.iter().map(|&p| probability(p)));
+        w.clear();
+        w.extend(p.iter().zip(records.q).map(|(p, q)| p / q));
+        self.largest = w.iter().fold(self.largest, |largest, &w| if w > largest { w } else { largest });
+        self.zeros += w.iter().filter(|&&w| w == 0.0).count();
+        self.anytime.add(w, records.c, &plan.lambdas, factors);
+        let records = Observed { p, ..*records };
+        for ((column, out), buckets) in plan.columns.iter().zip(&mut *columns).zip(&mut self.buckets) {
+            out.resize(w.len(), 0.0);
+            column.fill(&records, w, out);
+            buckets.iter_mut().zip(&*out).for_each(|(sum, x)| *sum += x);
+        }
+        self.moments.join(&Moments::of_block(columns, &plan.pairs), &plan.pairs);
+    }
+}

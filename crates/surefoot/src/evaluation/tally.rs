@@ -1,0 +1,276 @@
+//! The one pass over the records.
+
+use rayon::prelude::*;
+
+use super::anytime::Anytime;
+use super::bernstein::bernstein;
+use super::bootstrap::{BUCKETS, Buckets, percentiles, replicates};
+use super::estimator::Estimator;
+use super::moments::Moments;
+use super::settings::EvaluationSettings;
+use super::stripe::{BLOCK, Plan, STRIPES, Stripe};
+use super::{Contrast, Estimate, Evaluation, Modelled, Observed, Weights};
+use crate::error::{Error, Result};
+use crate::policy::probability;
+
+/// The sums of one policy's evaluation, to which records are added batch by batch.
+///
+/// ```
+/// use surefoot::{Estimator, EvaluationSettings, Observed, Tally};
+///
+/// let settings = EvaluationSettings { estimators: vec![Estimator::SelfNormalised], ..Default::default() };
+/// let mut tally = Tally::new(&settings)?;
+/// tally.add(&Observed { p: &[0.5, 0.5], q: &[0.25, 0.5], c: &[-1.0, 0.0], model: None })?;
+/// tally.add(&Observed { p: &[0.1], q: &[0.2], c: &[-0.5], model: None })?;
+/// let evaluation = tally.finish()?;
+/// assert_eq!(evaluation.records, 3);
+/// assert!((evaluation.estimates[0].value - (-2.0 - 0.25) / 3.5).abs() < 1e-15);
+/// # Ok::<(), surefoot::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Tally {
+    settings: EvaluationSettings,
+    plan: Plan,
+    stripes: Vec<Stripe>,
+    /// The number of whole blocks in the stripes.
+    blocks: usize,
+    pending: Pending,
+}
+
+/// The records after the last whole block.
+#[derive(Debug, Clone, Default)]
+struct Pending {
+    p: Vec<f64>,
+    q: Vec<f64>,
+    c: Vec<f64>,
+    model: Option<(Vec<f64>, Vec<f64>)>,
+}
+
+impl Pending {
+    fn extend(&mut self, records: &Observed<'_>) {
+        self.p.extend(records.p);
+        self.q.extend(records.q);
+        self.c.extend(records.c);
+        if let (Some((logged, mean)), Some(model)) = (&mut self.model, records.model) {
+            logged.extend(model.logged);
+            mean.extend(model.mean);
+        }
+    }
+
+    fn view(&self) -> Observed<'_> {
+        let model = self.model.as_ref().map(|(logged, mean)| Modelled { logged, mean });
+        Observed { p: &self.p, q: &self.q, c: &self.c, model }
+    }
+
+    fn clear(&mut self) {
+        let Pending { p, q, c, model } = self;
+        let model = model.iter_mut().flat_map(|(logged, mean)| [logged, mean]);
+        [p, q, c].into_iter().chain(model).for_each(Vec::clear);
+    }
+}
+
+/// All sums, joined.
+struct Joined {
+    moments: Moments,
+    anytime: Anytime,
+    buckets: Buckets,
+    largest: f64,
+    zeros: usize,
+}
+
+impl Tally {
+    /// No records yet.
+    pub fn new(settings: &EvaluationSettings) -> Result<Self> {
+        settings.check()?;
+        let plan = Plan::new(settings);
+        let stripes = (0..STRIPES).map(|_| Stripe::new(&plan)).collect();
+        let model = settings.estimators.iter().any(Estimator::needs_model).then(Default::default);
+        let pending = Pending { model, ..Pending::default() };
+        Ok(Tally { settings: settings.clone(), plan, stripes, blocks: 0, pending })
+    }
+
+    /// The number of records so far.
+    pub fn records(&self) -> usize {
+        self.blocks * BLOCK + self.pending.p.len()
+    }
+
+    /// Adds the records that come next. An error names the row in the whole stream, and leaves the tally as it was.
+    pub fn add(&mut self, records: &Observed<'_>) -> Result<()> {
+        self.check(records)?;
+        let mut rest = *records;
+        if !self.pending.p.is_empty() {
+            let taken = rest.len().min(BLOCK - self.pending.p.len());
+            self.pending.extend(&rest.slice(0..taken));
+            rest = rest.slice(taken..rest.len());
+            if self.pending.p.len() < BLOCK {
+                return Ok(());
+            }
+            self.stripes[self.blocks % STRIPES].add(&self.plan, &self.pending.view());
+            self.pending.clear();
+            self.blocks += 1;
+        }
+        let (whole, first, plan) = (rest.len() / BLOCK, self.blocks, &self.plan);
+        let add = |(stripe, sums): (usize, &mut Stripe)| {
+            for b in (0..whole).filter(|b| (first + b) % STRIPES == stripe) {
+                sums.add(plan, &rest.slice(b * BLOCK..(b + 1) * BLOCK));
+            }
+        };
+        if whole > 1 {
+            self.stripes.par_iter_mut().enumerate().for_each(add);
+        } else {
+            self.stripes.iter_mut().enumerate().for_each(add);
+        }
+        self.blocks += whole;
+        self.pending.extend(&rest.slice(whole * BLOCK..rest.len()));
+        Ok(())
+    }
+
+    fn check(&self, records: &Observed<'_>) -> Result<()> {
+        let Observed { p, q, c, model } = *records;
+        let n = p.len();
+        let fits = |column: &str, found: usize| match found == n {
+            true => Ok(()),
+            false => Err(Error::size(column, format!("{n} entries, one for each p"), found)),
+        };
+        fits("q", q.len())?;
+        fits("c", c.len())?;
+        let first = self.records();
+        let largest = self.settings.largest_weight.map_or(f64::MAX, |largest| largest * (1.0 + 1e-9));
+        let sound = |p: f64, q: f64, c: f64| {
+            let p = probability(p);
+            (0.0..=1.0).contains(&p) && q > 0.0 && q <= 1.0 && (-1.0..=0.0).contains(&c) && p / q <= largest
+        };
+        if let Some(i) = (0..n).find(|&i| !sound(p[i], q[i], c[i])) {
+            let (row, p, q, c) = (first + i, probability(p[i]), q[i], c[i]);
+            return Err(if !(0.0..=1.0).contains(&p) {
+                Error::value(row, "the probability of the logged action", "in [0, 1]", p)
+            } else if !(q > 0.0 && q <= 1.0) {
+                Error::value(row, "propensity", "in (0, 1]", q)
+            } else if !(-1.0..=0.0).contains(&c) {
+                Error::value(row, "cost", "in [-1, 0]", c)
+            } else {
+                let allowed = self.settings.largest_weight.map_or("finite".into(), |w| format!("at most {w}"));
+                Error::value(row, "the weight p/q", allowed, p / q)
+            });
+        }
+        if self.pending.model.is_none() {
+            return Ok(());
+        }
+        let Some(Modelled { logged, mean }) = model else {
+            let needs = self.settings.estimators.iter().find(|estimator| estimator.needs_model());
+            let needs = needs.expect("there is room for a model since one is needed");
+            return Err(Error::setting("the cost model", format!("given, as {needs} needs one"), "not"));
+        };
+        for (column, values) in [("the predicted cost of the logged action", logged), ("the predicted cost", mean)] {
+            fits(column, values.len())?;
+            // A mean over actions may be beyond by the rounding of its sum.
+            if let Some(i) = values.iter().position(|x| !(-1.0 - 1e-8..=1e-8).contains(x)) {
+                return Err(Error::value(first + i, column, "in [-1, 0]", values[i]));
+            }
+        }
+        Ok(())
+    }
+
+    /// What the records so far say. More may be added after.
+    pub fn finish(&self) -> Result<Evaluation> {
+        let EvaluationSettings { estimators, terms, replicates: count, seed, largest_weight } = &self.settings;
+        let Joined { moments, anytime, buckets, largest, zeros } = self.joined()?;
+        let (records, means, pairs) = (moments.records, moments.means(), &self.plan.pairs);
+        let resampled = replicates(&buckets, &self.plan.formulas, *count, *seed);
+        let error = |variance: f64| (variance / records as f64).sqrt();
+        let estimates =
+            estimators.iter().zip(&self.plan.formulas).zip(&resampled).map(|((estimator, formula), values)| {
+                let (value, variance) = (formula.value(&means), moments.variance(&formula.slopes(&means), pairs));
+                let range = estimator.range(*largest_weight);
+                Estimate {
+                    estimator: *estimator,
+                    value,
+                    standard_error: error(variance),
+                    bootstrap: percentiles(values, terms.delta),
+                    bernstein: range.and_then(|range| bernstein(value, variance, range, records, terms.delta)),
+                }
+            });
+        let estimates: Vec<Estimate> = estimates.collect();
+        if let Some(estimate) = estimates.iter().find(|e| !e.value.is_finite() || !e.standard_error.is_finite()) {
+            return Err(Error::setting(format!("the estimate of {}", estimate.estimator), "finite", estimate.value));
+        }
+        let (mean, variance) = (means[Plan::WEIGHT], moments.variance(&[(Plan::WEIGHT, 1.0)], pairs));
+        let (n, standard_error) = (records as f64, error(variance));
+        let squares = variance * (n - 1.0) + n * mean * mean;
+        Ok(Evaluation {
+            records,
+            delta: terms.delta,
+            estimates,
+            anytime: anytime.interval(records, terms)?,
+            weights: Weights {
+                mean,
+                standard_error,
+                z: match (mean == 1.0, standard_error > 0.0) {
+                    (true, _) => Some(0.0),
+                    (false, true) => Some((mean - 1.0) / standard_error),
+                    (false, false) => None,
+                },
+                largest,
+                effective: if squares > 0.0 { (n * mean).powi(2) / squares } else { 0.0 },
+                zero: zeros as f64 / n,
+            },
+        })
+    }
+
+    /// The risk of this policy minus that of another by each estimator, from the same records under the same settings.
+    /// The two are resampled together, so that what they have in common cancels.
+    pub fn contrast(&self, other: &Tally) -> Result<Vec<Contrast>> {
+        if self.settings != other.settings {
+            return Err(Error::setting("the settings of both tallies", "the same", "not"));
+        }
+        if self.records() != other.records() {
+            let expected = format!("{} records, as the one", self.records());
+            return Err(Error::size("the other tally", expected, other.records()));
+        }
+        let EvaluationSettings { estimators, terms, replicates: count, seed, .. } = &self.settings;
+        let formulas = &self.plan.formulas;
+        let (one, two) = (self.joined()?, other.joined()?);
+        let resampled = |joined: &Joined| replicates(&joined.buckets, formulas, *count, *seed);
+        let (means, values) = ((one.moments.means(), two.moments.means()), (resampled(&one), resampled(&two)));
+        let contrasts = estimators.iter().zip(formulas).enumerate().map(|(i, (estimator, formula))| {
+            let apart: Vec<f64> = values.0[i].iter().zip(&values.1[i]).map(|(one, two)| one - two).collect();
+            Contrast {
+                estimator: *estimator,
+                value: formula.value(&means.0) - formula.value(&means.1),
+                bootstrap: percentiles(&apart, terms.delta),
+            }
+        });
+        Ok(contrasts.collect())
+    }
+
+    fn joined(&self) -> Result<Joined> {
+        let records = self.records();
+        if records == 0 {
+            return Err(Error::size("the logs", "at least 1 record", 0));
+        }
+        let (columns, pairs) = (self.plan.columns.len(), &self.plan.pairs);
+        let used = records.min(BUCKETS);
+        let count = (0..used).map(|i| ((records - i - 1) / BUCKETS + 1) as f64).collect();
+        let mut joined = Joined {
+            moments: Moments::new(columns, pairs.len()),
+            anytime: Anytime::new(self.plan.lambdas.len()),
+            buckets: Buckets { count, sums: vec![Vec::with_capacity(BUCKETS); columns] },
+            largest: 0.0,
+            zeros: 0,
+        };
+        for (i, stripe) in self.stripes.iter().enumerate() {
+            let mut with_pending = None;
+            if i == self.blocks % STRIPES && !self.pending.p.is_empty() {
+                with_pending.insert(stripe.clone()).add(&self.plan, &self.pending.view());
+            }
+            let stripe = with_pending.as_ref().unwrap_or(stripe);
+            joined.moments.join(&stripe.moments, pairs);
+            joined.anytime.join(&stripe.anytime);
+            joined.buckets.sums.iter_mut().zip(&stripe.buckets).for_each(|(all, own)| all.extend(own));
+            joined.largest = joined.largest.max(stripe.largest);
+            joined.zeros += stripe.zeros;
+        }
+        joined.buckets.sums.iter_mut().for_each(|sums| sums.truncate(used));
+        Ok(joined)
+    }
+}
