@@ -5,6 +5,7 @@
 //! written into one file, in columns.
 
 mod axis;
+mod forest;
 mod ink;
 
 use std::io;
@@ -19,6 +20,7 @@ use crate::failure::{Failure, Result};
 use crate::files::{replace, with_suffix};
 use axis::Axis;
 pub(crate) use axis::Scale;
+pub(crate) use forest::{Forest, Mark};
 use ink::{
     AXIS, GRID, INK, LABEL, MOST_MARKERS, SOFT_INK, Style, TICK, TITLE, line, polygon, styles, text, text_width, wrap,
 };
@@ -90,21 +92,30 @@ impl Figure {
 
     /// The same with several figures, in so many columns.
     pub(crate) fn write_grid(figures: &[Figure], columns: usize, stem: &Path) -> io::Result<[PathBuf; 2]> {
-        let png =
-            RasterBackend::new().with_scale(SCALE).render_scene(&scene(figures, columns)).map_err(io::Error::other)?;
-        let svg = svg(figures, columns);
-        let paths = ["svg", "png"].map(|end| with_suffix(stem, &format!(".{end}")));
-        for (path, bytes) in paths.iter().zip([svg.as_bytes(), &png]) {
-            replace(path, bytes)?;
-        }
-        Ok(paths)
+        write_scene(&scene(figures, columns), extent(figures, columns), stem)
     }
 }
 
+/// Writes a scene of this width and height to `stem.svg` and `stem.png`, each whole or not at all.
+fn write_scene(scene: &Scene, extent: [f64; 2], stem: &Path) -> io::Result<[PathBuf; 2]> {
+    let png = RasterBackend::new().with_scale(SCALE).render_scene(scene).map_err(io::Error::other)?;
+    let svg = svg_of(scene, extent);
+    let paths = ["svg", "png"].map(|end| with_suffix(stem, &format!(".{end}")));
+    for (path, bytes) in paths.iter().zip([svg.as_bytes(), &png]) {
+        replace(path, bytes)?;
+    }
+    Ok(paths)
+}
+
 /// The figures as SVG; the same figures give the same bytes.
+#[cfg(test)]
 fn svg(figures: &[Figure], columns: usize) -> String {
-    let svg = SvgBackend::new().render_scene(&scene(figures, columns));
-    let [width, height] = extent(figures, columns);
+    svg_of(&scene(figures, columns), extent(figures, columns))
+}
+
+/// A scene as SVG.
+fn svg_of(scene: &Scene, [width, height]: [f64; 2]) -> String {
+    let svg = SvgBackend::new().render_scene(scene);
     // Without a view box, viewers cut the picture when they should shrink it.
     svg.replacen("<svg ", &format!(r#"<svg viewBox="0 0 {width} {height}" "#), 1)
 }
@@ -114,11 +125,16 @@ fn extent(figures: &[Figure], columns: usize) -> [f64; 2] {
     [WIDTH * columns as f64, HEIGHT * figures.len().div_ceil(columns) as f64]
 }
 
-fn scene(figures: &[Figure], columns: usize) -> Scene {
-    let [width, height] = extent(figures, columns);
+/// An empty scene of this width and height.
+fn blank([width, height]: [f64; 2]) -> Scene {
     let mut scene = Scene::new(width, height);
     scene.font_family = Some(FONTS.into());
     scene.text_color = Some("#222222".into());
+    scene
+}
+
+fn scene(figures: &[Figure], columns: usize) -> Scene {
+    let mut scene = blank(extent(figures, columns));
     for (k, figure) in figures.iter().enumerate() {
         let (left, top) = (WIDTH * (k % columns) as f64, HEIGHT * (k / columns) as f64);
         panel(&mut scene, figure, [left, top, left + WIDTH, top + HEIGHT]);

@@ -6,7 +6,6 @@ mod experiment;
 mod failure;
 mod figure;
 mod files;
-#[expect(dead_code, reason = "the commands follow")]
 mod logs;
 mod options;
 mod progress;
@@ -38,6 +37,7 @@ enum Command {
     Convert(commands::convert::Convert),
     Data(commands::data::Data),
     Demo(commands::demo::Demo),
+    Evaluate(Box<commands::evaluate::Evaluate>),
     Learn(Box<commands::learn::Learn>),
     Paper(commands::paper::Paper),
     Score(commands::score::Score),
@@ -52,6 +52,7 @@ fn main() -> ExitCode {
         Command::Convert(convert) => convert.run(),
         Command::Data(data) => data.run(),
         Command::Demo(demo) => demo.run(),
+        Command::Evaluate(evaluate) => evaluate.run(),
         Command::Learn(learn) => learn.run(),
         Command::Paper(paper) => paper.run(),
         Command::Score(score) => score.run(),

@@ -22,3 +22,10 @@ fn drawn(length: u64, template: &str, quiet: bool) -> ProgressBar {
     let style = ProgressStyle::with_template(template).expect("the template is well-formed");
     ProgressBar::with_draw_target(Some(length), target).with_style(style)
 }
+
+/// A count of records, of which nobody knows how many there will be.
+pub(crate) fn rows(quiet: bool) -> ProgressBar {
+    let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+    let style = ProgressStyle::with_template("{spinner} {human_pos} records, {per_sec}").expect("it is well-formed");
+    ProgressBar::with_draw_target(None, target).with_style(style)
+}

@@ -20,14 +20,21 @@ pub enum Judged {
         /// How it understands records.
         inputs: Box<Inputs>,
     },
-    /// Probabilities in the logs: those of one action a column, whose name is this and that of the action.
-    Columns(String),
-    /// Probabilities in the logs: one column of lists with those of all actions.
-    List(String),
+    /// Its probabilities are in the logs.
+    Given(Cells),
     /// Every eligible action alike.
     Uniform,
     /// What collected the logs.
     Logged,
+}
+
+/// A number for each action, in the logs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cells {
+    /// One column an action, whose name is this and that of the action.
+    Columns(String),
+    /// One column of lists with the numbers of all actions.
+    List(String),
 }
 
 impl FromStr for Judged {
@@ -35,40 +42,36 @@ impl FromStr for Judged {
 
     /// Those that need no file: `columns:PREFIX`, `list:COLUMN`, `uniform` and `logged`.
     fn from_str(text: &str) -> std::result::Result<Self, ()> {
-        match (text, text.split_once(':')) {
-            ("uniform", _) => Ok(Judged::Uniform),
-            ("logged", _) => Ok(Judged::Logged),
-            (_, Some(("columns", prefix))) if !prefix.is_empty() => Ok(Judged::Columns(prefix.into())),
-            (_, Some(("list", column))) if !column.is_empty() => Ok(Judged::List(column.into())),
+        match text {
+            "uniform" => Ok(Judged::Uniform),
+            "logged" => Ok(Judged::Logged),
+            _ => text.parse().map(Judged::Given),
+        }
+    }
+}
+
+impl FromStr for Cells {
+    type Err = ();
+
+    /// `columns:PREFIX` or `list:COLUMN`.
+    fn from_str(text: &str) -> std::result::Result<Self, ()> {
+        match text.split_once(':') {
+            Some(("columns", prefix)) if !prefix.is_empty() => Ok(Cells::Columns(prefix.into())),
+            Some(("list", column)) if !column.is_empty() => Ok(Cells::List(column.into())),
             _ => Err(()),
         }
     }
 }
 
 /// How far the probabilities of a record may sum up from 1.
-pub(crate) const SUM: f64 = 1e-6;
+const SUM: f64 = 1e-6;
 
 impl Judged {
     /// The actions that it knows, if the first records tell.
     pub fn actions(&self, first: &LogBatch) -> Result<Option<Actions>> {
         match self {
             Judged::Own { inputs, .. } => Ok(Some(inputs.actions.clone())),
-            Judged::Columns(prefix) => {
-                let schema = first.table().schema();
-                let names = schema.fields().iter().filter_map(|field| field.name().strip_prefix(prefix.as_str()));
-                let names: Vec<String> = names.map(str::to_owned).collect();
-                let mut numbers: Vec<usize> = names.iter().filter_map(|name| name.parse().ok()).collect();
-                numbers.sort_unstable();
-                Ok(match numbers.len() == names.len() && numbers.iter().enumerate().all(|(i, &n)| i == n) {
-                    _ if names.is_empty() => return Err(first.missing(&format!("{prefix}0, {prefix}1, ..."))),
-                    true => Some(Actions::Count(names.len())),
-                    false => Some(Actions::Names(names)),
-                })
-            }
-            Judged::List(column) => {
-                let lists = first.required(column)?.lists()?;
-                Ok((lists.len() > 0).then(|| Actions::Count(lists.get(0).len())))
-            }
+            Judged::Given(cells) => cells.actions(first),
             Judged::Uniform | Judged::Logged => Ok(None),
         }
     }
@@ -88,15 +91,15 @@ impl Judged {
                 let p = policy.propensity(&contexts, &records.action, records.eligible.as_ref());
                 p.map_err(|reason| batch.refused(reason))
             }
-            Judged::Columns(prefix) => {
+            // Column by column, without a matrix of all numbers.
+            Judged::Given(Cells::Columns(prefix)) => {
                 let columns = columns(prefix, batch, actions)?;
-                let cells = cells(&columns)?;
-                check(batch, &columns[0], n, |i| cells.iter().map(move |column| column[i]))?;
+                let cells = numbers(&columns)?;
+                check(&columns[0], n, |i| cells.iter().map(move |column| column[i]))?;
                 Ok((0..n).map(|i| cells[records.action[i] as usize][i]).collect())
             }
-            Judged::List(name) => {
+            Judged::Given(_) => {
                 let (k, p) = (actions.len(), self.distribution(batch, None, actions)?);
-                debug_assert_eq!(p.len(), n * k, "{name}");
                 Ok((0..n).map(|i| p[i * k + records.action[i] as usize]).collect())
             }
         }
@@ -120,40 +123,82 @@ impl Judged {
                 }
                 Ok(p)
             }
-            Judged::Columns(prefix) => {
-                let columns = columns(prefix, batch, actions)?;
-                let cells = cells(&columns)?;
-                check(batch, &columns[0], n, |i| cells.iter().map(move |column| column[i]))?;
+            Judged::Given(cells) => {
+                let p = cells.read(batch, actions)?;
+                check(&cells.first(batch, actions)?, n, |i| p[i * k..(i + 1) * k].iter().copied())?;
+                Ok(p)
+            }
+            Judged::Logged => logged(batch, actions),
+        }
+    }
+}
+
+/// The logged distribution, if the logs have it.
+fn logged(batch: &LogBatch, actions: &Actions) -> Result<Vec<f64>> {
+    let Some(lists) = batch.probabilities()? else {
+        return Err(batch.missing("probabilities"));
+    };
+    let (n, k, sets) = (batch.len(), actions.len(), batch.eligible_lists(actions)?);
+    let mut p = vec![0.0; n * k];
+    for i in 0..n {
+        let set = sets.as_ref().map(|sets| sets.get(i)).filter(|set| !set.is_empty());
+        let found = lists.get(i);
+        let expected = set.map_or(k, <[u32]>::len);
+        if found.len() != expected {
+            return Err(batch.probabilities_column().error(i, format!("{expected} probabilities"), found.len()));
+        }
+        for (place, &q) in found.iter().enumerate() {
+            p[i * k + set.map_or(place, |set| set[place] as usize)] = q;
+        }
+    }
+    Ok(p)
+}
+
+impl Cells {
+    /// The actions that have a number.
+    fn actions(&self, first: &LogBatch) -> Result<Option<Actions>> {
+        let prefix = match self {
+            Cells::Columns(prefix) => prefix,
+            Cells::List(column) => {
+                let lists = first.required(column)?.lists()?;
+                return Ok((lists.len() > 0).then(|| Actions::Count(lists.get(0).len())));
+            }
+        };
+        let schema = first.table().schema();
+        let names = schema.fields().iter().filter_map(|field| field.name().strip_prefix(prefix.as_str()));
+        let names: Vec<String> = names.map(str::to_owned).collect();
+        if names.is_empty() {
+            return Err(first.missing(&format!("{prefix}0, {prefix}1, ...")));
+        }
+        let mut numbers: Vec<usize> = names.iter().filter_map(|name| name.parse().ok()).collect();
+        numbers.sort_unstable();
+        let counted = numbers.len() == names.len() && numbers.iter().enumerate().all(|(i, &n)| i == n);
+        Ok(Some(if counted { Actions::Count(names.len()) } else { Actions::Names(names) }))
+    }
+
+    /// The first column, for errors.
+    fn first<'a>(&self, batch: &'a LogBatch, actions: &Actions) -> Result<Column<'a>> {
+        match self {
+            Cells::Columns(prefix) => batch.required(&format!("{prefix}{}", actions.name(0))),
+            Cells::List(name) => batch.required(name),
+        }
+    }
+
+    /// The numbers of all actions, one row of `K` a record.
+    pub fn read(&self, batch: &LogBatch, actions: &Actions) -> Result<Vec<f64>> {
+        let (n, k) = (batch.len(), actions.len());
+        match self {
+            Cells::Columns(prefix) => {
+                let cells = numbers(&columns(prefix, batch, actions)?)?;
                 Ok((0..n).flat_map(|i| cells.iter().map(move |column| column[i])).collect())
             }
-            Judged::List(name) => {
+            Cells::List(name) => {
                 let column = batch.required(name)?;
                 let lists = column.lists()?;
-                if let Some(i) = (0..n).find(|&i| lists.get(i).len() != k) {
-                    return Err(column.error(i, format!("{k} probabilities, one an action"), lists.get(i).len()));
+                match (0..n).find(|&i| lists.get(i).len() != k) {
+                    Some(i) => Err(column.error(i, format!("{k} numbers, one an action"), lists.get(i).len())),
+                    None => Ok(lists.values),
                 }
-                check(batch, &column, n, |i| lists.get(i).iter().copied())?;
-                Ok(lists.values)
-            }
-            Judged::Logged => {
-                let Some(lists) = batch.probabilities()? else {
-                    return Err(batch.missing("probabilities"));
-                };
-                let sets = batch.eligible_lists(actions)?;
-                let mut p = vec![0.0; n * k];
-                for i in 0..n {
-                    let set = sets.as_ref().map(|sets| sets.get(i)).filter(|set| !set.is_empty());
-                    let found = lists.get(i);
-                    let expected = set.map_or(k, <[u32]>::len);
-                    if found.len() != expected {
-                        let column = batch.probabilities_column();
-                        return Err(column.error(i, format!("{expected} probabilities"), found.len()));
-                    }
-                    for (place, &q) in found.iter().enumerate() {
-                        p[i * k + set.map_or(place, |set| set[place] as usize)] = q;
-                    }
-                }
-                Ok(p)
             }
         }
     }
@@ -164,17 +209,12 @@ fn columns<'a>(prefix: &str, batch: &'a LogBatch, actions: &Actions) -> Result<V
     (0..actions.len()).map(|a| batch.required(&format!("{prefix}{}", actions.name(a)))).collect()
 }
 
-fn cells<'a>(columns: &[Column<'a>]) -> Result<Vec<Cow<'a, [f64]>>> {
+fn numbers<'a>(columns: &[Column<'a>]) -> Result<Vec<Cow<'a, [f64]>>> {
     columns.iter().map(Column::all_numbers).collect()
 }
 
 /// Fails unless each record has a distribution.
-fn check<I: Iterator<Item = f64>>(
-    batch: &LogBatch,
-    column: &Column<'_>,
-    n: usize,
-    of: impl Fn(usize) -> I,
-) -> Result<()> {
+fn check<I: Iterator<Item = f64>>(column: &Column<'_>, n: usize, of: impl Fn(usize) -> I) -> Result<()> {
     for i in 0..n {
         let mut sum = 0.0;
         for p in of(i) {
@@ -188,6 +228,5 @@ fn check<I: Iterator<Item = f64>>(
             return Err(Error::Field { place, column, allowed: "1".into(), found: sum.to_string() });
         }
     }
-    debug_assert_eq!(batch.len(), n);
     Ok(())
 }

@@ -50,7 +50,7 @@ pub use certificate_file::{Kind, Statement, read_certificates, write_certificate
 pub use convert::{Converted, convert};
 pub use encoding::{Encoding, EncodingFit, EncodingSettings, Field, Rows as EncodedRows};
 pub use error::{Error, Result};
-pub use judged::Judged;
+pub use judged::{Cells, Judged};
 pub use logs::{Actions, Batches, Check, Columns, LogBatch, LogReader, Records};
 pub use npz::write_npz;
 pub use policy_file::{Inputs, Lineage, PolicyReader, read_policy, write_policy, write_policy_with};

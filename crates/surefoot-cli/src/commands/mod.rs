@@ -3,6 +3,7 @@
 pub(crate) mod convert;
 pub(crate) mod data;
 pub(crate) mod demo;
+pub(crate) mod evaluate;
 pub(crate) mod learn;
 pub(crate) mod paper;
 pub(crate) mod score;

@@ -17,7 +17,7 @@ const WHITE: Color = Color::Rgb(0xff, 0xff, 0xff);
 
 /// The palette of Okabe and Ito, whose colours people with any colour vision tell apart, without its yellow, which is
 /// too faint for a line on white.
-const PALETTE: [Color; 7] = [
+pub(super) const PALETTE: [Color; 7] = [
     Color::Rgb(0x00, 0x72, 0xb2),
     Color::Rgb(0xd5, 0x5e, 0x00),
     Color::Rgb(0x00, 0x9e, 0x73),
@@ -75,23 +75,27 @@ impl Style {
     }
 
     /// A marker with a white rim, which keeps it visible on lines of its own colour.
-    pub(super) fn marker(&self, scene: &mut Scene, (x, y): (f64, f64)) {
-        match self.marker {
-            None => {}
-            Some([]) => scene.elements.push(Primitive::Circle {
-                cx: x,
-                cy: y,
-                r: MARKER_RADIUS,
-                fill: self.color.clone(),
-                fill_opacity: None,
-                stroke: Some(WHITE),
-                stroke_width: Some(1.0),
-            }),
-            Some(corners) => {
-                let corners = corners.iter().map(|(dx, dy)| (x + MARKER_RADIUS * dx, y + MARKER_RADIUS * dy));
-                polygon(scene, corners, self.color.clone(), None, Some(1.0));
-            }
+    pub(super) fn marker(&self, scene: &mut Scene, at: (f64, f64)) {
+        if let Some(corners) = self.marker {
+            shape(scene, corners, self.color.clone(), at);
         }
+    }
+}
+
+/// The marker of the series or group of this number.
+pub(super) fn marker(scene: &mut Scene, number: usize, color: Color, at: (f64, f64)) {
+    shape(scene, MARKERS[number % MARKERS.len()], color, at);
+}
+
+fn shape(scene: &mut Scene, corners: &[(f64, f64)], fill: Color, (x, y): (f64, f64)) {
+    if corners.is_empty() {
+        let (stroke, stroke_width) = (Some(WHITE), Some(1.0));
+        let circle =
+            Primitive::Circle { cx: x, cy: y, r: MARKER_RADIUS, fill, fill_opacity: None, stroke, stroke_width };
+        scene.elements.push(circle);
+    } else {
+        let corners = corners.iter().map(|(dx, dy)| (x + MARKER_RADIUS * dx, y + MARKER_RADIUS * dy));
+        polygon(scene, corners, fill, None, Some(1.0));
     }
 }
 

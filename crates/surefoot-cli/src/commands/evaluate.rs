@@ -1,0 +1,411 @@
+//! `surefoot evaluate`: what the logs say of policies that did not collect them.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use comfy_table::{CellAlignment, Table, presets};
+use indicatif::ProgressBar;
+use serde::Serialize;
+use surefoot::{
+    CostModel, Estimator, Evaluation, EvaluationSettings, Interval, ModelFit, Modelled, Observed, RewardRange, Tally,
+    Terms, Weights,
+};
+use surefoot_data::{
+    Actions, Cells, Check, Encoding, EncodingFit, EncodingSettings, Grouping, Judged, LogBatch, LogReader, Records,
+    Survey,
+};
+
+use super::Running;
+use crate::failure::{Failure, Result};
+use crate::figure::{self, Forest, Mark};
+use crate::logs::{LogFlags, Named, POLICY, RewardFlags, actions, policies};
+use crate::progress;
+
+/// What the logs say of policies that did not collect them: the value by every estimator, with intervals
+///
+/// One pass (two where a reward model is fitted), in memory that does not grow with the logs. Values are rewards. The
+/// anytime interval is proven and may be looked at as often as one likes; Bernstein's is proven for a number of records that
+/// was fixed before, where the largest weight is known; the bootstrap's holds in the limit. Look at the weights first: a mean
+/// away from 1 tells of wrong propensities, a small effective sample size that the logs know little of the policy.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    surefoot evaluate logs.parquet --policy next.safetensors --policy uniform\n  \
+    surefoot evaluate logs.csv --policy columns:pi_ --figure forest\n  \
+    surefoot evaluate logs.npz --policy new=list:action_dist --policy old=logged --model linear --json")]
+pub(crate) struct Evaluate {
+    #[command(flatten)]
+    logs: LogFlags,
+    #[command(flatten)]
+    reward: RewardFlags,
+    #[arg(long, value_name = "POLICY", required = true, help = format!("A policy to judge: {POLICY}"))]
+    policy: Vec<String>,
+    /// The reward model of the direct method, doubly robust and switch: none, linear (ridge regression an action, on the
+    /// logs' own columns, each record predicted by what others say), columns:PREFIX or list:COLUMN (predicted rewards)
+    #[arg(long, value_name = "MODEL", default_value = "none", help_heading = "Estimators")]
+    model: String,
+    /// Columns that the linear model does not look at
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', help_heading = "Estimators")]
+    ignore: Vec<String>,
+    /// Estimators, separated by commas [default: all; those that need a reward model, if there is one]: ips, snips,
+    /// clipped:MAX, es:BETA, ix:GAMMA, power-mean:LAMBDA, shrinkage:LAMBDA, ls:LAMBDA, dm, dr, sndr, switch:TAU
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Estimators")]
+    estimators: Option<Vec<String>>,
+    /// Probability with which each interval may be wrong
+    #[arg(long, default_value_t = 0.05, help_heading = "Intervals")]
+    delta: f64,
+    /// Replicates of the bootstrap
+    #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Intervals")]
+    replicates: usize,
+    /// The largest weight that can occur, for Bernstein's intervals: 1 over the smallest propensity that the logger allows
+    #[arg(long, value_name = "W", help_heading = "Intervals")]
+    largest_weight: Option<f64>,
+    /// Seed of the bootstrap
+    #[arg(long, default_value_t = 1, help_heading = "Intervals")]
+    seed: u64,
+    /// Draw the intervals to STEM.svg and STEM.png
+    #[arg(long, value_name = "STEM")]
+    figure: Option<PathBuf>,
+    #[command(flatten)]
+    running: Running,
+}
+
+/// The result, as it is written with `--json`.
+#[derive(Debug, Serialize)]
+struct Output {
+    version: &'static str,
+    records: usize,
+    skipped: usize,
+    reward_range: [f64; 2],
+    confidence: f64,
+    policies: Vec<PolicyOutput>,
+    warnings: Vec<String>,
+}
+
+/// What is known of a policy, in rewards.
+#[derive(Debug, Serialize)]
+struct PolicyOutput {
+    name: String,
+    anytime: Interval,
+    weights: Weights,
+    estimates: Vec<EstimateOutput>,
+}
+
+#[derive(Debug, Serialize)]
+struct EstimateOutput {
+    name: String,
+    estimator: Estimator,
+    value: f64,
+    standard_error: f64,
+    bootstrap: Option<Interval>,
+    bernstein: Option<Interval>,
+}
+
+/// Where predicted rewards come from.
+#[derive(Debug)]
+enum Model {
+    None,
+    Linear { encoding: Encoding, model: CostModel },
+    Given(Cells),
+}
+
+impl Evaluate {
+    pub(crate) fn run(self) -> Result<()> {
+        self.running.start()?;
+        if let Some(stem) = &self.figure {
+            figure::check(stem)?;
+        }
+        let range = self.reward.range()?;
+        let policies = policies(&self.policy)?;
+        let reader = self.logs.reader();
+        let actions = match actions(&policies, &reader)? {
+            Some(actions) => actions,
+            None => Survey::of(&reader, &Grouping::File).map_err(Failure::new)?.actions,
+        };
+        let settings = self.settings()?;
+        let bar = progress::rows(self.running.quiet);
+        let model = self.model(&reader, &actions, range, &bar)?;
+        let mut tallies: Vec<Tally> =
+            policies.iter().map(|_| Tally::new(&settings)).collect::<surefoot::Result<_>>()?;
+        let mut check = Check::new(actions.clone(), range);
+        let mut batches = reader.batches();
+        for batch in batches.by_ref() {
+            let batch = batch.map_err(Failure::new)?;
+            let records = check
+                .records(&batch)
+                .map_err(|e| Failure::new(e).hint("surefoot lint tells all that is wrong with logs at once"))?;
+            let predicted = model.predict(&batch, &actions, range)?;
+            for (Named { policy, .. }, tally) in policies.iter().zip(&mut tallies) {
+                observe(tally, policy, &batch, &records, &actions, predicted.as_deref())?;
+            }
+            bar.inc(batch.len() as u64);
+        }
+        bar.finish_and_clear();
+        let skipped = batches.skipped();
+        let named = policies.iter().zip(&tallies);
+        let found = named.map(|(Named { name, .. }, tally)| Ok((name.clone(), tally.finish()?)));
+        let output = self.output(found.collect::<Result<_>>()?, range, skipped);
+        if let Some(stem) = &self.figure {
+            forest(&output).write(stem).map_err(|e| Failure::file(stem, "written", e))?;
+        }
+        self.running.answer(&output, || text(&output))
+    }
+
+    fn settings(&self) -> Result<EvaluationSettings> {
+        let modelled = self.model != "none";
+        let mut settings = if modelled { EvaluationSettings::with_model() } else { EvaluationSettings::default() };
+        if let Some(names) = &self.estimators {
+            settings.estimators = names.iter().map(|name| estimator(name)).collect::<Result<_>>()?;
+        }
+        if let Some(estimator) = settings.estimators.iter().find(|estimator| estimator.needs_model() && !modelled) {
+            return Err(Failure::new(format!("{estimator} needs a reward model")).hint("--model linear fits one"));
+        }
+        Ok(EvaluationSettings {
+            terms: Terms { delta: self.delta, ..Terms::default() },
+            replicates: self.replicates,
+            seed: self.seed,
+            largest_weight: self.largest_weight,
+            ..settings
+        })
+    }
+
+    /// The reward model; a linear one takes a pass over the logs, and another one before it to see what columns there are.
+    fn model(&self, reader: &LogReader, actions: &Actions, range: RewardRange, bar: &ProgressBar) -> Result<Model> {
+        if self.model == "none" {
+            return Ok(Model::None);
+        }
+        if self.model != "linear" {
+            return self.model.parse().map(Model::Given).map_err(|()| {
+                Failure::new(format!(
+                    "the model should be none, linear, columns:PREFIX or list:COLUMN, but is {}",
+                    self.model
+                ))
+            });
+        }
+        let settings = EncodingSettings { ignore: self.ignore.clone(), ..EncodingSettings::default() };
+        let mut fit = EncodingFit::new(settings).map_err(Failure::new)?;
+        for batch in reader.batches() {
+            let batch = batch.map_err(Failure::new)?;
+            bar.inc(batch.len() as u64);
+            fit.add(&batch).map_err(Failure::new)?;
+        }
+        bar.reset();
+        let encoding = fit.finish(&reader.paths()[0].display().to_string()).map_err(Failure::new)?;
+        let mut fit = ModelFit::new(actions.len(), encoding.width(), FOLDS, PENALTY)
+            .map_err(|e| Failure::from(e).hint("leave columns out with --ignore"))?;
+        let mut check = Check::new(actions.clone(), range);
+        for batch in reader.batches() {
+            let batch = batch.map_err(Failure::new)?;
+            bar.inc(batch.len() as u64);
+            let records = check.records(&batch).map_err(Failure::new)?;
+            fit.add(&encoding.encode(&batch).map_err(Failure::new)?, &records.action, &records.cost)?;
+        }
+        bar.reset();
+        Ok(Model::Linear { encoding, model: fit.finish()? })
+    }
+
+    fn output(&self, found: Vec<(String, Evaluation)>, range: RewardRange, skipped: usize) -> Output {
+        let width = range.reward(-1.0) - range.reward(0.0);
+        // A cost is a reward turned around.
+        let rewards = |i: Interval| Interval { lower: range.reward(i.upper), upper: range.reward(i.lower) };
+        let records = found.first().map_or(0, |(_, evaluation)| evaluation.records);
+        let warnings =
+            found.iter().flat_map(|(name, evaluation)| warnings(name, &evaluation.weights, records)).collect();
+        let policy = |(name, evaluation): (String, Evaluation)| PolicyOutput {
+            name,
+            anytime: rewards(evaluation.anytime),
+            weights: evaluation.weights,
+            estimates: evaluation
+                .estimates
+                .into_iter()
+                .map(|e| EstimateOutput {
+                    name: e.estimator.to_string(),
+                    estimator: e.estimator,
+                    value: range.reward(e.value),
+                    standard_error: e.standard_error * width,
+                    bootstrap: e.bootstrap.map(rewards),
+                    bernstein: e.bernstein.map(rewards),
+                })
+                .collect(),
+        };
+        Output {
+            version: env!("CARGO_PKG_VERSION"),
+            records,
+            skipped,
+            reward_range: self.reward.reward_range,
+            confidence: 1.0 - self.delta,
+            policies: found.into_iter().map(policy).collect(),
+            warnings,
+        }
+    }
+}
+
+/// Folds and penalty of the linear model: each record is predicted by two thirds of the others, and a feature that is
+/// standardised needs a few records before it counts.
+const FOLDS: usize = 3;
+const PENALTY: f64 = 1.0;
+
+impl Model {
+    /// The predicted costs of all actions.
+    fn predict(&self, batch: &LogBatch, actions: &Actions, range: RewardRange) -> Result<Option<Vec<f64>>> {
+        match self {
+            Model::None => Ok(None),
+            Model::Linear { encoding, model } => {
+                let contexts = encoding.encode(batch).map_err(Failure::new)?;
+                Ok(Some(model.predict(batch.row(), &contexts)?))
+            }
+            Model::Given(given) => {
+                let rewards = given.read(batch, actions).map_err(Failure::new)?;
+                Ok(Some(range.costs(&rewards).map_err(|e| Failure::new(format!("predicted rewards: {e}")))?))
+            }
+        }
+    }
+}
+
+/// Adds the records of a batch to what is known of a policy.
+fn observe(
+    tally: &mut Tally,
+    policy: &Judged,
+    batch: &LogBatch,
+    records: &Records,
+    actions: &Actions,
+    predicted: Option<&[f64]>,
+) -> Result<()> {
+    let (q, c) = (&records.propensity[..], &records.cost[..]);
+    let Some(predicted) = predicted else {
+        let p = policy.propensity(batch, records, actions).map_err(Failure::new)?;
+        return Ok(tally.add(&Observed { p: &p, q, c, model: None })?);
+    };
+    let k = actions.len();
+    let distribution = policy.distribution(batch, records.eligible.as_ref(), actions).map_err(Failure::new)?;
+    let at = |row: usize| row * k + records.action[row] as usize;
+    let p: Vec<f64> = (0..batch.len()).map(|row| distribution[at(row)]).collect();
+    let logged: Vec<f64> = (0..batch.len()).map(|row| predicted[at(row)]).collect();
+    let rows = distribution.chunks_exact(k).zip(predicted.chunks_exact(k));
+    let mean: Vec<f64> = rows.map(|(p, c)| p.iter().zip(c).map(|(p, c)| p * c).sum()).collect();
+    Ok(tally.add(&Observed { p: &p, q, c, model: Some(Modelled { logged: &logged, mean: &mean }) })?)
+}
+
+/// An estimator by its name.
+fn estimator(text: &str) -> Result<Estimator> {
+    use surefoot::Regularizer::*;
+    let (name, parameter) = text.split_once(':').unwrap_or((text, ""));
+    let bad = || {
+        Failure::new(format!(
+            "an estimator should be ips, snips, clipped:MAX, es:BETA, ix:GAMMA, power-mean:LAMBDA, shrinkage:LAMBDA, \
+             ls:LAMBDA, dm, dr, sndr or switch:TAU, but is {text}"
+        ))
+    };
+    let or =
+        |default: f64| if parameter.is_empty() { Ok(default) } else { parameter.parse::<f64>().map_err(|_| bad()) };
+    let found = match name {
+        "ips" => Estimator::Weighted(Ips),
+        "snips" => Estimator::SelfNormalised,
+        "clipped" => Estimator::Weighted(ClippedWeight { max: or(10.0)? }),
+        "es" => Estimator::Weighted(ExponentialSmoothing { beta: or(0.5)? }),
+        "ix" => Estimator::Weighted(ImplicitExploration { gamma: or(0.01)? }),
+        "power-mean" => Estimator::Weighted(PowerMean { lambda: or(0.1)?, s: -1.0 }),
+        "shrinkage" => Estimator::Weighted(Shrinkage { lambda: or(100.0)? }),
+        "ls" => Estimator::Weighted(Ls { lambda: or(0.1)? }),
+        "dm" => Estimator::DirectMethod,
+        "dr" => Estimator::DoublyRobust,
+        "sndr" => Estimator::SelfNormalisedDoublyRobust,
+        "switch" => Estimator::Switch { tau: or(10.0)? },
+        _ => return Err(bad()),
+    };
+    found.check()?;
+    Ok(found)
+}
+
+/// What the weights say against trusting the estimates.
+fn warnings(name: &str, weights: &Weights, records: usize) -> Vec<String> {
+    let mut warnings = Vec::new();
+    // One false alarm in ten thousand, if there are enough records for the mean to be normal.
+    const Z: f64 = 3.9;
+    if weights.z.is_none_or(|z| z.abs() > Z) && weights.effective > 30.0 {
+        warnings.push(format!(
+            "{name}: the mean weight is {:.4} ± {:.4} and should be 1: propensities are wrong, or an action that the \
+             policy takes was never logged",
+            weights.mean, weights.standard_error
+        ));
+    }
+    if weights.effective < 0.01 * records as f64 || weights.effective < 30.0 {
+        warnings.push(format!(
+            "{name}: {records} records are worth {:.0} of its own: the logs know little of it",
+            weights.effective
+        ));
+    }
+    warnings
+}
+
+fn text(output: &Output) -> String {
+    let percent = format!("{:.0} %", 100.0 * output.confidence);
+    let interval = |i: &Interval| format!("{:.4} .. {:.4}", i.lower, i.upper);
+    let mut parts = Vec::new();
+    for policy in &output.policies {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        table.set_header([
+            "estimator",
+            "reward",
+            "± se",
+            &format!("bootstrap {percent}"),
+            &format!("Bernstein {percent}"),
+        ]);
+        for e in &policy.estimates {
+            table.add_row([
+                e.name.clone(),
+                format!("{:.4}", e.value),
+                format!("{:.4}", e.standard_error),
+                e.bootstrap.as_ref().map_or("-".into(), interval),
+                e.bernstein.as_ref().map_or("-".into(), interval),
+            ]);
+        }
+        for column in 1..5 {
+            if let Some(column) = table.column_mut(column) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        let w = &policy.weights;
+        parts.push(format!(
+            "{}\n\n{}\n\nproven, at any time: {} ({percent})\nweights: mean {:.4} ± {:.4}, largest {:.1}, effective sample \
+             size {:.0} of {}",
+            policy.name,
+            table.trim_fmt(),
+            interval(&policy.anytime),
+            w.mean,
+            w.standard_error,
+            w.largest,
+            w.effective,
+            output.records
+        ));
+    }
+    parts.extend(output.warnings.iter().map(|warning| format!("warning: {warning}")));
+    parts.join("\n\n")
+}
+
+/// The intervals of all policies.
+fn forest(output: &Output) -> Forest {
+    let mut groups = Vec::new();
+    for policy in &output.policies {
+        let mut marks = vec![Mark {
+            label: "proven, at any time".into(),
+            value: None,
+            thick: Some((policy.anytime.lower, policy.anytime.upper)),
+            thin: None,
+        }];
+        let ends = |i: &Interval| (i.lower, i.upper);
+        marks.extend(policy.estimates.iter().map(|e| Mark {
+            label: e.name.clone(),
+            value: Some(e.value),
+            thick: e.bootstrap.as_ref().map(ends),
+            thin: e.bernstein.as_ref().map(ends),
+        }));
+        groups.push((policy.name.clone(), marks));
+    }
+    Forest {
+        title: format!("What {} logged records say, with {:.0} % intervals", output.records, 100.0 * output.confidence),
+        x_label: "reward".into(),
+        note: "thick: bootstrap, and the proven interval; thin: empirical Bernstein".into(),
+        groups,
+    }
+}
