@@ -1,10 +1,10 @@
 //! What the commands on log files have in common: flags, and policies by name.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use surefoot::RewardRange;
-use surefoot_data::{Actions, Columns, Format, Judged, LogReader, PolicyReader};
+use surefoot_data::{Actions, Columns, Format, Judged, LogReader, PolicyReader, read_mixture};
 
 use crate::failure::{Failure, Result};
 
@@ -78,11 +78,13 @@ fn range(text: &str) -> std::result::Result<[f64; 2], String> {
 #[derive(Debug, Clone)]
 pub(crate) struct Named {
     pub(crate) name: String,
+    /// Its file, if it has one.
+    pub(crate) file: Option<PathBuf>,
     pub(crate) policy: Judged,
 }
 
 /// What a policy may be on the command line.
-pub(crate) const POLICY: &str = "a Surefoot policy file, columns:PREFIX (the probabilities of action A in column PREFIX \
+pub(crate) const POLICY: &str = "a Surefoot policy file, a mixture that select wrote, columns:PREFIX (the probabilities of action A in column PREFIX \
                                  and A), list:COLUMN (a list of all probabilities), uniform, or logged; NAME=... names it";
 
 /// The policies that the command line names.
@@ -98,22 +100,27 @@ pub(crate) fn policies(texts: &[String]) -> Result<Vec<Named>> {
             let hint = format!("name them: --policy one={what} --policy other=...");
             return Err(Failure::new(format!("two policies are called {name}")).hint(hint));
         }
-        let policy = match what.parse() {
-            Ok(judged) => judged,
-            Err(()) => {
-                let (policy, inputs) = reader
-                    .read_with(what.as_ref())
-                    .map_err(|e| Failure::new(e).hint(format!("a policy is {POLICY}")))?;
-                let inputs = inputs.ok_or_else(|| {
-                    Failure::new(format!("{what}: the policy does not say how records become its features"))
-                        .hint("policies that surefoot learn writes do; those of simulate live in a world of features")
-                })?;
-                Judged::Own { policy: Box::new(policy), inputs: Box::new(inputs) }
-            }
+        let (policy, file) = match what.parse() {
+            Ok(judged) => (judged, None),
+            Err(()) => (own(what.as_ref(), &mut reader)?, Some(what.into())),
         };
-        named.push(Named { name, policy });
+        named.push(Named { name, file, policy });
     }
     Ok(named)
+}
+
+/// The policy, or the mixture, of a file.
+pub(crate) fn own(path: &Path, reader: &mut PolicyReader) -> Result<Judged> {
+    let hint = |e| Failure::new(e).hint(format!("a policy is {POLICY}"));
+    if path.extension().is_some_and(|end| end == "json") {
+        return read_mixture(path, reader).map_err(hint);
+    }
+    let (policy, inputs) = reader.read_with(path).map_err(hint)?;
+    let inputs = inputs.ok_or_else(|| {
+        Failure::new(format!("{}: the policy does not say how records become its features", path.display()))
+            .hint("policies that surefoot learn writes do; those of simulate live in a world of features")
+    })?;
+    Ok(Judged::Own { policy: Box::new(policy), inputs: Box::new(inputs) })
 }
 
 /// The actions that policies know, which must be the same for all of them; `None` if none of them says.
@@ -122,7 +129,7 @@ pub(crate) fn actions(policies: &[Named], reader: &LogReader) -> Result<Option<A
         return Ok(None);
     };
     let mut known: Option<(&str, Actions)> = None;
-    for Named { name, policy } in policies {
+    for Named { name, policy, .. } in policies {
         let Some(actions) = policy.actions(&first).map_err(Failure::new)? else { continue };
         match &known {
             Some((other, found)) if *found != actions => {

@@ -41,6 +41,7 @@ enum Command {
     Learn(Box<commands::learn::Learn>),
     Paper(commands::paper::Paper),
     Score(commands::score::Score),
+    Select(commands::select::Select),
     Simulate(Box<commands::simulate::Simulate>),
     #[command(subcommand)]
     Study(commands::study::Study),
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         Command::Learn(learn) => learn.run(),
         Command::Paper(paper) => paper.run(),
         Command::Score(score) => score.run(),
+        Command::Select(select) => select.run(),
         Command::Simulate(simulate) => simulate.run(),
         Command::Study(study) => study.run(),
         Command::Verify(verify) => verify.run(),

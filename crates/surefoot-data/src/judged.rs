@@ -20,6 +20,8 @@ pub enum Judged {
         /// How it understands records.
         inputs: Box<Inputs>,
     },
+    /// Several, each with a weight; the weights sum to 1.
+    Mixture(Vec<(f64, Judged)>),
     /// Its probabilities are in the logs.
     Given(Cells),
     /// Every eligible action alike.
@@ -71,6 +73,7 @@ impl Judged {
     pub fn actions(&self, first: &LogBatch) -> Result<Option<Actions>> {
         match self {
             Judged::Own { inputs, .. } => Ok(Some(inputs.actions.clone())),
+            Judged::Mixture(parts) => parts.first().map_or(Ok(None), |(_, part)| part.actions(first)),
             Judged::Given(cells) => cells.actions(first),
             Judged::Uniform | Judged::Logged => Ok(None),
         }
@@ -91,6 +94,7 @@ impl Judged {
                 let p = policy.propensity(&contexts, &records.action, records.eligible.as_ref());
                 p.map_err(|reason| batch.refused(reason))
             }
+            Judged::Mixture(parts) => mixed(parts, |part| part.propensity(batch, records, actions)),
             // Column by column, without a matrix of all numbers.
             Judged::Given(Cells::Columns(prefix)) => {
                 let columns = columns(prefix, batch, actions)?;
@@ -123,6 +127,7 @@ impl Judged {
                 }
                 Ok(p)
             }
+            Judged::Mixture(parts) => mixed(parts, |part| part.distribution(batch, eligible, actions)),
             Judged::Given(cells) => {
                 let p = cells.read(batch, actions)?;
                 check(&cells.first(batch, actions)?, n, |i| p[i * k..(i + 1) * k].iter().copied())?;
@@ -131,6 +136,17 @@ impl Judged {
             Judged::Logged => logged(batch, actions),
         }
     }
+}
+
+/// The weighted sum of what each part says.
+fn mixed(parts: &[(f64, Judged)], of: impl Fn(&Judged) -> Result<Vec<f64>>) -> Result<Vec<f64>> {
+    let mut sum = Vec::new();
+    for (weight, part) in parts {
+        let p = of(part)?;
+        sum.resize(p.len(), 0.0);
+        sum.iter_mut().zip(p).for_each(|(sum, p)| *sum += weight * p);
+    }
+    Ok(sum)
 }
 
 /// The logged distribution, if the logs have it.

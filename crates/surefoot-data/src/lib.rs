@@ -31,6 +31,7 @@ mod idx;
 mod judged;
 mod layout;
 mod logs;
+mod mixture_file;
 mod npy;
 mod npz;
 mod policy_file;
@@ -52,6 +53,7 @@ pub use encoding::{Encoding, EncodingFit, EncodingSettings, Field, Rows as Encod
 pub use error::{Error, Result};
 pub use judged::{Cells, Judged};
 pub use logs::{Actions, Batches, Check, Columns, LogBatch, LogReader, Records};
+pub use mixture_file::{Part, read_mixture, write_mixture};
 pub use npz::write_npz;
 pub use policy_file::{Inputs, Lineage, PolicyReader, read_policy, write_policy, write_policy_with};
 pub use round_file::{SavedRound, read_round, write_round};

@@ -5,27 +5,29 @@ use std::sync::Arc;
 use arrow_array::types::Float64Type;
 use arrow_array::{ArrayRef, Float64Array, ListArray, RecordBatch, StringArray, UInt32Array};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use surefoot::{LinearGaussian, Policy};
+use surefoot::{Decision, Policy};
 use twox_hash::XxHash64;
 
 use crate::error::{Error, Result};
+use crate::judged::Judged;
 use crate::logs::{Actions, LogBatch, Role};
-use crate::policy_file::Inputs;
 
 /// Decides on records, one at a time or many: an event with the same id gets the same decision, wherever it stands.
 #[derive(Debug, Clone)]
 pub struct Scorer {
-    policy: LinearGaussian,
-    inputs: Inputs,
+    policy: Judged,
+    actions: Actions,
+    version: String,
     seed: u64,
     probabilities: bool,
     schema: SchemaRef,
 }
 
 impl Scorer {
-    /// With a policy and how it understands records; `probabilities` asks for those of all actions.
-    pub fn new(policy: LinearGaussian, inputs: Inputs, seed: u64, probabilities: bool) -> Self {
-        let action = match inputs.actions {
+    /// With a policy, or a mixture of them, over these actions; `version` is what decisions are logged with, and
+    /// `probabilities` asks for those of all actions.
+    pub fn new(policy: Judged, actions: Actions, version: String, seed: u64, probabilities: bool) -> Self {
+        let action = match actions {
             Actions::Count(_) => DataType::UInt32,
             Actions::Names(_) => DataType::Utf8,
         };
@@ -40,7 +42,7 @@ impl Scorer {
             fields.push(Field::new(Role::Probabilities.name(), DataType::List(item), true));
         }
         let schema = Arc::new(Schema::new(fields));
-        Scorer { policy, inputs, seed, probabilities, schema }
+        Scorer { policy, actions, version, seed, probabilities, schema }
     }
 
     /// The columns that come out: `event_id`, `action`, `pscore`, `policy_version`, and `probabilities` if asked for.
@@ -51,26 +53,36 @@ impl Scorer {
     /// The decisions on a batch. What tells events apart is their id, or their place in the file if they have none. The
     /// draw for an event is that of the seed and `XXH64(id)`, or the place.
     pub fn score(&self, batch: &LogBatch) -> Result<RecordBatch> {
-        let Inputs { actions, encoding, .. } = &self.inputs;
-        let contexts = encoding.encode(batch)?;
+        let actions = &self.actions;
         let sets = batch.eligible(actions)?;
         let (ids, keys) = keys(batch)?;
-        let refused = |reason| batch.refused(reason);
-        let decisions = self.policy.decide_keyed(&contexts, sets.as_ref(), self.seed, &keys).map_err(refused)?;
+        let distribution = || self.policy.distribution(batch, sets.as_ref(), actions);
+        let decisions: Vec<Decision> = match &self.policy {
+            // Without an integral for each action, and to more digits.
+            Judged::Own { policy, inputs } => {
+                let contexts = inputs.encoding.encode(batch)?;
+                let decided = policy.decide_keyed(&contexts, sets.as_ref(), self.seed, &keys);
+                decided.map_err(|reason| batch.refused(reason))?
+            }
+            _ => {
+                let p = distribution()?;
+                let rows = p.chunks_exact(actions.len()).zip(&keys);
+                rows.map(|(p, &key)| Decision::draw(p, self.seed, key)).collect()
+            }
+        };
         let chosen = decisions.iter().map(|decision| decision.action);
         let action: ArrayRef = match actions {
             Actions::Count(_) => Arc::new(UInt32Array::from_iter_values(chosen)),
             Actions::Names(names) => Arc::new(StringArray::from_iter_values(chosen.map(|a| &names[a as usize]))),
         };
-        let version = self.policy.fingerprint().to_string();
         let mut columns: Vec<ArrayRef> = vec![
             Arc::new(StringArray::from(ids)),
             action,
             Arc::new(Float64Array::from_iter_values(decisions.iter().map(|decision| decision.propensity))),
-            Arc::new(StringArray::from_iter_values(decisions.iter().map(|_| &version))),
+            Arc::new(StringArray::from_iter_values(decisions.iter().map(|_| &self.version))),
         ];
         if self.probabilities {
-            let p = self.policy.distribution(&contexts, sets.as_ref()).map_err(refused)?;
+            let p = distribution()?;
             let lists = p.chunks_exact(actions.len()).map(|row| Some(row.iter().copied().map(Some)));
             columns.push(Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(lists)));
         }

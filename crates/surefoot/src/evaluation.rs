@@ -21,12 +21,14 @@ mod bootstrap;
 mod estimator;
 mod model;
 mod moments;
+mod selection;
 mod settings;
 mod stripe;
 mod tally;
 
 pub use estimator::Estimator;
 pub use model::{CostModel, ModelFit};
+pub use selection::{Selection, Standing};
 pub use settings::EvaluationSettings;
 pub use tally::Tally;
 

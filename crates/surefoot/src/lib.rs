@@ -93,7 +93,7 @@ pub use error::{Error, Result};
 pub use estimate::estimate;
 pub use evaluation::{
     Contrast, CostModel, Estimate, Estimator, Evaluation, EvaluationSettings, Interval, ModelFit, Modelled, Observed,
-    Tally, Weights,
+    Selection, Standing, Tally, Weights,
 };
 pub use features::{FeatureMap, KernelFeatures};
 pub use fingerprint::Fingerprint;

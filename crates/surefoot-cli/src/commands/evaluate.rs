@@ -117,30 +117,11 @@ impl Evaluate {
         let range = self.reward.range()?;
         let policies = policies(&self.policy)?;
         let reader = self.logs.reader();
-        let actions = match actions(&policies, &reader)? {
-            Some(actions) => actions,
-            None => Survey::of(&reader, &Grouping::File).map_err(Failure::new)?.actions,
-        };
+        let actions = actions_of(&policies, &reader)?;
         let settings = self.settings()?;
         let bar = progress::rows(self.running.quiet);
         let model = self.model(&reader, &actions, range, &bar)?;
-        let mut tallies: Vec<Tally> =
-            policies.iter().map(|_| Tally::new(&settings)).collect::<surefoot::Result<_>>()?;
-        let mut check = Check::new(actions.clone(), range);
-        let mut batches = reader.batches();
-        for batch in batches.by_ref() {
-            let batch = batch.map_err(Failure::new)?;
-            let records = check
-                .records(&batch)
-                .map_err(|e| Failure::new(e).hint("surefoot lint tells all that is wrong with logs at once"))?;
-            let predicted = model.predict(&batch, &actions, range)?;
-            for (Named { policy, .. }, tally) in policies.iter().zip(&mut tallies) {
-                observe(tally, policy, &batch, &records, &actions, predicted.as_deref())?;
-            }
-            bar.inc(batch.len() as u64);
-        }
-        bar.finish_and_clear();
-        let skipped = batches.skipped();
+        let (tallies, skipped) = observe_with(&model, &policies, &reader, &actions, range, &settings, &bar)?;
         let named = policies.iter().zip(&tallies);
         let found = named.map(|(Named { name, .. }, tally)| Ok((name.clone(), tally.finish()?)));
         let output = self.output(found.collect::<Result<_>>()?, range, skipped);
@@ -259,6 +240,53 @@ impl Model {
             }
         }
     }
+}
+
+/// The actions that the policies know, or else those that are in the logs.
+pub(super) fn actions_of(policies: &[Named], reader: &LogReader) -> Result<Actions> {
+    match actions(policies, reader)? {
+        Some(actions) => Ok(actions),
+        None => Ok(Survey::of(reader, &Grouping::File).map_err(Failure::new)?.actions),
+    }
+}
+
+/// One pass over the logs without a model: a tally for each policy, and how many records were skipped.
+pub(super) fn observe_all(
+    policies: &[Named],
+    reader: &LogReader,
+    actions: &Actions,
+    range: RewardRange,
+    settings: &EvaluationSettings,
+    quiet: bool,
+) -> Result<(Vec<Tally>, usize)> {
+    observe_with(&Model::None, policies, reader, actions, range, settings, &progress::rows(quiet))
+}
+
+fn observe_with(
+    model: &Model,
+    policies: &[Named],
+    reader: &LogReader,
+    actions: &Actions,
+    range: RewardRange,
+    settings: &EvaluationSettings,
+    bar: &ProgressBar,
+) -> Result<(Vec<Tally>, usize)> {
+    let mut tallies: Vec<Tally> = policies.iter().map(|_| Tally::new(settings)).collect::<surefoot::Result<_>>()?;
+    let mut check = Check::new(actions.clone(), range);
+    let mut batches = reader.batches();
+    for batch in batches.by_ref() {
+        let batch = batch.map_err(Failure::new)?;
+        let records = check
+            .records(&batch)
+            .map_err(|e| Failure::new(e).hint("surefoot lint tells all that is wrong with logs at once"))?;
+        let predicted = model.predict(&batch, actions, range)?;
+        for (Named { policy, .. }, tally) in policies.iter().zip(&mut tallies) {
+            observe(tally, policy, &batch, &records, actions, predicted.as_deref())?;
+        }
+        bar.inc(batch.len() as u64);
+    }
+    bar.finish_and_clear();
+    Ok((tallies, batches.skipped()))
 }
 
 /// Adds the records of a batch to what is known of a policy.

@@ -7,6 +7,7 @@ pub(crate) mod evaluate;
 pub(crate) mod learn;
 pub(crate) mod paper;
 pub(crate) mod score;
+pub(crate) mod select;
 pub(crate) mod simulate;
 pub(crate) mod study;
 pub(crate) mod verify;

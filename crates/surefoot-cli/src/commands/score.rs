@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use surefoot_data::{Columns, Format, LogReader, PolicyReader, Scorer, write_table, write_table_to};
+use surefoot_data::{Columns, Format, Judged, LogReader, PolicyReader, Scorer, write_table, write_table_to};
 
 use super::print;
 use crate::failure::{Failure, Result};
+use crate::logs::own;
 
 /// Let a policy decide on raw records: actions with their propensities
 ///
@@ -49,12 +50,16 @@ pub(crate) struct Score {
 impl Score {
     pub(crate) fn run(self) -> Result<()> {
         super::threads(self.threads)?;
-        let (policy, inputs) = PolicyReader::default().read_with(&self.policy).map_err(Failure::new)?;
-        let inputs = inputs.ok_or_else(|| {
-            Failure::new(format!("{}: the policy does not say how records become its features", self.policy.display()))
-                .hint("policies that surefoot learn writes do")
-        })?;
-        let scorer = Scorer::new(policy, inputs, self.seed, self.probabilities);
+        let policy = own(&self.policy, &mut PolicyReader::default())?;
+        let (actions, version) = match &policy {
+            Judged::Own { policy, inputs } => (inputs.actions.clone(), policy.fingerprint().to_string()),
+            Judged::Mixture(parts) => match parts.first() {
+                Some((_, Judged::Own { inputs, .. })) => (inputs.actions.clone(), self.policy.display().to_string()),
+                _ => return Err(Failure::new(format!("{}: the mixture is empty", self.policy.display()))),
+            },
+            _ => unreachable!("a file holds nothing else"),
+        };
+        let scorer = Scorer::new(policy, actions, version, self.seed, self.probabilities);
         let columns = Columns { event_id: self.event_id, ..Columns::default() };
         let reader = LogReader::new(self.contexts, self.format, columns);
         let mut decisions = reader.batches().map(|batch| scorer.score(&batch?));

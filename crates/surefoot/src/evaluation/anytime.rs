@@ -24,7 +24,7 @@ const PIECE: usize = LANES * CHAIN;
 const LARGEST: f64 = 4e4;
 /// The relative error of a sum of logarithms: three roundings at each of the 18 steps to a product, and some for the
 /// weights, the logarithm and the sum.
-const ROUNDING: f64 = 40.0 * f64::EPSILON;
+pub(super) const ROUNDING: f64 = 40.0 * f64::EPSILON;
 
 const _: () = assert!(FACTORS == 64);
 
@@ -49,6 +49,11 @@ impl Anytime {
         add_logs(room, lambdas, &mut self.upper);
         room.iter_mut().zip(w).zip(c).for_each(|((x, w), c)| *x = w * (1.0 + c));
         add_logs(room, lambdas, &mut self.lower);
+    }
+
+    /// The sums of `ln(1 - l w c)`, at every lambda.
+    pub(super) fn upper(&self) -> &[Streamed] {
+        &self.upper
     }
 
     /// Adds the sums of other records.

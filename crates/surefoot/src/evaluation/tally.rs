@@ -10,6 +10,7 @@ use super::moments::Moments;
 use super::settings::EvaluationSettings;
 use super::stripe::{BLOCK, Plan, STRIPES, Stripe};
 use super::{Contrast, Estimate, Evaluation, Modelled, Observed, Weights};
+use crate::certificate::Terms;
 use crate::error::{Error, Result};
 use crate::policy::probability;
 
@@ -220,13 +221,7 @@ impl Tally {
     /// The risk of this policy minus that of another by each estimator, from the same records under the same settings.
     /// The two are resampled together, so that what they have in common cancels.
     pub fn contrast(&self, other: &Tally) -> Result<Vec<Contrast>> {
-        if self.settings != other.settings {
-            return Err(Error::setting("the settings of both tallies", "the same", "not"));
-        }
-        if self.records() != other.records() {
-            let expected = format!("{} records, as the one", self.records());
-            return Err(Error::size("the other tally", expected, other.records()));
-        }
+        self.comparable(other)?;
         let EvaluationSettings { estimators, terms, replicates: count, seed, .. } = &self.settings;
         let formulas = &self.plan.formulas;
         let (one, two) = (self.joined()?, other.joined()?);
@@ -241,6 +236,28 @@ impl Tally {
             }
         });
         Ok(contrasts.collect())
+    }
+
+    /// Fails unless both are of the same number of records under the same settings.
+    pub(super) fn comparable(&self, other: &Tally) -> Result<()> {
+        if self.settings != other.settings {
+            return Err(Error::setting("the settings of both tallies", "the same", "not"));
+        }
+        if self.records() != other.records() {
+            let expected = format!("{} records, as the one", self.records());
+            return Err(Error::size("the other tally", expected, other.records()));
+        }
+        Ok(())
+    }
+
+    /// The terms of its intervals.
+    pub(super) fn terms(&self) -> &Terms {
+        &self.settings.terms
+    }
+
+    /// The sums behind the interval that holds at any time.
+    pub(super) fn anytime(&self) -> Result<Anytime> {
+        Ok(self.joined()?.anytime)
     }
 
     fn joined(&self) -> Result<Joined> {

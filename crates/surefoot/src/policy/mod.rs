@@ -36,6 +36,18 @@ pub struct Decision {
     pub propensity: f64,
 }
 
+impl Decision {
+    /// Draws an action from the probabilities of all of them; the draw depends on the seed and the key alone.
+    pub fn draw(p: &[f64], seed: u64, key: u64) -> Self {
+        Self::from(p, &decision_stream(seed), key)
+    }
+
+    fn from(p: &[f64], base: &ChaCha8Rng, key: u64) -> Self {
+        let action = draw(p, record_stream(base, key).random());
+        Decision { action: action as u32, propensity: probability(p[action]) }
+    }
+}
+
 /// What can be deployed: a distribution over actions for each context.
 ///
 /// Two methods are required. Contexts come in batches; where `eligible` is given, actions outside a record's set have
@@ -84,10 +96,7 @@ pub trait Policy: Debug + Send + Sync {
         let mut out = Vec::with_capacity(contexts.len());
         for range in blocks(contexts.len()) {
             let block = distribution_of(self, contexts, eligible, &range)?;
-            out.extend(range.zip(block.chunks_exact(k)).map(|(i, p)| {
-                let action = draw(p, record_stream(&base, keys[i]).random());
-                Decision { action: action as u32, propensity: probability(p[action]) }
-            }));
+            out.extend(range.zip(block.chunks_exact(k)).map(|(i, p)| Decision::from(p, &base, keys[i])));
         }
         Ok(out)
     }

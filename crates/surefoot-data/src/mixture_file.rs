@@ -1,0 +1,65 @@
+//! Mixtures of policies as files: weights, and the files of the policies beside them.
+
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use surefoot::Fingerprint;
+
+use crate::error::{Error, Result};
+use crate::judged::Judged;
+use crate::policy_file::PolicyReader;
+use crate::tensors::{check_fingerprint, json, replace};
+
+const FORMAT: &str = "surefoot-mixture";
+const VERSION: u64 = 1;
+
+/// A policy of a mixture.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Part {
+    /// Its file, seen from the folder of the mixture.
+    pub file: String,
+    /// Its fingerprint.
+    pub fingerprint: Fingerprint,
+    /// Its weight.
+    pub weight: f64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    format: String,
+    version: u64,
+    policies: Vec<Part>,
+}
+
+/// Writes a mixture.
+pub fn write_mixture(path: &Path, policies: Vec<Part>) -> Result<()> {
+    let document = Document { format: FORMAT.into(), version: VERSION, policies };
+    let text = serde_json::to_string_pretty(&document)
+        .map_err(|reason| Error::Json { place: path.display().to_string(), reason })?;
+    replace(path, format!("{text}\n").as_bytes())
+}
+
+/// Reads a mixture and its policies, all of which say how they understand records.
+pub fn read_mixture(path: &Path, reader: &mut PolicyReader) -> Result<Judged> {
+    let place = path.display().to_string();
+    let text = fs::read(path).map_err(|reason| Error::io(path, reason))?;
+    let document: Document = json(&place, &text, FORMAT, VERSION)?;
+    let malformed = |reason: String| Error::Malformed { place: place.clone(), reason };
+    let sum: f64 = document.policies.iter().map(|part| part.weight).sum();
+    if document.policies.iter().any(|part| !(0.0..=1.0).contains(&part.weight)) || (sum - 1.0).abs() > 1e-9 {
+        return Err(malformed(format!("the weights should be in [0, 1] and sum to 1, but sum to {sum}")));
+    }
+    let mut parts = Vec::new();
+    for Part { file, fingerprint, weight } in document.policies {
+        let file = path.with_file_name(&file);
+        let (policy, inputs) = reader.read_with(&file)?;
+        check_fingerprint(&file.display().to_string(), fingerprint, policy.fingerprint())?;
+        let inputs =
+            inputs.ok_or_else(|| malformed(format!("{} does not say how records become features", file.display())))?;
+        parts.push((weight, Judged::Own { policy: Box::new(policy), inputs: Box::new(inputs) }));
+    }
+    Ok(Judged::Mixture(parts))
+}

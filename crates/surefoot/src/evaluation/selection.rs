@@ -1,0 +1,218 @@
+//! Which of several policies to trust, and their best mixture.
+
+use serde::{Deserialize, Serialize};
+
+use super::Tally;
+use super::anytime::{Anytime, ROUNDING};
+use crate::certificate::{Share, Streamed, bound_of_sums};
+use crate::error::{Error, Result};
+use crate::math::sum::Sum;
+
+/// What is proven of some policies that were fixed before the records, all at once: with probability `1 - delta`, at any
+/// time, every bound here holds, that of the mixture too.
+///
+/// With `S_j(l) = sum_i ln(1 - l p_ij c_i/q_i)` for policy `j` and prior weights `w0`, for all weights `w` at once
+/// (Catoni 2007; `certificate/bound.rs` has the martingale)
+///
+/// `sum_j w_j R(pi_j) <= psi_l( (-sum_j w_j S_j(l) + KL(w, w0) + ln(1/delta))/(l N) )`.
+///
+/// All of the weight on one policy gives its own bound, at the price of `ln(1/w0_j)`. The least right-hand side is that of
+/// `w_j ~ w0_j exp(S_j(l))`, for which the first two terms are `-ln sum_j w0_j exp(S_j(l))`: the mixture's bound is never
+/// above that of any one policy.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Selection {
+    /// The number of records.
+    pub records: usize,
+    /// The probability with which any of the bounds may be wrong, ever.
+    pub delta: f64,
+    /// The policies, in their order.
+    pub candidates: Vec<Standing>,
+    /// The one whose bound is lowest; the first of them where they tie.
+    pub best: usize,
+    /// The mixture whose bound is lowest.
+    pub mixture: Standing,
+    /// Its weights.
+    pub weights: Vec<f64>,
+}
+
+/// What is known of a policy's risk.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Standing {
+    /// The smoothed estimate behind the bound.
+    pub estimate: f64,
+    /// The upper bound, numerical error included; at most 0.
+    pub upper: f64,
+    /// The lambda of the bound.
+    pub lambda: f64,
+}
+
+impl Selection {
+    /// From the tallies of the policies, over the same records under the same settings; `prior` are weights that were
+    /// fixed before the records, above 0, of which only the ratios matter; `None` for equal ones.
+    pub fn of(tallies: &[&Tally], prior: Option<&[f64]>) -> Result<Self> {
+        let Some(first) = tallies.first() else {
+            return Err(Error::size("the candidates", "at least one policy", 0));
+        };
+        let equal = vec![1.0; tallies.len()];
+        let prior = prior.unwrap_or(&equal);
+        if prior.len() != tallies.len() {
+            let expected = format!("{} weights, one for each candidate", tallies.len());
+            return Err(Error::size("the prior", expected, prior.len()));
+        }
+        if let Some(row) = prior.iter().position(|w| !(*w > 0.0 && w.is_finite())) {
+            return Err(Error::value(row, "prior weight", "above 0", prior[row]));
+        }
+        // In units of the largest, whose sum cannot overflow.
+        let unit = prior.iter().copied().fold(0.0, f64::max);
+        let total: f64 = prior.iter().map(|w| w / unit).sum();
+        let prior: Vec<f64> = prior.iter().map(|w| w / unit / total).collect();
+        tallies.iter().try_for_each(|tally| tally.comparable(first))?;
+        let sums: Vec<Anytime> = tallies.iter().map(|tally| tally.anytime()).collect::<Result<_>>()?;
+        let (records, terms) = (first.records(), first.terms());
+        let delta = Share::WHOLE.delta(terms)?;
+
+        let standing = |sums: &[Streamed], delta: f64, estimate: &dyn Fn(usize) -> f64| -> Result<Standing> {
+            let bound = bound_of_sums(records, sums, ROUNDING, terms, delta)?;
+            let at = terms.lambdas.iter().position(|&lambda| lambda == bound.lambda).unwrap_or(0);
+            Ok(Standing { estimate: estimate(at), upper: bound.upper.min(0.0), lambda: bound.lambda })
+        };
+        let estimate = |logs: f64, at: usize| -logs / (terms.lambdas[at] * records as f64);
+        let candidates: Vec<Standing> = sums
+            .iter()
+            .zip(&prior)
+            .map(|(sums, w0)| standing(sums.upper(), delta * w0, &|at| estimate(sums.upper()[at].logs.value(), at)))
+            .collect::<Result<_>>()?;
+        let lower = |best: usize, j: usize| if candidates[j].upper < candidates[best].upper { j } else { best };
+        let best = (1..candidates.len()).fold(0, lower);
+
+        let mixed: Vec<(Streamed, Vec<f64>)> = (0..terms.lambdas.len()).map(|at| mixed(&sums, &prior, at)).collect();
+        let joined: Vec<Streamed> = mixed.iter().map(|(sums, _)| *sums).collect();
+        let mean = |at: usize| {
+            let logs = sums.iter().zip(&mixed[at].1).map(|(sums, w)| w * sums.upper()[at].logs.value());
+            estimate(logs.sum(), at)
+        };
+        let mixture = standing(&joined, delta, &mean)?;
+        let at = terms.lambdas.iter().position(|&lambda| lambda == mixture.lambda).unwrap_or(0);
+        let weights = mixed[at].1.clone();
+        Ok(Selection { records, delta: terms.delta, candidates, best, mixture, weights })
+    }
+}
+
+/// `ln sum_j w0_j exp(S_j)` at the lambda of this place, and the weights `w_j ~ w0_j exp(S_j)`.
+fn mixed(sums: &[Anytime], prior: &[f64], at: usize) -> (Streamed, Vec<f64>) {
+    // In logs, with the largest taken out: S is in the thousands.
+    let logs: Vec<f64> = sums.iter().zip(prior).map(|(sums, w0)| w0.ln() + sums.upper()[at].logs.value()).collect();
+    let top = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let mass: f64 = logs.iter().map(|log| (log - top).exp()).sum();
+    let weights: Vec<f64> = logs.iter().map(|log| (log - top).exp() / mass).collect();
+    let mut streamed = Streamed::default();
+    streamed.logs.add(top);
+    streamed.logs.add(mass.ln());
+    let mut slopes = Sum::default();
+    sums.iter().zip(&weights).for_each(|(sums, w)| slopes.add(w * sums.upper()[at].slopes.value()));
+    (Streamed { slopes, ..streamed }, weights)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evaluation::{EvaluationSettings, Observed};
+    use crate::math::random::{Purpose, stream};
+    use rand::RngExt;
+
+    /// Records of a uniform logger over two actions, of which the first brings a reward with probability `good`, the other
+    /// with 0.4; policies take the first one with the probabilities `takes`.
+    fn tallies(n: usize, good: f64, takes: &[f64], seed: u64) -> Vec<Tally> {
+        let mut rng = stream(seed, Purpose::Decide, 77);
+        let first: Vec<bool> = (0..n).map(|_| rng.random::<f64>() < 0.5).collect();
+        let reward = |&first: &bool| if first { good } else { 0.4 };
+        let c: Vec<f64> = first.iter().map(|f| if rng.random::<f64>() < reward(f) { -1.0 } else { 0.0 }).collect();
+        let q = vec![0.5; n];
+        let tally = |&take: &f64| {
+            let p: Vec<f64> = first.iter().map(|&f| if f { take } else { 1.0 - take }).collect();
+            let mut tally = Tally::new(&EvaluationSettings { replicates: 0, ..Default::default() }).unwrap();
+            tally.add(&Observed { p: &p, q: &q, c: &c, model: None }).unwrap();
+            tally
+        };
+        takes.iter().map(tally).collect()
+    }
+
+    fn select(tallies: &[Tally], prior: Option<&[f64]>) -> Result<Selection> {
+        Selection::of(&tallies.iter().collect::<Vec<_>>(), prior)
+    }
+
+    #[test]
+    fn the_better_policy_is_found_and_the_mixture_leans_to_it() {
+        let all = tallies(3000, 0.6, &[0.1, 0.9, 0.5], 1);
+        let selection = select(&all, None).unwrap();
+        assert_eq!(selection.best, 1);
+        assert!(selection.weights[1] > 0.99, "{:?}", selection.weights);
+        assert!((selection.weights.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+        // What is alone pays nothing for the choice: that is the upper end of a one-sided interval.
+        let alone = select(&all[1..2], None).unwrap();
+        assert!(alone.candidates[0].upper < selection.candidates[1].upper);
+        assert!((alone.mixture.upper - alone.candidates[0].upper).abs() < 1e-12);
+    }
+
+    #[test]
+    fn no_single_policy_has_a_lower_bound_than_the_mixture() {
+        for seed in 0..20 {
+            let prior = [0.2, 3.0, 1.0];
+            let selection = select(&tallies(200, 0.5, &[0.1, 0.6, 0.5], seed), Some(&prior)).unwrap();
+            let best = selection.candidates[selection.best].upper;
+            assert!(selection.mixture.upper <= best + 1e-9, "{selection:?}");
+        }
+    }
+
+    #[test]
+    fn the_weights_are_those_of_the_gibbs_posterior_and_its_bound_is_the_sum() {
+        let all = tallies(300, 0.55, &[0.2, 0.8], 5);
+        let selection = select(&all, Some(&[1.0, 2.0])).unwrap();
+        let at = |j: usize| {
+            let lambda = selection.mixture.lambda;
+            let place = all[0].terms().lambdas.iter().position(|&l| l == lambda).unwrap();
+            all[j].anytime().unwrap().upper()[place].logs.value()
+        };
+        let odds = 2.0 * (at(1) - at(0)).exp();
+        assert!((selection.weights[1] / selection.weights[0] / odds - 1.0).abs() < 1e-9);
+        let (w, w0) = (&selection.weights, [1.0 / 3.0, 2.0 / 3.0]);
+        let kl: f64 = (0..2).map(|j| w[j] * (w[j] / w0[j]).ln()).sum();
+        let lambda = selection.mixture.lambda;
+        let price = kl + 13f64.ln() + 20f64.ln();
+        let x = (-(w[0] * at(0) + w[1] * at(1)) + price) / (lambda * 300.0);
+        let upper = (1.0 - (-lambda * x).exp()) / lambda;
+        assert!((selection.mixture.upper - upper).abs() < 1e-7, "{} {upper}", selection.mixture.upper);
+    }
+
+    #[test]
+    fn all_bounds_hold_together_in_simulations() {
+        let takes = [0.0, 0.3, 0.7, 1.0];
+        let risk = |take: f64| -(take * 0.6 + (1.0 - take) * 0.4);
+        let wrong = (0..400)
+            .filter(|&seed| {
+                let s = select(&tallies(100, 0.6, &takes, 1000 + seed), None).unwrap();
+                let mixture: f64 = s.weights.iter().zip(takes).map(|(w, take)| w * risk(take)).sum();
+                mixture > s.mixture.upper || takes.iter().zip(&s.candidates).any(|(&take, c)| risk(take) > c.upper)
+            })
+            .count();
+        // At most 5 % on average; 33 is three standard deviations above.
+        assert!(wrong <= 33, "{wrong} of 400");
+    }
+
+    #[test]
+    fn what_cannot_be_compared_is_refused() {
+        let text = |r: Result<Selection>| r.unwrap_err().to_string();
+        let all = tallies(50, 0.6, &[0.1, 0.9], 1);
+        assert_eq!(text(select(&[], None)), "the candidates should have at least one policy, but has 0");
+        assert_eq!(
+            text(select(&all, Some(&[1.0]))),
+            "the prior should have 2 weights, one for each candidate, but has 1"
+        );
+        assert_eq!(text(select(&all, Some(&[1.0, 0.0]))), "row 1: prior weight should be above 0, but is 0");
+        let other = tallies(60, 0.6, &[0.5], 1);
+        assert_eq!(
+            text(Selection::of(&[&all[0], &other[0]], None)),
+            "the other tally should have 60 records, as the one, but has 50"
+        );
+    }
+}
