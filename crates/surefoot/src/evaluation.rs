@@ -9,9 +9,11 @@
 //! | [`Estimate::bernstein`] | the estimator's expectation; a number of records that was fixed before them | with a proof, if a range is known |
 //! | [`Estimate::bootstrap`] | the estimator's expectation; many records | in the limit |
 //!
-//! The expectation of an estimator is the risk for IPS, and for the doubly robust ones up to what normalising and
-//! switching do. A weight that is clipped or smoothed makes it larger than the risk, and the direct method is as good
-//! as its model: an interval around these does not know of their bias.
+//! The expectation of an estimator is the risk for IPS, and for the doubly robust one with a model that was fixed before
+//! the records; dividing by the weights moves it by a part that vanishes with their number. Clipping, smoothing and
+//! switching move it for good, mostly upwards, and the direct method is as good as its model: intervals around these do
+//! not know of their bias. The last two take records as independent, so what collected them must not have learned from
+//! them on the way; the first does not.
 //!
 //! The same records give the same bits, whatever the batches and the number of threads.
 
@@ -100,7 +102,8 @@ pub struct Estimate {
     pub standard_error: f64,
     /// The interval of the percentile bootstrap; none without replicates.
     pub bootstrap: Option<Interval>,
-    /// The empirical Bernstein interval; none where no range of the terms is known before the data.
+    /// The empirical Bernstein interval; none where no range of the terms is known before the data. With a cost model it
+    /// holds if that was fitted to other records; with a cross-fitted one it is an approximation.
     pub bernstein: Option<Interval>,
 }
 
