@@ -1,0 +1,270 @@
+//! What the columns of log files mean: roles, actions, rounds, features, judged policies.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use surefoot::RewardRange;
+use surefoot_data::{
+    Actions, Check, Columns, Encode, Encoding, EncodingFit, EncodingSettings, Field, Grouping, Judged, LogReader, Records,
+    Rounds, Survey,
+};
+use tempfile::TempDir;
+
+fn file(folder: &TempDir, name: &str, text: &str) -> PathBuf {
+    let path = folder.path().join(name);
+    fs::write(&path, text).unwrap();
+    path
+}
+
+fn reader(path: &Path) -> LogReader {
+    LogReader::new(vec![path.to_owned()], None, Columns::default())
+}
+
+fn unit() -> RewardRange {
+    RewardRange::new(0.0, 1.0).unwrap()
+}
+
+/// The records of a file with one batch.
+fn records(reader: &LogReader, actions: Actions, range: RewardRange) -> Result<Records, String> {
+    let mut check = Check::new(actions, range);
+    let batch = reader.batches().next().unwrap().map_err(|e| e.to_string())?;
+    check.records(&batch).map_err(|e| e.to_string())
+}
+
+/// What is said of a CSV file, without its folder.
+fn refusal(text: &str) -> String {
+    let folder = TempDir::new().unwrap();
+    let path = file(&folder, "logs.csv", text);
+    let said = records(&reader(&path), Actions::Count(3), unit()).unwrap_err();
+    said.replace(&format!("{}/", folder.path().display()), "")
+}
+
+#[test]
+fn the_usual_names_are_understood_and_others_can_be_given() {
+    let folder = TempDir::new().unwrap();
+    for (action, propensity, reward, turned) in [
+        ("action", "pscore", "reward", false),
+        ("item_id", "propensity", "click", false),
+        ("action", "action_prob", "cost", true),
+        ("action", "propensity_score", "reward", false),
+    ] {
+        let [one, zero] = if turned { ["-1", "0"] } else { ["1", "0"] };
+        let text = format!("{action},{propensity},{reward}\n2,0.5,{one}\n0,0.25,{zero}\n");
+        let path = file(&folder, "logs.csv", &text);
+        let found = records(&reader(&path), Actions::Count(3), unit()).unwrap();
+        assert_eq!((&found.action[..], &found.propensity[..]), (&[2, 0][..], &[0.5, 0.25][..]));
+        assert_eq!(found.cost, [-1.0, 0.0], "{reward}");
+    }
+    let path = file(&folder, "logs.csv", "arm,prob,stars\n1,0.5,5\n3,0.25,1\n");
+    let named = |name: &str| Some(name.to_owned());
+    let columns = Columns {
+        action: named("arm"),
+        propensity: named("prob"),
+        reward: named("stars"),
+        from_one: true,
+        ..Columns::default()
+    };
+    let reader = LogReader::new(vec![path], None, columns);
+    let found = records(&reader, Actions::Count(3), RewardRange::new(1.0, 5.0).unwrap()).unwrap();
+    assert_eq!((&found.action[..], &found.cost[..]), (&[0, 2][..], &[-1.0, 0.0][..]));
+}
+
+#[test]
+fn what_no_policy_can_have_logged_is_refused_with_row_and_column() {
+    assert_eq!(
+        refusal("action,reward\n0,1\n"),
+        "logs.csv: no column pscore or propensity or action_prob or propensity_score; it has action, reward"
+    );
+    assert_eq!(
+        refusal("action,pscore,propensity,reward\n0,1,1,1\n"),
+        "logs.csv: the column of the pscore should be one, or be named, but is pscore or propensity"
+    );
+    assert_eq!(
+        refusal("action,pscore,reward\n0,0.5,1\n0,1.2,1\n"),
+        "logs.csv, row 1: pscore should be in (0, 1], but is 1.2"
+    );
+    assert_eq!(refusal("action,pscore,reward\n0,0,1\n"), "logs.csv, row 0: pscore should be in (0, 1], but is 0");
+    assert_eq!(refusal("action,pscore,reward\n0,,1\n"), "logs.csv, row 0: pscore should be a number, but is missing");
+    assert_eq!(refusal("action,pscore,reward\n3,0.5,1\n"), "logs.csv, row 0: action should be from 0 to 2, but is 3");
+    assert_eq!(
+        refusal("action,pscore,reward\n1.5,0.5,1\n"),
+        "logs.csv, row 0: action should be a whole number from 0 on, but is 1.5"
+    );
+    assert_eq!(refusal("action,pscore,reward\n1,0.5,2\n"), "logs.csv, row 0: reward should be in [0, 1], but is 2");
+    assert_eq!(refusal("action,pscore,reward\n1,0.5,\n"), "logs.csv, row 0: reward should be a number, but is missing");
+    assert_eq!(
+        refusal("action,pscore,reward\n1,half,1\n"),
+        "logs.csv, row 0: pscore should be a number, but is \"half\""
+    );
+    assert_eq!(
+        refusal("action,pscore,reward,eligible\n1,0.5,1,\"[0, 2]\"\n"),
+        "logs.csv, row 0: action should be one of the eligible [0, 2], but is 1"
+    );
+    assert_eq!(
+        refusal("action,pscore,reward,eligible\n1,0.5,1,\"[1, 1]\"\n"),
+        "logs.csv, row 0: eligible should be strictly increasing, but is [1, 1]"
+    );
+    assert_eq!(
+        refusal("action,pscore,reward,pdrop\n1,0.5,1,0.2\n1,0.5,1,0.3\n"),
+        "logs.csv, row 1: pdrop should be 0.2 as before, for records left out unevenly are not a sample, but is 0.3"
+    );
+}
+
+#[test]
+fn records_that_the_logger_asks_to_skip_are_left_out_and_rows_keep_their_numbers() {
+    let folder = TempDir::new().unwrap();
+    let text = "action,pscore,reward,skip\n0,0.5,1,false\n1,0.5,1,true\n2,0.5,7,false\n";
+    let path = file(&folder, "logs.csv", text);
+    let said = records(&reader(&path), Actions::Count(3), unit()).unwrap_err();
+    assert!(said.ends_with("logs.csv, row 2: reward should be in [0, 1], but is 7"), "{said}");
+    let survey = Survey::of(&reader(&path), &Grouping::PolicyVersion).unwrap();
+    assert_eq!((survey.records, survey.skipped), (2, 1));
+}
+
+#[test]
+fn a_survey_finds_actions_rounds_and_their_order() {
+    let folder = TempDir::new().unwrap();
+    let numbers = file(&folder, "a.csv", "action,policy_version\n4,v1\n1,v1\n0,v2\n");
+    let survey = Survey::of(&reader(&numbers), &Grouping::PolicyVersion).unwrap();
+    assert_eq!(survey.actions, Actions::Count(5));
+    assert_eq!(survey.groups, [("v1".to_owned(), 2), ("v2".to_owned(), 1)]);
+    assert!(!survey.interleaved);
+
+    let names = file(&folder, "b.csv", "action,day,eligible\nred,1,\"[\"\"red\"\",\"\"blue\"\"]\"\ngreen,2,\nred,1,\n");
+    let survey = Survey::of(&reader(&names), &Grouping::Column("day".into())).unwrap();
+    assert_eq!(survey.actions, Actions::Names(["blue", "green", "red"].map(String::from).to_vec()));
+    assert!(survey.interleaved, "day 1 comes back");
+
+    let empty = file(&folder, "c.csv", "action,pscore,reward\n");
+    let said = Survey::of(&reader(&empty), &Grouping::File).unwrap_err().to_string();
+    assert!(said.ends_with("c.csv: should have records, but has none"), "{said}");
+    let several = LogReader::new(vec![numbers.clone(), numbers], None, Columns::default());
+    assert_eq!(Survey::of(&several, &Grouping::File).unwrap().groups.len(), 2);
+}
+
+#[test]
+fn columns_become_features_as_one_expects() {
+    let folder = TempDir::new().unwrap();
+    let text = "action,age,country,zip,flag\n0,20,NO,0123,true\n0,,SE,0456,false\n0,40,,0789,true\n";
+    let path = file(&folder, "logs.csv", text);
+    let settings = EncodingSettings { vocabulary: 2, hash_bits: 2, categorical: vec!["zip".into()], ..Default::default() };
+    let mut fit = EncodingFit::new(settings).unwrap();
+    let batch = reader(&path).batches().next().unwrap().unwrap();
+    fit.add(&batch).unwrap();
+    let encoding = fit.finish("logs.csv").unwrap();
+    assert_eq!(
+        encoding.names(),
+        [
+            "age", "age is missing", "country=NO", "country=SE", "zip#[0]", "zip#[1]", "zip#[2]", "zip#[3]", "flag"
+        ]
+    );
+    let dense = encoding.encode(&batch).unwrap().to_dense();
+    let row = |i: usize| dense.row(i).values().to_vec();
+    assert_eq!(&row(0)[..4], [-1.0, 0.0, 1.0, 0.0]);
+    assert_eq!(&row(1)[..4], [0.0, 1.0, 0.0, 1.0]);
+    assert_eq!(&row(2)[..4], [1.0, 0.0, 0.0, 0.0]);
+    for i in 0..3 {
+        assert_eq!(row(i)[4..8].iter().sum::<f32>(), 1.0, "one bucket");
+    }
+    // What it has not seen has an encoding too, and the encoding survives a file.
+    let other = file(&folder, "new.csv", "age,country,zip,flag\n30,DK,9,\n");
+    let again: Encoding = serde_json::from_str(&serde_json::to_string(&encoding).unwrap()).unwrap();
+    assert_eq!(again, encoding);
+    let batch = reader(&other).batches().next().unwrap().unwrap();
+    let found = again.encode(&batch).unwrap().to_dense().row(0).values().to_vec();
+    assert_eq!(&found[..4], [0.0, 0.0, 0.0, 0.0]);
+    assert_eq!(found[8], 0.0);
+    let wrong = file(&folder, "wrong.csv", "age,country,zip\nold,DK,9\n");
+    let batch = reader(&wrong).batches().next().unwrap().unwrap();
+    let said = again.encode(&batch).unwrap_err().to_string();
+    assert!(said.ends_with("wrong.csv, row 0: age should be a number, but is \"old\""), "{said}");
+}
+
+#[test]
+fn lists_and_names_become_features_too() {
+    let folder = TempDir::new().unwrap();
+    let dense = file(&folder, "a.csv", "action,context\n0,\"[1, 2.5]\"\n1,\"[0, -1]\"\n");
+    let fitted = |path: &Path| {
+        let batch = reader(path).batches().next().unwrap().unwrap();
+        let mut fit = EncodingFit::new(EncodingSettings::default()).unwrap();
+        fit.add(&batch).map(|()| (fit.finish("x").unwrap(), batch))
+    };
+    let (encoding, batch) = fitted(&dense).unwrap();
+    assert_eq!(encoding.fields(), [Field::Vector { column: "context".into(), width: 2 }]);
+    assert_eq!(encoding.encode(&batch).unwrap().row(0).values(), [1.0, 2.5]);
+
+    let sparse = file(&folder, "b.csv", "context_indices,context_values\n\"[3, 1]\",\"[1, 2]\"\n[],[]\n");
+    let (encoding, batch) = fitted(&sparse).unwrap();
+    assert_eq!(encoding.encode(&batch).unwrap().to_dense().row(0).values(), [0.0, 2.0, 0.0, 1.0]);
+
+    let named = file(&folder, "c.jsonl", "{\"context_names\": [\"a\", \"b=c\", \"a\"], \"context_values\": [1, 2, 3]}\n");
+    let (encoding, batch) = fitted(&named).unwrap();
+    let mut values: Vec<f32> = encoding.encode(&batch).unwrap().to_sparse().row(0).values().to_vec();
+    values.sort_by(f32::total_cmp);
+    assert_eq!(values, [2.0, 4.0], "the same name twice is added up");
+
+    let ragged = file(&folder, "d.csv", "context\n\"[1, 2]\"\n[1]\n");
+    let said = fitted(&ragged).unwrap_err().to_string();
+    assert!(said.ends_with("d.csv, row 1: context should be 2 numbers, as in the first record, but is 1"), "{said}");
+}
+
+#[test]
+fn rounds_are_read_with_the_first_records_set_aside() {
+    let folder = TempDir::new().unwrap();
+    let mut text = String::from("action,pscore,reward,policy_version,x,eligible\n");
+    for i in 0..20 {
+        let (version, x) = (if i < 12 { "one" } else { "two" }, i);
+        let eligible = if i == 15 { "\"[1, 0]\"" } else { "" };
+        text.push_str(&format!("{},0.5,{},{version},{x},{eligible}\n", i % 2, i % 3 % 2));
+    }
+    let path = file(&folder, "logs.csv", &text);
+    let reader = reader(&path);
+    let survey = Survey::of(&reader, &Grouping::PolicyVersion).unwrap();
+    let actions = Actions::Count(3);
+    let read = |set_aside| {
+        let settings = EncodingSettings { standardise: false, ..EncodingSettings::default() };
+        let encode = Encode::Fit { settings, set_aside };
+        Rounds::read(&reader, &survey, &actions, &Grouping::PolicyVersion, unit(), encode)
+    };
+    let rounds = read(0.25).unwrap();
+    let (contexts, aside) = rounds.set_aside.unwrap();
+    assert_eq!((contexts.len(), aside.len()), (3, 3));
+    let sizes: Vec<(String, usize)> =
+        rounds.rounds.iter().map(|logs| (logs.policy_version().to_owned(), logs.len())).collect();
+    assert_eq!(sizes, [("one".to_owned(), 9), ("two".to_owned(), 8)]);
+    assert_eq!(rounds.rounds[0].contexts().row(0).values(), [3.0]);
+    assert!(rounds.rounds[0].eligible().is_none());
+    let sets = rounds.rounds[1].eligible().unwrap();
+    assert_eq!((sets.get(3), sets.get(4)), (&[0, 1][..], &[0, 1, 2][..]));
+    assert!(read(0.0).unwrap().set_aside.is_none());
+    assert!(read(1.0).unwrap_err().to_string().ends_with("the share that is set aside should be in [0, 1), but is 1"));
+}
+
+#[test]
+fn probabilities_in_the_logs_are_those_of_a_policy() {
+    let folder = TempDir::new().unwrap();
+    let text = "action,pscore,reward,p_a,p_b,both\nb,0.5,1,0.25,0.75,\"[0.1, 0.9]\"\na,0.5,0,1,0,\"[0.5, 0.4]\"\n";
+    let path = file(&folder, "logs.csv", text);
+    let reader = reader(&path);
+    let batch = reader.batches().next().unwrap().unwrap();
+    let columns: Judged = "columns:p_".parse().unwrap();
+    let actions = columns.actions(&batch).unwrap().unwrap();
+    assert_eq!(actions, Actions::Names(vec!["a".into(), "b".into()]));
+    let records = Check::new(actions.clone(), unit()).records(&batch).unwrap();
+    assert_eq!(columns.propensity(&batch, &records, &actions).unwrap(), [0.75, 1.0]);
+    assert_eq!(columns.distribution(&batch, None, &actions).unwrap(), [0.25, 0.75, 1.0, 0.0]);
+    assert_eq!(Judged::Uniform.propensity(&batch, &records, &actions).unwrap(), [0.5, 0.5]);
+    assert_eq!(Judged::Logged.propensity(&batch, &records, &actions).unwrap(), [0.5, 0.5]);
+    let mixture = Judged::Mixture(vec![(0.5, columns), (0.5, Judged::Uniform)]);
+    assert_eq!(mixture.propensity(&batch, &records, &actions).unwrap(), [0.625, 0.75]);
+
+    let list: Judged = "list:both".parse().unwrap();
+    assert_eq!(list.actions(&batch).unwrap(), Some(Actions::Count(2)));
+    let said = list.propensity(&batch, &records, &actions).unwrap_err().to_string();
+    assert!(said.ends_with("row 1: the sum of the probabilities should be 1, but is 0.9"), "{said}");
+    let said = Judged::Logged.distribution(&batch, None, &actions).unwrap_err().to_string();
+    assert!(said.contains("no column probabilities; it has action, pscore"), "{said}");
+    let absent: Judged = "columns:q_".parse().unwrap();
+    assert!(absent.actions(&batch).unwrap_err().to_string().contains("no column q_0, q_1, ...; it has"));
+    assert!("nothing".parse::<Judged>().is_err() && "list:".parse::<Judged>().is_err());
+}
