@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::builder::{Float64Builder, ListBuilder, StringBuilder, UInt32Builder};
+use arrow_array::builder::{Float32Builder, Float64Builder, ListBuilder, StringBuilder, UInt32Builder};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, UInt32Array};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -199,6 +199,7 @@ impl Writer {
             (Some(Role::Probabilities), _) => list(DataType::Float64),
             (Some(Role::Skip), _) => DataType::Boolean,
             (None, "context_indices") => list(DataType::UInt32),
+            (None, "context" | "context_values") if self.strict => list(DataType::Float32),
             _ if self.strict && matches!(target.kind, Kind::Integer) => DataType::Float64,
             _ => target.kind.data_type(),
         }
@@ -264,6 +265,15 @@ impl Writer {
                         for &x in lists.get(i) {
                             builder.values().append_value(column.whole(i, x)?);
                         }
+                        builder.append(there(i));
+                    }
+                    Arc::new(builder.finish())
+                }
+                DataType::Float32 => {
+                    let lists = column.lists()?;
+                    let mut builder = ListBuilder::new(Float32Builder::new());
+                    for i in 0..lists.len() {
+                        lists.get(i).iter().for_each(|&x| builder.values().append_value(x as f32));
                         builder.append(there(i));
                     }
                     Arc::new(builder.finish())

@@ -1,5 +1,10 @@
-//! Files for Surefoot: labelled data sets, policies, rounds of logs and certificates.
+//! Files for Surefoot: logs of others, labelled data sets, policies, rounds of logs and certificates.
 //!
+//! - [`LogReader`] goes through log files of any [`Format`], batch by batch, and knows what their columns mean; a [`Check`]
+//!   refuses what no policy can have logged; [`Survey`] tells what only all records together say; [`convert()`] writes them in
+//!   another format.
+//! - [`Encoding`] makes features of raw columns; [`Rounds`] are records to learn from; [`Judged`] is a policy that logs are
+//!   asked about; [`Scorer`] lets one decide.
 //! - [`digits`] is UCI's *Optical Recognition of Handwritten Digits*, 3,823 and 1,797 images of 8 x 8 pixels.
 //! - [`load`] reads an `.npz` file, a folder of idx files, such as MNIST, Fashion-MNIST or EMNIST, or one with the binary
 //!   files of CIFAR-10 or CIFAR-100; [`write_npz`] writes an `.npz` file.
@@ -18,7 +23,7 @@
 //! that is broken, or lies about its size, gives an [`Error`] that says where; it never panics and never takes more
 //! memory than its bytes can account for (but for the weights of Fourier features, which are made from a seed).
 //!
-//! What is not here: logs of others (Parquet, CSV), columns of text, categories or dates, and files larger than memory.
+//! What is not here: features of actions, dates as features, and compressed text files.
 
 pub mod catalogue;
 mod certificate_file;

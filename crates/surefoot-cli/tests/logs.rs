@@ -1,0 +1,261 @@
+//! From a log file to the next policy and back into a log file, as a user goes.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn run_in(folder: &Path, arguments: &str) -> Output {
+    let binary = env!("CARGO_BIN_EXE_surefoot");
+    Command::new(binary).current_dir(folder).args(arguments.split_whitespace()).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn output(run: &Output) -> String {
+    assert!(run.status.success(), "{}{}", text(&run.stdout), text(&run.stderr));
+    text(&run.stdout)
+}
+
+fn json(run: &Output) -> Value {
+    serde_json::from_str(&output(run)).unwrap()
+}
+
+fn failure(run: &Output) -> String {
+    assert_eq!(run.status.code(), Some(1), "{}", text(&run.stdout));
+    text(&run.stderr)
+}
+
+/// Numbers in [0, 1) that look random and are always the same.
+struct Draws(u64);
+
+impl Draws {
+    fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+const NAMES: [&str; 3] = ["left", "right", "stay"];
+
+/// Visitors from two countries: `left` is right for one, `right` for the other, `stay` never is. Each line is an event
+/// without its decision.
+fn visitors(n: usize, seed: u64) -> Vec<String> {
+    let mut draws = Draws(seed);
+    (0..n)
+        .map(|i| {
+            let country = if draws.next() < 0.5 { "NO" } else { "SE" };
+            let age = (20.0 + 50.0 * draws.next()).floor();
+            let age = if i % 17 == 0 { String::new() } else { age.to_string() };
+            format!("e{seed}-{i},{country},{age}")
+        })
+        .collect()
+}
+
+fn reward(country: &str, action: &str, draws: &mut Draws) -> u8 {
+    let good = matches!((country, action), ("NO", "left") | ("SE", "right"));
+    u8::from(draws.next() < if good { 0.8 } else { 0.2 })
+}
+
+/// A folder with `logs.csv`, which a uniform policy collected.
+fn folder(test: &str, n: usize) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("logs-{test}"));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    let mut draws = Draws(99);
+    let mut csv = String::from("event_id,country,age,action,pscore,reward,policy_version\n");
+    for visitor in visitors(n, 1) {
+        let action = NAMES[(3.0 * draws.next()) as usize];
+        let country = visitor.split(',').nth(1).unwrap();
+        let reward = reward(country, action, &mut draws);
+        writeln!(csv, "{visitor},{action},0.3333333333333333,{reward},v1").unwrap();
+    }
+    fs::write(folder.join("logs.csv"), csv).unwrap();
+    folder
+}
+
+const LEARN: &str = "learn logs.csv --epochs 5 --out next.safetensors --quiet";
+
+#[test]
+fn a_better_policy_comes_out_of_a_log_file_with_a_certificate_that_verifies() {
+    let folder = folder("learn", 4000);
+    let learned = json(&run_in(&folder, &format!("{LEARN} --save run --json")));
+    assert_eq!((&learned["actions"], &learned["set_aside"], &learned["certified"]), (&3.into(), &400.into(), &true.into()));
+    let number = |key: &str| learned[key].as_f64().unwrap();
+    assert!(number("estimate") > 0.6 && number("at_least") > 0.45, "{learned}");
+    // The uniform policy has 0.4.
+    assert!(number("better_by") > 0.05, "{learned}");
+    assert!(folder.join("next.certificates.json").exists());
+    let verified = output(&run_in(&folder, "verify run"));
+    assert!(verified.contains("verified, on trust") && !verified.contains("DIFFERS"), "{verified}");
+    // The same settings give the same bytes, on any number of threads.
+    let bytes = fs::read(folder.join("next.safetensors")).unwrap();
+    output(&run_in(&folder, &format!("{LEARN} --threads 1")));
+    assert_eq!(fs::read(folder.join("next.safetensors")).unwrap(), bytes);
+
+    let warned = output(&run_in(&folder, "learn logs.csv --epochs 1 --set-aside 0 --out a.safetensors"));
+    assert!(warned.contains("warning: NOT certified: features or prior were fitted"), "{warned}");
+    let estimated = "learn logs.csv --prior estimated --epochs 1 --out a.safetensors --json";
+    assert_eq!(json(&run_in(&folder, estimated))["certified"], true);
+    // The next round starts from what was deployed.
+    let next = json(&run_in(&folder, "learn logs.csv --prior next.safetensors --epochs 1 --out b.safetensors --json"));
+    assert_eq!((&next["set_aside"], &next["features"]), (&0.into(), &learned["features"]));
+}
+
+#[test]
+fn a_policy_decides_the_same_for_the_same_event_and_its_logs_can_be_learned_from() {
+    let folder = folder("score", 3000);
+    output(&run_in(&folder, LEARN));
+    let lines = visitors(1500, 2);
+    let write = |name: &str, lines: &[String]| {
+        fs::write(folder.join(name), format!("event_id,country,age\n{}\n", lines.join("\n"))).unwrap();
+    };
+    write("visitors.csv", &lines);
+    let decided = output(&run_in(&folder, "score next.safetensors visitors.csv --seed 3 --probabilities"));
+    assert!(decided.starts_with("event_id,action,pscore,policy_version,probabilities\n"), "{}", &decided[..100]);
+    // One event alone, and all backwards.
+    let backwards: Vec<String> = lines.iter().rev().cloned().collect();
+    write("backwards.csv", &backwards);
+    write("one.csv", &lines[7..8]);
+    let find = |decided: &str| decided.lines().find(|line| line.starts_with("e2-7,")).unwrap().to_owned();
+    for other in ["backwards.csv", "one.csv"] {
+        let again = output(&run_in(&folder, &format!("score next.safetensors {other} --seed 3 --probabilities")));
+        assert_eq!(find(&again), find(&decided), "{other}");
+    }
+    assert_ne!(output(&run_in(&folder, "score next.safetensors visitors.csv --seed 4 --probabilities")), decided);
+
+    // What is logged is what the policy gives: the world answers, and the second round is in the file.
+    let mut draws = Draws(5);
+    let mut csv = String::from("event_id,country,age,action,pscore,reward,policy_version\n");
+    let decided = output(&run_in(&folder, "score next.safetensors visitors.csv --seed 3"));
+    let mut total = 0.0;
+    for (visitor, line) in lines.iter().zip(decided.lines().skip(1)) {
+        let cells: Vec<&str> = line.split(',').collect();
+        let reward = reward(visitor.split(',').nth(1).unwrap(), cells[1], &mut draws);
+        total += f64::from(reward);
+        writeln!(csv, "{visitor},{},{},{reward},{}", cells[1], cells[2], cells[3]).unwrap();
+    }
+    assert!(total / 1500.0 > 0.6, "{total}");
+    fs::write(folder.join("second.csv"), csv).unwrap();
+    let found = json(&run_in(
+        &folder,
+        "evaluate second.csv --policy next.safetensors --policy uniform --replicates 200 --json --figure forest",
+    ));
+    let own = &found["policies"][0];
+    let value = |policy: &Value, i: usize| policy["estimates"][i]["value"].as_f64().unwrap();
+    assert!((value(own, 0) - total / 1500.0).abs() < 1e-6, "its own logs need no weights: {own}");
+    assert!((own["weights"]["mean"].as_f64().unwrap() - 1.0).abs() < 1e-6);
+    let uniform = &found["policies"][1];
+    assert!((value(uniform, 1) - 0.4).abs() < 0.1, "{uniform}");
+    let (low, high) = (uniform["anytime"]["lower"].as_f64().unwrap(), uniform["anytime"]["upper"].as_f64().unwrap());
+    assert!(low < 0.4 && 0.4 < high);
+    assert!(folder.join("forest.svg").exists() && folder.join("forest.png").exists());
+
+    let both = json(&run_in(&folder, "learn logs.csv second.csv --epochs 2 --out third.safetensors --json"));
+    assert_eq!(both["rounds"].as_array().unwrap().len(), 2);
+    assert_eq!(both["rounds"][1]["records"], 1500);
+}
+
+#[test]
+fn of_several_policies_the_one_with_the_most_proven_is_chosen() {
+    let folder = folder("select", 4000);
+    output(&run_in(&folder, LEARN));
+    output(&run_in(&folder, "learn logs.csv --ignore country --epochs 2 --out blind.safetensors --quiet"));
+    let found = json(&run_in(
+        &folder,
+        "select logs.csv --policy next.safetensors --policy blind.safetensors --mixture mixed.json --json --quiet",
+    ));
+    assert_eq!(found["chosen"], "next");
+    let proven = |of: &Value| of["at_least"].as_f64().unwrap();
+    assert!(proven(&found["candidates"][0]) > proven(&found["candidates"][1]) + 0.05, "{found}");
+    assert!(proven(&found["mixture"]) >= proven(&found["candidates"][0]) - 1e-9);
+    // The mixture is a policy like any other.
+    let evaluated = output(&run_in(&folder, "evaluate logs.csv --policy mixed.json --replicates 0 --quiet"));
+    assert!(evaluated.contains("SNIPS"), "{evaluated}");
+    let scored = output(&run_in(&folder, "score mixed.json logs.csv"));
+    assert_eq!(scored.lines().count(), 4001);
+    fs::write(folder.join("mixed.json"), fs::read_to_string(folder.join("mixed.json")).unwrap().replace("0.", "0.1"))
+        .unwrap();
+    assert!(failure(&run_in(&folder, "score mixed.json logs.csv")).contains("sum to 1"));
+    let wrong = failure(&run_in(&folder, "select logs.csv --policy uniform --mixture other.json"));
+    assert!(wrong.contains("uniform: a mixture is written of policy files in its own folder"), "{wrong}");
+}
+
+#[test]
+fn a_log_file_survives_every_format() {
+    let folder = folder("convert", 60);
+    let value = |format: &str| {
+        let run = run_in(
+            &folder,
+            &format!("evaluate logs.{format} --policy uniform --estimators ips,snips --replicates 50 --json"),
+        );
+        json(&run)["policies"].clone()
+    };
+    let expected = value("csv");
+    for format in ["parquet", "jsonl", "dsjson", "vw"] {
+        output(&run_in(&folder, &format!("convert logs.csv --out logs.{format}")));
+        assert_eq!(value(format), expected, "{format}");
+        // And back: through every other format too.
+        output(&run_in(&folder, &format!("convert logs.{format} --out back.jsonl")));
+        let back = fs::read_to_string(folder.join("back.jsonl")).unwrap();
+        assert_eq!(back.lines().count(), 60);
+        fs::rename(folder.join("back.jsonl"), folder.join("logs.back.jsonl")).unwrap();
+        assert_eq!(value("back.jsonl"), expected, "{format} and back");
+    }
+    let said = output(&run_in(&folder, "convert logs.csv --out again.vw"));
+    assert!(said.contains("action \"left\" is now 0"), "{said}");
+    let wrong = failure(&run_in(&folder, "convert logs.csv --out logs.npz"));
+    assert!(wrong.contains("country"), "texts have no place among numbers: {wrong}");
+    assert!(!folder.join("logs.npz").exists(), "nothing is half written");
+}
+
+#[test]
+fn bad_logs_and_bad_policies_give_clear_errors() {
+    let folder = folder("bad", 50);
+    let good = fs::read_to_string(folder.join("logs.csv")).unwrap();
+    fs::write(folder.join("zero.csv"), good.replacen("0.3333333333333333", "0", 1)).unwrap();
+    let wrong = failure(&run_in(&folder, "learn zero.csv"));
+    assert_eq!(
+        wrong,
+        "error: zero.csv, row 0: pscore should be in (0, 1], but is 0\n\
+         hint: surefoot lint tells all that is wrong with logs at once\n"
+    );
+    assert!(!folder.join("policy.safetensors").exists());
+    let wrong = failure(&run_in(&folder, "evaluate logs.csv --policy nothing.safetensors"));
+    assert!(wrong.contains("nothing.safetensors: cannot be read"), "{wrong}");
+    let wrong = failure(&run_in(&folder, "evaluate logs.csv --policy uniform --estimators dr"));
+    assert!(wrong.contains("DR needs a reward model") && wrong.contains("--model linear"), "{wrong}");
+    let wrong = failure(&run_in(&folder, "evaluate logs.csv --policy uniform --estimators magic"));
+    assert!(wrong.contains("an estimator should be ips, snips"), "{wrong}");
+    output(&run_in(&folder, "simulate --dataset synthetic --interactions 100 --rounds 1 --save run --quiet"));
+    let wrong = failure(&run_in(&folder, "evaluate logs.csv --policy run/policies/000.safetensors"));
+    assert!(wrong.contains("does not say how records become its features"), "{wrong}");
+    // A policy file with another encoding than it was written with is not believed.
+    output(&run_in(&folder, "learn logs.csv --epochs 1 --out p.safetensors --quiet"));
+    let mut bytes = fs::read(folder.join("p.safetensors")).unwrap();
+    let at = bytes.windows(2).position(|pair| pair == b"NO").unwrap();
+    bytes[at..at + 2].copy_from_slice(b"NP");
+    fs::write(folder.join("p.safetensors"), bytes).unwrap();
+    let wrong = failure(&run_in(&folder, "score p.safetensors logs.csv"));
+    assert!(wrong.contains("the inputs should have the hash"), "{wrong}");
+    let wrong = failure(&run_in(&folder, "convert logs.txt --out logs.parquet"));
+    assert!(wrong.contains("the name should end in .parquet, .csv"), "{wrong}");
+}
+
+#[test]
+fn a_model_of_the_rewards_serves_the_direct_method() {
+    let folder = folder("model", 3000);
+    output(&run_in(&folder, LEARN));
+    let run = "evaluate logs.csv --policy next.safetensors --model linear --ignore event_id --replicates 100 --json --quiet";
+    let found = json(&run_in(&folder, run));
+    let value = |name: &str| {
+        let all = found["policies"][0]["estimates"].as_array().unwrap();
+        all.iter().find(|e| e["name"] == name).unwrap()["value"].as_f64().unwrap()
+    };
+    assert!((value("DM") - value("IPS")).abs() < 0.06, "{found}");
+    assert!((value("DR") - value("IPS")).abs() < 0.06);
+}
