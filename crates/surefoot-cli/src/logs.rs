@@ -100,20 +100,22 @@ pub(crate) fn policies(texts: &[String]) -> Result<Vec<Named>> {
         }
         let policy = match what.parse() {
             Ok(judged) => judged,
-            Err(()) => {
-                let (policy, inputs) = reader
-                    .read_with(what.as_ref())
-                    .map_err(|e| Failure::new(e).hint(format!("a policy is {POLICY}")))?;
-                let inputs = inputs.ok_or_else(|| {
-                    Failure::new(format!("{what}: the policy does not say how records become its features"))
-                        .hint("policies that surefoot learn writes do; those of simulate live in a world of features")
-                })?;
-                Judged::Own { policy: Box::new(policy), inputs: Box::new(inputs) }
-            }
+            Err(()) => own(&mut reader, what)?,
         };
         named.push(Named { name, policy });
     }
     Ok(named)
+}
+
+/// A Surefoot policy that says how it understands records.
+pub(crate) fn own(reader: &mut PolicyReader, file: &str) -> Result<Judged> {
+    let (policy, inputs) =
+        reader.read_with(file.as_ref()).map_err(|e| Failure::new(e).hint(format!("a policy is {POLICY}")))?;
+    let inputs = inputs.ok_or_else(|| {
+        Failure::new(format!("{file}: the policy does not say how records become its features"))
+            .hint("policies that surefoot learn writes do; those of simulate live in a world of features")
+    })?;
+    Ok(Judged::Own { policy: Box::new(policy), inputs: Box::new(inputs) })
 }
 
 /// The actions that policies know, which must be the same for all of them; `None` if none of them says.

@@ -37,6 +37,7 @@ struct Cli {
 enum Command {
     Data(commands::data::Data),
     Demo(commands::demo::Demo),
+    Lint(Box<commands::lint::Lint>),
     Paper(commands::paper::Paper),
     Simulate(Box<commands::simulate::Simulate>),
     #[command(subcommand)]
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Data(data) => data.run(),
         Command::Demo(demo) => demo.run(),
+        Command::Lint(lint) => lint.run(),
         Command::Paper(paper) => paper.run(),
         Command::Simulate(simulate) => simulate.run(),
         Command::Study(study) => study.run(),

@@ -17,6 +17,13 @@ pub(crate) fn share(work: u64, quiet: bool) -> ProgressBar {
     drawn(work, "{bar:30} {percent}%, {eta} left  {msg}", quiet)
 }
 
+/// How many records have been read, where nobody knows how many there are.
+pub(crate) fn records(quiet: bool) -> ProgressBar {
+    let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+    let style = ProgressStyle::with_template("{spinner} {human_pos} records").expect("the template is well-formed");
+    ProgressBar::with_draw_target(None, target).with_style(style)
+}
+
 fn drawn(length: u64, template: &str, quiet: bool) -> ProgressBar {
     let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
     let style = ProgressStyle::with_template(template).expect("the template is well-formed");

@@ -29,6 +29,7 @@ mod error;
 mod idx;
 mod judged;
 mod layout;
+pub mod lint;
 mod logs;
 mod npy;
 mod npz;

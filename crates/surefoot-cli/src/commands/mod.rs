@@ -2,6 +2,7 @@
 
 pub(crate) mod data;
 pub(crate) mod demo;
+pub(crate) mod lint;
 pub(crate) mod paper;
 pub(crate) mod simulate;
 pub(crate) mod study;
