@@ -23,9 +23,13 @@
 //! the field of what it cannot read. Batches of one file may differ in their columns where the format has no header
 //! (JSON lines): a field that no row of a batch has is not in it.
 
+mod cells;
 pub(crate) mod csv;
+mod decisions;
 pub(crate) mod dsjson;
+mod json;
 pub(crate) mod json_lines;
+mod lines;
 pub(crate) mod obp;
 pub(crate) mod parquet;
 pub(crate) mod vw;

@@ -1,20 +1,328 @@
-use std::io::{BufRead, Write};
+//! Vowpal Wabbit's decision service JSON: one decision a line.
+//!
+//! | in the file | column |
+//! | --- | --- |
+//! | `EventId`, `Timestamp`, `VWState.m` | `event_id`, `timestamp`, `policy_version` |
+//! | `a` | `eligible`; the first is the chosen one, `action`. Counted from 1 there, from 0 here |
+//! | `p`, in the order of `a` | `probabilities`; the first is `pscore` |
+//! | `_label_cost` | `reward`, its negative |
+//! | `pdrop`, `_skipLearn` | `pdrop`, `skip` (false if it is not there) |
+//! | `c` | `context_names` and `context_values` |
+//!
+//! **Checks.** `_label_Action` (from 1) and `_labelIndex` (from 0) must name the action that `a` starts with. Some loggers
+//! multiply `_label_probability` by the probability `1 - pdrop` that the record was kept, and write `pdrop` too; so it is not
+//! used, but must agree with `p[0]`, either way, to a relative 1e-4 (loggers have 32 bits). Probabilities come as they are:
+//! Vowpal Wabbit cuts those above 1 to 1. `_multi`, one object an action, must have as many as the largest number in `a`; its
+//! features of actions are not kept. If there is only one action in `a` but not in `_multi`, then the others' probabilities
+//! are not known, and `eligible` and `probabilities` are null.
+//!
+//! **Lines that are no decision** (rewards that were never joined, decisions of several slots) are errors: a log that was read
+//! without them would not be the log.
+//!
+//! **Features.** `"ns": {"age": 3, "city": "Rome", "new": true}` in `c` gives `ns.age` with 3, `ns.city=Rome` with 1 and
+//! `ns.new` with 1; `false`, `null` and 0 give nothing. Fields of `c` that are no objects have no `ns.` before them. In arrays
+//! numbers have their places in their names, `ns.x[0]`, texts are as texts elsewhere, and an object is as if it stood there
+//! alone (`"FromUrl": [{"weather": "sunny"}]` is common). Names that start with `_`, such as `_multi`, `_tag` or `_text`,
+//! are instructions to Vowpal Wabbit, and left out with all that is in them.
 
-use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
+mod write;
 
-use super::Tables;
+use std::collections::HashSet;
+use std::io::BufRead;
+
+use super::decisions::{ALWAYS, DSJSON, Decision, Decisions, negated};
+use super::json::Json;
+use super::lines::{BATCH, LONGEST, Lines, field, long_names, malformed, shown, tables};
+use super::{ROWS, Tables};
 use crate::error::{Error, Result};
+pub(crate) use write::write;
 
-pub(crate) fn read(place: &str, _input: impl BufRead + Send + 'static) -> Result<Tables> {
-    Err(Error::Malformed { place: place.into(), reason: "this format is not read yet".into() })
+/// How far `_label_probability` may be from what it should be.
+const AGREE: f64 = 1e-4;
+
+pub(crate) fn read(place: &str, input: impl BufRead + Send + 'static) -> Result<Tables> {
+    let mut lines = Lines::new(place, input);
+    let place = place.to_owned();
+    let columns = [&ALWAYS[..], &DSJSON[..]].concat();
+    let mut decisions = Decisions::default();
+    Ok(tables(move || {
+        let mut bytes = 0;
+        while decisions.len() < ROWS && bytes < BATCH {
+            let Some(line) = lines.next()? else { break };
+            if line.is_blank() {
+                continue;
+            }
+            let object = Json::parse(line.text).map_err(|reason| malformed(&place, line.number, reason))?;
+            decisions.push(&Record { place: &place, line: line.number, object }.decision()?);
+            bytes += line.text.len();
+        }
+        if decisions.len() == 0 { Ok(None) } else { decisions.finish(&place, &columns).map(Some) }
+    }))
 }
 
-pub(crate) fn write(
-    place: &str,
-    _out: &mut dyn Write,
-    _schema: &SchemaRef,
-    _tables: &mut dyn Iterator<Item = Result<RecordBatch>>,
-) -> Result<()> {
-    Err(Error::Malformed { place: place.into(), reason: "this format is not written yet".into() })
+/// One line.
+struct Record<'a> {
+    place: &'a str,
+    line: u64,
+    object: Json<'a>,
+}
+
+impl<'a> Record<'a> {
+    fn malformed(&self, reason: impl Into<String>) -> Error {
+        malformed(self.place, self.line, reason)
+    }
+
+    fn field(&self, name: &str, allowed: &str, found: &Json<'_>) -> Error {
+        field(self.place, self.line, name, allowed, found.describe())
+    }
+
+    fn decision(&self) -> Result<Decision> {
+        self.kind()?;
+        let actions = self.actions()?;
+        let probabilities = self.probabilities(actions.len())?;
+        let &[action, ..] = &actions[..] else { return Err(self.malformed("a should have an action, but is empty")) };
+        let Some(&pscore) = probabilities.first() else { return Err(self.malformed("p should not be empty, but is")) };
+        self.same_action(action)?;
+        let pdrop = self.number("pdrop")?;
+        self.same_probability(pscore, pdrop)?;
+        let known = self.known(&actions)?;
+        let cost = self.number("_label_cost")?;
+        let cost =
+            cost.ok_or_else(|| self.malformed("a decision without _label_cost: rewards must be joined first"))?;
+        let version = match self.object.get("VWState") {
+            None | Some(Json::Null) => None,
+            Some(state @ Json::Object(_)) => self.text("VWState.m", state.get("m"))?,
+            Some(other) => return Err(self.field("VWState", "an object", other)),
+        };
+        let skip = match self.object.get("_skipLearn") {
+            None | Some(Json::Null | Json::Bool(false)) => false,
+            Some(Json::Bool(true)) => true,
+            Some(other) => return Err(self.field("_skipLearn", "true or false", other)),
+        };
+        Ok(Decision {
+            event_id: self.text("EventId", self.object.get("EventId"))?,
+            timestamp: self.text("Timestamp", self.object.get("Timestamp"))?,
+            policy_version: version,
+            action,
+            pscore,
+            reward: negated(cost),
+            eligible: known.then_some(actions),
+            probabilities: known.then_some(probabilities),
+            pdrop,
+            skip,
+            features: self.features()?,
+        })
+    }
+
+    /// Refuses lines that are no decision.
+    fn kind(&self) -> Result<()> {
+        if !matches!(self.object, Json::Object(_)) {
+            return Err(self.malformed(format!("should be a JSON object, but is {}", self.object.describe())));
+        }
+        let has = |name| self.object.get(name).is_some();
+        if has("_outcomes") {
+            return Err(self.malformed("should be a decision for one slot, but is one for several (_outcomes)"));
+        }
+        let observed = ["RewardValue", "DeferredAction", "ActionTaken"].into_iter().find(|name| has(name));
+        if let Some(name) = observed
+            && !has("a")
+        {
+            let event = self.text("EventId", self.object.get("EventId"))?;
+            let event = event.map_or("an event".into(), |event| format!("event {}", shown(&event)));
+            let reason = format!(
+                "should be a decision, but is an observation ({name}) of {event}: rewards must be joined first"
+            );
+            return Err(self.malformed(reason));
+        }
+        match ["a", "c", "p"].into_iter().find(|name| !has(name)) {
+            Some(name) => Err(self.malformed(format!("should be a decision with a, c and p, but has no {name}"))),
+            None => Ok(()),
+        }
+    }
+
+    fn text(&self, name: &str, value: Option<&Json<'_>>) -> Result<Option<String>> {
+        match value {
+            None | Some(Json::Null) => Ok(None),
+            Some(Json::Text(text)) => Ok(Some(text.clone().into_owned())),
+            Some(other) => Err(self.field(name, "text", other)),
+        }
+    }
+
+    fn finite(&self, name: &str, value: &Json<'_>) -> Result<f64> {
+        match value {
+            Json::Number(digits) => digits.parse().ok().filter(|value: &f64| value.is_finite()),
+            _ => None,
+        }
+        .ok_or_else(|| self.field(name, "a number within the range of 64 bits", value))
+    }
+
+    fn number(&self, name: &str) -> Result<Option<f64>> {
+        match self.object.get(name) {
+            None | Some(Json::Null) => Ok(None),
+            Some(value) => self.finite(name, value).map(Some),
+        }
+    }
+
+    fn array(&self, name: &str) -> Result<&[Json<'a>]> {
+        match self.object.get(name) {
+            Some(Json::Array(items)) => Ok(items),
+            other => Err(self.field(name, "an array", other.unwrap_or(&Json::Null))),
+        }
+    }
+
+    /// `a`, counted from 0.
+    fn actions(&self) -> Result<Vec<u32>> {
+        let mut seen = HashSet::new();
+        let mut actions = Vec::new();
+        for (i, item) in self.array("a")?.iter().enumerate() {
+            let action = match item {
+                Json::Number(digits) => digits.parse::<u32>().ok().and_then(|action| action.checked_sub(1)),
+                _ => None,
+            };
+            let action = action
+                .ok_or_else(|| self.field(&format!("a[{i}]"), "the number of an action, counted from 1", item))?;
+            if !seen.insert(action) {
+                return Err(self.malformed(format!("a should have every action once, but has {} twice", action + 1)));
+            }
+            actions.push(action);
+        }
+        Ok(actions)
+    }
+
+    fn probabilities(&self, actions: usize) -> Result<Vec<f64>> {
+        let items = self.array("p")?;
+        if items.len() != actions {
+            let reason =
+                format!("p should have a probability for each of the {actions} actions in a, but has {}", items.len());
+            return Err(self.malformed(reason));
+        }
+        items.iter().enumerate().map(|(i, item)| self.finite(&format!("p[{i}]"), item)).collect()
+    }
+
+    /// Refuses labels that are of another action.
+    fn same_action(&self, action: u32) -> Result<()> {
+        for (name, counted_from) in [("_label_Action", 1), ("_labelIndex", 0)] {
+            let allowed = u64::from(action) + counted_from;
+            match self.object.get(name) {
+                None | Some(Json::Null) => {}
+                Some(Json::Number(digits)) if digits.parse() == Ok(allowed) => {}
+                Some(other) => {
+                    let reason = format!(
+                        "{name} counts from {counted_from} and should be {allowed}, as a[0] is {}, but is {}",
+                        u64::from(action) + 1,
+                        other.describe()
+                    );
+                    return Err(self.malformed(reason));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn same_probability(&self, pscore: f64, pdrop: Option<f64>) -> Result<()> {
+        let Some(label) = self.number("_label_probability")? else { return Ok(()) };
+        let kept = pdrop.map_or(pscore, |pdrop| pscore * (1.0 - pdrop));
+        if [pscore, kept].iter().any(|value| (label - value).abs() <= AGREE * value.abs()) {
+            return Ok(());
+        }
+        let either = if pdrop.is_some() { format!(", or p[0] (1 - pdrop), which is {kept}") } else { String::new() };
+        let allowed = format!("p[0], which is {pscore}{either}, to a relative {AGREE}");
+        Err(field(self.place, self.line, "_label_probability", allowed, label.to_string()))
+    }
+
+    /// Whether what could be chosen is known.
+    fn known(&self, actions: &[u32]) -> Result<bool> {
+        let all = match self.object.get("c").and_then(|context| context.get("_multi")) {
+            None => return Ok(actions.len() > 1),
+            Some(Json::Array(all)) => all.len(),
+            Some(other) => return Err(self.field("c._multi", "an array with an object for each action", other)),
+        };
+        match actions.iter().max() {
+            Some(&most) if most as usize >= all => {
+                let reason = format!(
+                    "a should have actions up to {all}, as c._multi has that many, but has {}",
+                    u64::from(most) + 1
+                );
+                Err(self.malformed(reason))
+            }
+            _ => Ok(actions.len() > 1 || all == 1),
+        }
+    }
+
+    fn features(&self) -> Result<Vec<(String, f32)>> {
+        let context = match self.object.get("c") {
+            Some(Json::Object(context)) => context,
+            other => return Err(self.field("c", "an object", other.unwrap_or(&Json::Null))),
+        };
+        let mut features = Features { record: self, room: LONGEST, found: Vec::new() };
+        for (name, value) in context {
+            if !name.starts_with('_') {
+                features.add(name, value)?;
+            }
+        }
+        let mut seen = HashSet::with_capacity(features.found.len());
+        match features.found.iter().find(|(name, _)| !seen.insert(name.as_str())) {
+            Some((name, _)) => {
+                Err(self.malformed(format!("c should have every feature once, but has {} twice", shown(name))))
+            }
+            None => Ok(features.found),
+        }
+    }
+}
+
+/// The features of a record.
+struct Features<'r, 'a> {
+    record: &'r Record<'a>,
+    /// How many bytes the names may still take: a long name around many short ones comes many times.
+    room: usize,
+    found: Vec<(String, f32)>,
+}
+
+impl Features<'_, '_> {
+    fn push(&mut self, name: String, value: f32) -> Result<()> {
+        self.spend(&name)?;
+        self.found.push((name, value));
+        Ok(())
+    }
+
+    fn add(&mut self, name: &str, value: &Json<'_>) -> Result<()> {
+        match value {
+            Json::Null | Json::Bool(false) => Ok(()),
+            Json::Bool(true) => self.push(name.to_owned(), 1.0),
+            Json::Text(text) => self.push(format!("{name}={text}"), 1.0),
+            // Straight to 32 bits, as rounding twice could give another number.
+            Json::Number(digits) => match digits.parse::<f32>().ok().filter(|value| value.is_finite()) {
+                Some(0.0) => Ok(()),
+                Some(number) => self.push(name.to_owned(), number),
+                None => Err(self.record.field(&format!("c.{name}"), "a number within the range of 32 bits", value)),
+            },
+            Json::Object(fields) => {
+                for (inner, value) in fields.iter().filter(|(inner, _)| !inner.starts_with('_')) {
+                    self.inner(&format!("{name}.{inner}"), value)?;
+                }
+                Ok(())
+            }
+            Json::Array(items) => {
+                for (i, item) in items.iter().enumerate() {
+                    match item {
+                        Json::Text(_) | Json::Object(_) => self.add(name, item)?,
+                        _ => self.inner(&format!("{name}[{i}]"), item)?,
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Goes one level deeper.
+    fn inner(&mut self, name: &str, value: &Json<'_>) -> Result<()> {
+        self.spend(name)?;
+        self.add(name, value)
+    }
+
+    fn spend(&mut self, name: &str) -> Result<()> {
+        let Record { place, line, .. } = self.record;
+        self.room = self.room.checked_sub(name.len()).ok_or_else(|| long_names(place, *line))?;
+        Ok(())
+    }
 }

@@ -1,20 +1,363 @@
+//! One JSON object a line. A batch has the columns that its lines have between them.
+//!
+//! | in the file | column |
+//! | --- | --- |
+//! | numbers | `Float64` |
+//! | integers beyond 2^53, which an `f64` would round (ids, mostly) | text, with the digits as they are written |
+//! | `true`, `false` | `Boolean` |
+//! | texts, or both texts and numbers | text |
+//! | arrays of numbers | list of `Float64` |
+//! | arrays of texts, or of both | list of text |
+//! | objects | a column for each of their fields, with `.` between the names |
+//!
+//! `null` is as good as no field, but for its column being there. Types are found batch by batch: another mixture, or an
+//! array of anything else, is an error. Blank lines are skipped; names that are repeated are an error, even if one of them
+//! is `a.b` and the other `b` in `a`.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::io::{BufRead, Write};
+use std::mem;
+use std::sync::Arc;
 
-use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
+use arrow_array::builder::{BooleanBuilder, Float64Builder, ListBuilder, StringBuilder};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_schema::{Field, Schema, SchemaRef};
 
-use super::Tables;
+use super::cells::{Cell, cell, check, push_json, push_json_text, same_columns, unfit, unwritten};
+use super::json::Json;
+use super::lines::{BATCH, COLUMNS, LONGEST, Lines, field, long_names, malformed, shown, tables};
+use super::{ROWS, Tables};
 use crate::error::{Error, Result};
 
-pub(crate) fn read(place: &str, _input: impl BufRead + Send + 'static) -> Result<Tables> {
-    Err(Error::Malformed { place: place.into(), reason: "this format is not read yet".into() })
+/// The most cells of a batch, empty ones included: lines with different fields make a batch with few rows.
+const CELLS: usize = 1 << 22;
+/// An `f64` has every integer up to this one.
+const EXACT: u64 = 1 << 53;
+
+pub(crate) fn read(place: &str, input: impl BufRead + Send + 'static) -> Result<Tables> {
+    let mut lines = Lines::new(place, input);
+    let place = place.to_owned();
+    let mut batch = Batch::default();
+    Ok(tables(move || {
+        while batch.lines.len() < ROWS && batch.bytes < BATCH {
+            let Some(line) = lines.next()? else { break };
+            if line.is_blank() {
+                continue;
+            }
+            let object = Json::parse(line.text).map_err(|reason| malformed(&place, line.number, reason))?;
+            let Json::Object(fields) = object else {
+                let reason = format!("should be a JSON object, but is {}", object.describe());
+                return Err(malformed(&place, line.number, reason));
+            };
+            let mut row = Vec::new();
+            let mut room = LONGEST;
+            flatten(None, fields, &mut row, &mut room).ok_or_else(|| long_names(&place, line.number))?;
+            let full = (!batch.has_place_for(&row)).then(|| mem::take(&mut batch));
+            batch.push(&place, line.number, line.text.len(), row)?;
+            if let Some(full) = full {
+                return full.finish(&place).map(Some);
+            }
+        }
+        if batch.lines.is_empty() { Ok(None) } else { mem::take(&mut batch).finish(&place).map(Some) }
+    }))
 }
 
+/// The fields that are no objects, with their whole names; none if these names take more than the room that there is: a long
+/// name around many short ones comes many times.
+fn flatten<'a>(
+    outer: Option<&str>,
+    fields: Vec<(Cow<'a, str>, Json<'a>)>,
+    row: &mut Vec<(Cow<'a, str>, Json<'a>)>,
+    room: &mut usize,
+) -> Option<()> {
+    for (name, value) in fields {
+        let name = match outer {
+            Some(outer) => Cow::Owned(format!("{outer}.{name}")),
+            None => name,
+        };
+        *room = room.checked_sub(name.len())?;
+        match value {
+            Json::Object(fields) => flatten(Some(&name), fields, row, room)?,
+            value => row.push((name, value)),
+        }
+    }
+    Some(())
+}
+
+/// What the cells of a column have in common.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    /// All are null.
+    Unknown,
+    Number,
+    Bool,
+    Text,
+    /// Arrays without items.
+    Empty,
+    Numbers,
+    Texts,
+}
+
+impl Kind {
+    /// What holds both; none if nothing does.
+    fn with(self, other: Kind) -> Option<Kind> {
+        match (self, other) {
+            (one, other) if one == other => Some(one),
+            (Kind::Unknown, kind) | (kind, Kind::Unknown) => Some(kind),
+            (Kind::Number | Kind::Text, Kind::Number | Kind::Text) => Some(Kind::Text),
+            (Kind::Empty, list @ (Kind::Numbers | Kind::Texts)) => Some(list),
+            (list @ (Kind::Numbers | Kind::Texts), Kind::Empty) => Some(list),
+            (Kind::Numbers | Kind::Texts, Kind::Numbers | Kind::Texts) => Some(Kind::Texts),
+            _ => None,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Unknown => "null",
+            Kind::Number => "a number",
+            Kind::Bool => "true or false",
+            Kind::Text => "text",
+            Kind::Empty | Kind::Numbers | Kind::Texts => "an array",
+        }
+    }
+}
+
+struct Column {
+    name: String,
+    kind: Kind,
+    /// The line that the kind was first seen in.
+    since: u64,
+    /// Whether there is an integer that an `f64` would round.
+    large: bool,
+    /// All items one after another, numbers as they are written.
+    text: String,
+    /// Where each item ends.
+    ends: Vec<usize>,
+    /// The rows that are not null, and the item before which each ends.
+    cells: Vec<(usize, usize)>,
+}
+
+#[derive(Default)]
+struct Batch {
+    names: HashMap<String, usize>,
+    columns: Vec<Column>,
+    /// The line of each row.
+    lines: Vec<u64>,
+    bytes: usize,
+}
+
+impl Batch {
+    fn has_place_for(&self, row: &[(Cow<'_, str>, Json<'_>)]) -> bool {
+        let new = row.iter().filter(|(name, _)| !self.names.contains_key(name.as_ref())).count();
+        self.lines.is_empty() || (self.lines.len() + 1) * (self.columns.len() + new) <= CELLS
+    }
+
+    fn push(&mut self, place: &str, line: u64, bytes: usize, row: Vec<(Cow<'_, str>, Json<'_>)>) -> Result<()> {
+        if row.len() > COLUMNS {
+            return Err(malformed(place, line, format!("should have at most {COLUMNS} fields, but has {}", row.len())));
+        }
+        let at = self.lines.len();
+        self.lines.push(line);
+        self.bytes += bytes;
+        for (name, value) in row {
+            let index = match self.names.get(name.as_ref()) {
+                Some(&index) => index,
+                None => {
+                    let name = name.into_owned();
+                    self.names.insert(name.clone(), self.columns.len());
+                    self.columns.push(Column::new(name, line));
+                    self.columns.len() - 1
+                }
+            };
+            self.columns[index].push(place, line, at, &value)?;
+        }
+        Ok(())
+    }
+
+    fn finish(self, place: &str) -> Result<RecordBatch> {
+        let rows = self.lines.len();
+        let (mut fields, mut arrays) = (Vec::new(), Vec::new());
+        for column in self.columns {
+            let array = column.finish(rows);
+            fields.push(Field::new(column.name, array.data_type().clone(), true));
+            arrays.push(array);
+        }
+        let schema = Arc::new(Schema::new(fields));
+        // Lines without any field are rows nevertheless.
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(schema, arrays, &options)
+            .map_err(|error| Error::Malformed { place: place.to_owned(), reason: error.to_string() })
+    }
+}
+
+impl Column {
+    fn new(name: String, line: u64) -> Self {
+        Column {
+            name,
+            kind: Kind::Unknown,
+            since: line,
+            large: false,
+            text: String::new(),
+            ends: Vec::new(),
+            cells: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, place: &str, line: u64, row: usize, value: &Json<'_>) -> Result<()> {
+        if self.cells.last().is_some_and(|&(last, _)| last == row) {
+            let reason = format!("should have every field once, but has {} twice", shown(&self.name));
+            return Err(malformed(place, line, reason));
+        }
+        let kind = match value {
+            Json::Null | Json::Object(_) => return Ok(()),
+            Json::Array(items) => {
+                let mut kind = Kind::Empty;
+                for item in items {
+                    let item = self.item(place, line, item)?;
+                    let list = match item {
+                        Kind::Number => Some(Kind::Numbers),
+                        Kind::Text => Some(Kind::Texts),
+                        _ => None,
+                    };
+                    let allowed = "an array of numbers and texts";
+                    kind = list
+                        .and_then(|list| kind.with(list))
+                        .ok_or_else(|| field(place, line, &self.name, allowed, format!("one with {}", item.name())))?;
+                }
+                kind
+            }
+            value => self.item(place, line, value)?,
+        };
+        let Some(common) = self.kind.with(kind) else {
+            let allowed = format!("{}, as in line {}", self.kind.name(), self.since);
+            return Err(field(place, line, &self.name, allowed, kind.name()));
+        };
+        if common != self.kind {
+            (self.kind, self.since) = (common, line);
+        }
+        self.cells.push((row, self.ends.len()));
+        Ok(())
+    }
+
+    /// Adds the text of one item.
+    fn item(&mut self, place: &str, line: u64, value: &Json<'_>) -> Result<Kind> {
+        let (kind, text) = match value {
+            Json::Number(digits) => {
+                if digits.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit()) {
+                    self.large |= !digits.parse::<i64>().is_ok_and(|value| value.unsigned_abs() <= EXACT);
+                } else if !digits.parse::<f64>().is_ok_and(f64::is_finite) {
+                    let found = value.describe();
+                    return Err(field(place, line, &self.name, "a number within the range of 64 bits", found));
+                }
+                (Kind::Number, *digits)
+            }
+            Json::Text(text) => (Kind::Text, text.as_ref()),
+            Json::Bool(true) => (Kind::Bool, "true"),
+            Json::Bool(false) => (Kind::Bool, "false"),
+            other => {
+                let found = format!("one with {}", other.describe());
+                return Err(field(place, line, &self.name, "an array of numbers and texts", found));
+            }
+        };
+        self.text.push_str(text);
+        self.ends.push(self.text.len());
+        Ok(kind)
+    }
+
+    /// The text of an item.
+    fn text(&self, item: usize) -> &str {
+        let start = if item == 0 { 0 } else { self.ends[item - 1] };
+        &self.text[start..self.ends[item]]
+    }
+
+    /// The items of each row, none for those that are null.
+    fn rows(&self, rows: usize) -> impl Iterator<Item = Option<std::ops::Range<usize>>> {
+        let (mut cells, mut start) = (self.cells.iter().peekable(), 0);
+        (0..rows).map(move |row| {
+            let &(_, end) = cells.next_if(|&&(at, _)| at == row)?;
+            Some(mem::replace(&mut start, end)..end)
+        })
+    }
+
+    fn finish(&self, rows: usize) -> ArrayRef {
+        let number = |item| self.text(item).parse::<f64>().unwrap_or(f64::NAN);
+        match self.kind {
+            Kind::Unknown | Kind::Number if !self.large => {
+                let mut out = Float64Builder::with_capacity(rows);
+                self.rows(rows).for_each(|items| out.append_option(items.map(|items| number(items.start))));
+                Arc::new(out.finish())
+            }
+            Kind::Unknown | Kind::Number | Kind::Text => {
+                let mut out = StringBuilder::with_capacity(rows, self.text.len());
+                self.rows(rows).for_each(|items| out.append_option(items.map(|items| self.text(items.start))));
+                Arc::new(out.finish())
+            }
+            Kind::Bool => {
+                let mut out = BooleanBuilder::with_capacity(rows);
+                self.rows(rows)
+                    .for_each(|items| out.append_option(items.map(|items| self.text(items.start) == "true")));
+                Arc::new(out.finish())
+            }
+            Kind::Empty | Kind::Numbers if !self.large => {
+                let mut out = ListBuilder::with_capacity(Float64Builder::with_capacity(self.ends.len()), rows);
+                for items in self.rows(rows) {
+                    let valid = items.is_some();
+                    items.into_iter().flatten().for_each(|item| out.values().append_value(number(item)));
+                    out.append(valid);
+                }
+                Arc::new(out.finish())
+            }
+            Kind::Empty | Kind::Numbers | Kind::Texts => {
+                let mut out =
+                    ListBuilder::with_capacity(StringBuilder::with_capacity(self.ends.len(), self.text.len()), rows);
+                for items in self.rows(rows) {
+                    let valid = items.is_some();
+                    items.into_iter().flatten().for_each(|item| out.values().append_value(self.text(item)));
+                    out.append(valid);
+                }
+                Arc::new(out.finish())
+            }
+        }
+    }
+}
+
+/// Writes an object a row, with a field for every column that is not null there. Floats have a point or an exponent, so that
+/// no reader takes a large one for an integer.
 pub(crate) fn write(
     place: &str,
-    _out: &mut dyn Write,
-    _schema: &SchemaRef,
-    _tables: &mut dyn Iterator<Item = Result<RecordBatch>>,
+    out: &mut dyn Write,
+    schema: &SchemaRef,
+    tables: &mut dyn Iterator<Item = Result<RecordBatch>>,
 ) -> Result<()> {
-    Err(Error::Malformed { place: place.into(), reason: "this format is not written yet".into() })
+    check(place, schema)?;
+    let mut text = String::new();
+    let mut row = 0;
+    for table in tables {
+        let table = table?;
+        same_columns(place, schema, &table)?;
+        for i in 0..table.num_rows() {
+            text.clear();
+            text.push('{');
+            for (field, column) in schema.fields().iter().zip(table.columns()) {
+                let found = cell(column, i);
+                if matches!(found, Some(Cell::Null)) {
+                    continue;
+                }
+                if text.len() > 1 {
+                    text.push(',');
+                }
+                push_json_text(&mut text, field.name());
+                text.push(':');
+                found
+                    .and_then(|found| push_json(&mut text, &found))
+                    .ok_or_else(|| unfit(place, row, field.name(), "finite, as JSON has no other number", "not"))?;
+            }
+            text.push_str("}\n");
+            out.write_all(text.as_bytes()).map_err(|reason| unwritten(place, reason))?;
+            row += 1;
+        }
+    }
+    Ok(())
 }

@@ -1,0 +1,321 @@
+//! Logged decisions, one by one: the rows of the table in `table.rs` with features by name, for the formats that have no
+//! columns of their own (dsjson and Vowpal Wabbit's text).
+
+use std::sync::Arc;
+
+use arrow_array::builder::{BooleanBuilder, Float32Builder, Float64Builder, ListBuilder, StringBuilder, UInt32Builder};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, Float64Type, UInt32Type};
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+
+use super::cells::{Cell, cell, check, same_columns, unfit};
+use crate::error::{Error, Result};
+
+/// One logged decision.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Decision {
+    pub(super) event_id: Option<String>,
+    pub(super) timestamp: Option<String>,
+    pub(super) policy_version: Option<String>,
+    pub(super) action: u32,
+    pub(super) pscore: f64,
+    pub(super) reward: f64,
+    pub(super) eligible: Option<Vec<u32>>,
+    pub(super) probabilities: Option<Vec<f64>>,
+    pub(super) pdrop: Option<f64>,
+    pub(super) skip: bool,
+    /// Names and values of the features that are not 0.
+    pub(super) features: Vec<(String, f32)>,
+}
+
+/// The columns of [`Decisions::finish`] that every format has.
+pub(super) const ALWAYS: [&str; 7] =
+    ["event_id", "action", "pscore", "reward", "eligible", "context_names", "context_values"];
+/// Those that only dsjson has.
+pub(super) const DSJSON: [&str; 5] = ["timestamp", "policy_version", "probabilities", "pdrop", "skip"];
+
+/// A reward is a cost below 0; this way round, a cost of 0 is no reward of -0.
+pub(super) fn negated(value: f64) -> f64 {
+    0.0 - value
+}
+
+/// Decisions on their way into a batch.
+#[derive(Default)]
+pub(super) struct Decisions {
+    event_id: StringBuilder,
+    timestamp: StringBuilder,
+    policy_version: StringBuilder,
+    action: UInt32Builder,
+    pscore: Float64Builder,
+    reward: Float64Builder,
+    eligible: ListBuilder<UInt32Builder>,
+    probabilities: ListBuilder<Float64Builder>,
+    pdrop: Float64Builder,
+    skip: BooleanBuilder,
+    names: ListBuilder<StringBuilder>,
+    values: ListBuilder<Float32Builder>,
+}
+
+impl Decisions {
+    pub(super) fn len(&self) -> usize {
+        use arrow_array::builder::ArrayBuilder;
+        self.action.len()
+    }
+
+    pub(super) fn push(&mut self, decision: &Decision) {
+        self.event_id.append_option(decision.event_id.as_deref());
+        self.timestamp.append_option(decision.timestamp.as_deref());
+        self.policy_version.append_option(decision.policy_version.as_deref());
+        self.action.append_value(decision.action);
+        self.pscore.append_value(decision.pscore);
+        self.reward.append_value(decision.reward);
+        self.eligible.values().append_slice(decision.eligible.as_deref().unwrap_or_default());
+        self.eligible.append(decision.eligible.is_some());
+        self.probabilities.values().append_slice(decision.probabilities.as_deref().unwrap_or_default());
+        self.probabilities.append(decision.probabilities.is_some());
+        self.pdrop.append_option(decision.pdrop);
+        self.skip.append_value(decision.skip);
+        for (name, value) in &decision.features {
+            self.names.values().append_value(name);
+            self.values.values().append_value(*value);
+        }
+        self.names.append(true);
+        self.values.append(true);
+    }
+
+    /// The batch, with the columns that the format can have. Starts over.
+    pub(super) fn finish(&mut self, place: &str, columns: &[&str]) -> Result<RecordBatch> {
+        let all: [(&str, ArrayRef); 12] = [
+            ("event_id", Arc::new(self.event_id.finish())),
+            ("timestamp", Arc::new(self.timestamp.finish())),
+            ("action", Arc::new(self.action.finish())),
+            ("pscore", Arc::new(self.pscore.finish())),
+            ("reward", Arc::new(self.reward.finish())),
+            ("policy_version", Arc::new(self.policy_version.finish())),
+            ("eligible", Arc::new(self.eligible.finish())),
+            ("probabilities", Arc::new(self.probabilities.finish())),
+            ("pdrop", Arc::new(self.pdrop.finish())),
+            ("skip", Arc::new(self.skip.finish())),
+            ("context_names", Arc::new(self.names.finish())),
+            ("context_values", Arc::new(self.values.finish())),
+        ];
+        let kept = all.into_iter().filter(|(name, _)| columns.contains(name));
+        let (fields, arrays): (Vec<Field>, Vec<ArrayRef>) =
+            kept.map(|(name, array)| (Field::new(name, array.data_type().clone(), true), array)).unzip();
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
+            .map_err(|error| Error::Malformed { place: place.to_owned(), reason: error.to_string() })
+    }
+}
+
+/// The names that are no feature.
+const KNOWN: [&str; 14] = [
+    "event_id",
+    "timestamp",
+    "policy_version",
+    "action",
+    "pscore",
+    "reward",
+    "eligible",
+    "probabilities",
+    "pdrop",
+    "skip",
+    "context",
+    "context_indices",
+    "context_names",
+    "context_values",
+];
+
+/// Gives out the rows of batches as decisions. Features by place get the names `context[0]`, `context[1]`, ...; any other
+/// column is a feature: a number by its name, a truth as 1 if it is true, a text as `name=text` with 1.
+pub(super) fn each(
+    place: &str,
+    schema: &SchemaRef,
+    tables: &mut dyn Iterator<Item = Result<RecordBatch>>,
+    mut visit: impl FnMut(u64, Decision) -> Result<()>,
+) -> Result<()> {
+    types(place, schema)?;
+    let mut row = 0;
+    for table in tables {
+        let table = table?;
+        same_columns(place, schema, &table)?;
+        let columns = Rows { place, schema, table: &table };
+        for i in 0..table.num_rows() {
+            visit(row, columns.decision(i, row)?)?;
+            row += 1;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses columns of another type than those of the table in `table.rs`, and a table without those that no format can do
+/// without.
+fn types(place: &str, schema: &SchemaRef) -> Result<()> {
+    check(place, schema)?;
+    for field in schema.fields() {
+        let (name, kind) = (field.name().as_str(), field.data_type());
+        let list = |item: DataType| matches!(kind, DataType::List(of) if *of.data_type() == item);
+        let (allowed, fits) = match name {
+            "event_id" | "timestamp" | "policy_version" => ("text", *kind == DataType::Utf8),
+            "action" => ("UInt32, actions as numbers", *kind == DataType::UInt32),
+            "pscore" | "reward" | "pdrop" => ("Float64", *kind == DataType::Float64),
+            "skip" => ("Boolean", *kind == DataType::Boolean),
+            "eligible" | "context_indices" => ("a list of UInt32", list(DataType::UInt32)),
+            "probabilities" => ("a list of Float64", list(DataType::Float64)),
+            "context" | "context_values" => ("a list of Float32", list(DataType::Float32)),
+            "context_names" => ("a list of text", list(DataType::Utf8)),
+            _ => ("a truth, a number or text, as a feature", !kind.is_nested()),
+        };
+        if !fits {
+            return Err(Error::Field {
+                place: place.to_owned(),
+                column: format!("the type of column {name}"),
+                allowed: allowed.to_owned(),
+                found: kind.to_string(),
+            });
+        }
+    }
+    for needed in ["action", "pscore", "reward"] {
+        if schema.column_with_name(needed).is_none() {
+            let found: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+            return Err(Error::MissingColumn {
+                place: place.to_owned(),
+                column: needed.to_owned(),
+                found: found.join(", "),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// A batch whose columns have the right types.
+struct Rows<'a> {
+    place: &'a str,
+    schema: &'a SchemaRef,
+    table: &'a RecordBatch,
+}
+
+impl Rows<'_> {
+    fn decision(&self, i: usize, row: u64) -> Result<Decision> {
+        let required =
+            |name: &str, value: Option<f64>| value.ok_or_else(|| unfit(self.place, row, name, "a number", "null"));
+        let action = self.cell("action", i).and_then(|cell| match cell {
+            Cell::Unsigned(action) => u32::try_from(action).ok(),
+            _ => None,
+        });
+        let skip = matches!(self.cell("skip", i), Some(Cell::Bool(true)));
+        Ok(Decision {
+            event_id: self.text("event_id", i),
+            timestamp: self.text("timestamp", i),
+            policy_version: self.text("policy_version", i),
+            action: action.ok_or_else(|| unfit(self.place, row, "action", "a number", "null"))?,
+            pscore: required("pscore", self.number("pscore", i, row)?)?,
+            reward: required("reward", self.number("reward", i, row)?)?,
+            eligible: self.list::<UInt32Type>("eligible", i, row)?,
+            probabilities: self.numbers("probabilities", i, row)?,
+            pdrop: self.number("pdrop", i, row)?,
+            skip,
+            features: self.features(i, row)?,
+        })
+    }
+
+    fn cell(&self, name: &str, i: usize) -> Option<Cell<'_>> {
+        cell(self.table.column_by_name(name)?, i)
+    }
+
+    fn text(&self, name: &str, i: usize) -> Option<String> {
+        match self.cell(name, i) {
+            Some(Cell::Text(text)) => Some(text.to_owned()),
+            _ => None,
+        }
+    }
+
+    fn number(&self, name: &str, i: usize, row: u64) -> Result<Option<f64>> {
+        match self.cell(name, i) {
+            Some(Cell::Double(value)) if value.is_finite() => Ok(Some(value)),
+            Some(Cell::Double(value)) => Err(unfit(self.place, row, name, "finite", value.to_string())),
+            _ => Ok(None),
+        }
+    }
+
+    fn numbers(&self, name: &str, i: usize, row: u64) -> Result<Option<Vec<f64>>> {
+        let found = self.list::<Float64Type>(name, i, row)?;
+        let strange = found.iter().flatten().find(|value| !value.is_finite());
+        match strange {
+            Some(value) => Err(unfit(self.place, row, name, "finite", value.to_string())),
+            None => Ok(found),
+        }
+    }
+
+    fn list<T: arrow_array::types::ArrowPrimitiveType>(
+        &self,
+        name: &str,
+        i: usize,
+        row: u64,
+    ) -> Result<Option<Vec<T::Native>>> {
+        let Some(Cell::List(items)) = self.cell(name, i) else { return Ok(None) };
+        if items.null_count() > 0 {
+            return Err(unfit(self.place, row, name, "a list without nulls", "one with a null"));
+        }
+        Ok(items.as_primitive_opt::<T>().map(|items| items.values().to_vec()))
+    }
+
+    /// All features that are not 0.
+    fn features(&self, i: usize, row: u64) -> Result<Vec<(String, f32)>> {
+        let mut features = Vec::new();
+        let mut add = |name: String, value: f32| {
+            if !value.is_finite() {
+                return Err(unfit(self.place, row, &name, "a number within the range of 32 bits", value.to_string()));
+            }
+            if value != 0.0 {
+                features.push((name, value));
+            }
+            Ok(())
+        };
+        for (at, value) in self.list::<Float32Type>("context", i, row)?.into_iter().flatten().enumerate() {
+            add(format!("context[{at}]"), value)?;
+        }
+        let indices = self.list::<UInt32Type>("context_indices", i, row)?;
+        let names = self.names(i, row)?;
+        let keys = match (indices, names) {
+            (Some(_), Some(_)) => {
+                let found = "there beside context_indices";
+                return Err(unfit(self.place, row, "context_names", "null where context_indices is not", found));
+            }
+            (Some(indices), None) => Some(indices.iter().map(|index| format!("context[{index}]")).collect()),
+            (None, names) => names,
+        };
+        let values = self.list::<Float32Type>("context_values", i, row)?;
+        let (keys, values): (Vec<String>, _) = (keys.unwrap_or_default(), values.unwrap_or_default());
+        if keys.len() != values.len() {
+            let found = format!("{} for {}", values.len(), keys.len());
+            return Err(unfit(self.place, row, "context_values", "one for each name or index", found));
+        }
+        for (key, value) in keys.into_iter().zip(values) {
+            add(key, value)?;
+        }
+        for (field, column) in self.schema.fields().iter().zip(self.table.columns()) {
+            if KNOWN.contains(&field.name().as_str()) {
+                continue;
+            }
+            match cell(column, i) {
+                Some(Cell::Text(text)) => add(format!("{}={text}", field.name()), 1.0)?,
+                Some(Cell::Bool(value)) => add(field.name().clone(), f32::from(u8::from(value)))?,
+                Some(Cell::Integer(value)) => add(field.name().clone(), value as f32)?,
+                Some(Cell::Unsigned(value)) => add(field.name().clone(), value as f32)?,
+                Some(Cell::Single(value)) => add(field.name().clone(), value)?,
+                Some(Cell::Double(value)) => add(field.name().clone(), value as f32)?,
+                Some(Cell::Null | Cell::List(_)) | None => {}
+            }
+        }
+        Ok(features)
+    }
+
+    fn names(&self, i: usize, row: u64) -> Result<Option<Vec<String>>> {
+        let Some(Cell::List(items)) = self.cell("context_names", i) else { return Ok(None) };
+        if items.null_count() > 0 {
+            return Err(unfit(self.place, row, "context_names", "a list without nulls", "one with a null"));
+        }
+        Ok(items.as_string_opt::<i32>().map(|items| items.iter().flatten().map(str::to_owned).collect()))
+    }
+}

@@ -1,0 +1,168 @@
+//! Writing decisions as dsjson.
+//!
+//! What is read back is what was written, but for the order of the eligible actions, since the chosen one must come first,
+//! and `skip`, which is false where it was null. What could not be read back is refused:
+//! - eligible actions without their probabilities, as `p` must have one for each action in `a`. Without either, `a` and `p`
+//!   have the chosen action only, and `_multi` has more;
+//! - a logged distribution in which the action does not have the probability `pscore`;
+//! - a feature whose name starts with `_`, or comes twice.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::io::Write;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+
+use super::super::cells::{push_json_text, unfit, unwritten};
+use super::super::decisions::{Decision, each, negated};
+use crate::error::Result;
+
+/// Each line lists every action: more would be a file of commas.
+const ACTIONS: u32 = 1 << 16;
+
+pub(crate) fn write(
+    place: &str,
+    out: &mut dyn Write,
+    schema: &SchemaRef,
+    tables: &mut dyn Iterator<Item = Result<RecordBatch>>,
+) -> Result<()> {
+    let mut text = String::new();
+    each(place, schema, tables, |row, decision| {
+        text.clear();
+        line(&mut text, &decision).map_err(|(column, allowed, found)| unfit(place, row, &column, &allowed, found))?;
+        out.write_all(text.as_bytes()).map_err(|reason| unwritten(place, reason))
+    })
+}
+
+/// What is wrong with a decision: the column, what it may be, what it is.
+type Unfit = (String, String, String);
+
+fn line(out: &mut String, decision: &Decision) -> std::result::Result<(), Unfit> {
+    let chosen = distribution(decision)?;
+    let largest = chosen.iter().map(|&(action, _)| action).max().unwrap_or(decision.action);
+    if largest >= ACTIONS {
+        return Err((
+            "action".into(),
+            format!("below {ACTIONS}, as every line lists all actions"),
+            largest.to_string(),
+        ));
+    }
+    let known = decision.probabilities.is_some();
+    let all = if known { largest + 1 } else { (largest + 1).max(2) };
+    if known && chosen.len() == 1 && all > 1 {
+        let allowed = "more than one action, or action 0 alone, as the number of actions is not known otherwise".into();
+        return Err(("eligible".into(), allowed, format!("action {largest} alone")));
+    }
+
+    let number = |value: f64| format!("{value:?}");
+    let _ = write!(
+        out,
+        "{{\"_label_cost\":{},\"_label_probability\":{},\"_label_Action\":{},\"_labelIndex\":{}",
+        number(negated(decision.reward)),
+        number(chosen[0].1),
+        u64::from(decision.action) + 1,
+        decision.action
+    );
+    if decision.skip {
+        out.push_str(",\"_skipLearn\":true");
+    }
+    let text = |out: &mut String, name: &str, value: &Option<String>| {
+        if let Some(value) = value {
+            let _ = write!(out, ",\"{name}\":");
+            push_json_text(out, value);
+        }
+    };
+    text(out, "Timestamp", &decision.timestamp);
+    out.push_str(",\"Version\":\"1\"");
+    text(out, "EventId", &decision.event_id);
+    let list = |items: Vec<String>| items.join(",");
+    let actions = list(chosen.iter().map(|&(action, _)| (u64::from(action) + 1).to_string()).collect());
+    let _ = write!(out, ",\"a\":[{actions}],\"c\":{{");
+    context(out, &decision.features)?;
+    let _ = write!(out, "\"_multi\":[{}]}}", vec!["{}"; all as usize].join(","));
+    let probabilities = list(chosen.iter().map(|&(_, probability)| number(probability)).collect());
+    let _ = write!(out, ",\"p\":[{probabilities}]");
+    if let Some(version) = &decision.policy_version {
+        out.push_str(",\"VWState\":{\"m\":");
+        push_json_text(out, version);
+        out.push('}');
+    }
+    if let Some(pdrop) = decision.pdrop {
+        let _ = write!(out, ",\"pdrop\":{}", number(pdrop));
+    }
+    out.push_str("}\n");
+    Ok(())
+}
+
+/// Actions and their probabilities, the chosen one first.
+fn distribution(decision: &Decision) -> std::result::Result<Vec<(u32, f64)>, Unfit> {
+    let Decision { action, pscore, .. } = *decision;
+    let mut all: Vec<(u32, f64)> = match (&decision.eligible, &decision.probabilities) {
+        (None, None) => return Ok(vec![(action, pscore)]),
+        (Some(_), None) => {
+            let allowed = "null without probabilities, as each action needs one in this format";
+            return Err(("eligible".into(), allowed.into(), "there".into()));
+        }
+        (None, Some(probabilities)) => (0..).zip(probabilities.iter().copied()).collect(),
+        (Some(eligible), Some(probabilities)) => {
+            if eligible.len() != probabilities.len() {
+                let allowed = format!("a probability for each of the {} eligible actions", eligible.len());
+                return Err(("probabilities".into(), allowed, probabilities.len().to_string()));
+            }
+            eligible.iter().copied().zip(probabilities.iter().copied()).collect()
+        }
+    };
+    let mut seen = HashSet::new();
+    if let Some((twice, _)) = all.iter().find(|(action, _)| !seen.insert(*action)) {
+        return Err(("eligible".into(), "every action once".into(), format!("one with action {twice} twice")));
+    }
+    let Some(at) = all.iter().position(|&(other, _)| other == action) else {
+        let column = if decision.eligible.is_some() { "eligible" } else { "probabilities" };
+        return Err((
+            column.into(),
+            format!("a list with the action that was chosen, {action}"),
+            "one without it".into(),
+        ));
+    };
+    if all[at].1 != pscore {
+        let allowed = format!("the probability of action {action} in probabilities, {}", all[at].1);
+        return Err(("pscore".into(), allowed, pscore.to_string()));
+    }
+    all[..=at].rotate_right(1);
+    Ok(all)
+}
+
+/// Writes features, with a comma after each. `city=Rome` with 1 is `"city": "Rome"`, unless that name is taken.
+fn context(out: &mut String, features: &[(String, f32)]) -> std::result::Result<(), Unfit> {
+    let mut taken: HashSet<&str> = HashSet::with_capacity(features.len());
+    for (name, _) in features {
+        if name.starts_with('_') {
+            let allowed = "a name that does not start with _, which this format has for other things";
+            return Err(("the name of a feature".into(), allowed.into(), format!("{name:?}")));
+        }
+        if !taken.insert(name) {
+            return Err((
+                "the name of a feature".into(),
+                "there once".into(),
+                format!("{name:?}, which is there twice"),
+            ));
+        }
+    }
+    for (name, value) in features {
+        let split = name.split_once('=').filter(|_| *value == 1.0);
+        match split {
+            Some((key, text)) if taken.insert(key) => {
+                push_json_text(out, key);
+                out.push(':');
+                push_json_text(out, text);
+            }
+            _ => {
+                push_json_text(out, name);
+                let _ = write!(out, ":{value:?}");
+            }
+        }
+        out.push(',');
+    }
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! Writing decisions as Vowpal Wabbit's text, one line each.
+//!
+//! The format has a place for `event_id`, `action`, `pscore`, `reward`, `eligible` and features. `timestamp`,
+//! `policy_version` and `probabilities` are left out. What would be read as something else is refused: a record that is
+//! not to be learned from, a probability of having been left out, a set of one eligible action (a label alone says
+//! nothing of what else could be chosen), and names with a space, `:` or `|` in them.
+
+use std::fmt::Write as _;
+use std::io::Write;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+
+use super::super::cells::{unfit, unwritten};
+use super::super::decisions::{Decision, each, negated};
+use crate::error::Result;
+
+pub(crate) fn write(
+    place: &str,
+    out: &mut dyn Write,
+    schema: &SchemaRef,
+    tables: &mut dyn Iterator<Item = Result<RecordBatch>>,
+) -> Result<()> {
+    let mut text = String::new();
+    each(place, schema, tables, |row, decision| {
+        text.clear();
+        line(&mut text, &decision).map_err(|(column, allowed, found)| unfit(place, row, column, allowed, found))?;
+        out.write_all(text.as_bytes()).map_err(|reason| unwritten(place, reason))
+    })
+}
+
+/// What is wrong with a decision: the column, what it may be, what it is.
+type Unfit = (&'static str, &'static str, String);
+
+fn line(out: &mut String, decision: &Decision) -> std::result::Result<(), Unfit> {
+    if decision.skip {
+        return Err(("skip", "false, as this format has no place for it", "true".into()));
+    }
+    if let Some(pdrop) = decision.pdrop.filter(|pdrop| *pdrop != 0.0) {
+        return Err(("pdrop", "0, as this format has no place for it", pdrop.to_string()));
+    }
+    labels(out, decision)?;
+    if let Some(id) = &decision.event_id {
+        if id.is_empty() || !fits(id, &['|']) {
+            return Err(("event_id", "text without spaces and '|', and not empty", format!("{id:?}")));
+        }
+        let _ = write!(out, "'{id} ");
+    }
+    let mut open = None;
+    for (name, value) in &decision.features {
+        if name.is_empty() || !fits(name, &[':', '|']) {
+            return Err((
+                "the name of a feature",
+                "text without spaces, ':' and '|', and not empty",
+                format!("{name:?}"),
+            ));
+        }
+        let split = name.split_once('^').filter(|(namespace, feature)| !namespace.is_empty() && !feature.is_empty());
+        let (namespace, feature) = split.unwrap_or(("", name));
+        if open != Some(namespace) {
+            let _ = write!(out, "|{namespace} ");
+            open = Some(namespace);
+        }
+        let _ = if *value == 1.0 { write!(out, "{feature} ") } else { write!(out, "{feature}:{value} ") };
+    }
+    out.push_str(if open.is_none() { "|\n" } else { "\n" });
+    Ok(())
+}
+
+/// The eligible actions in their order, the chosen one with its cost and probability.
+fn labels(out: &mut String, decision: &Decision) -> std::result::Result<(), Unfit> {
+    let chosen = [decision.action];
+    let listed = decision.eligible.as_deref().unwrap_or(&chosen);
+    let mut sorted = listed.to_vec();
+    sorted.sort_unstable();
+    if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
+        return Err(("eligible", "every action once", "one with an action twice".into()));
+    }
+    if sorted.binary_search(&decision.action).is_err() {
+        return Err(("eligible", "a list with the action that was chosen", format!("one without {}", decision.action)));
+    }
+    if decision.eligible.is_some() && listed.len() < 2 {
+        return Err(("eligible", "two actions or more, as this format cannot say that there is one", "one".into()));
+    }
+    if sorted.last() == Some(&u32::MAX) {
+        return Err(("eligible", "actions below 4294967295, as this format counts from 1", u32::MAX.to_string()));
+    }
+    for &action in listed {
+        let _ = write!(out, "{}", u64::from(action) + 1);
+        if action == decision.action {
+            let _ = write!(out, ":{}:{}", negated(decision.reward), decision.pscore);
+        }
+        out.push(' ');
+    }
+    Ok(())
+}
+
+fn fits(name: &str, not: &[char]) -> bool {
+    !name.chars().any(|character| character.is_whitespace() || character.is_control() || not.contains(&character))
+}

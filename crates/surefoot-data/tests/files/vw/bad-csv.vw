@@ -1,0 +1,2 @@
+action,reward
+1,2
