@@ -6,7 +6,7 @@ GOLDEN_ENV := .venv-golden
 BENCH_ENV := .venv-bench
 OBP_ENV := .venv-obp
 
-.PHONY: help test lint fmt doc bench bench-rivals golden coverage demo paper clean
+.PHONY: help test lint fmt doc bench bench-rivals golden fuzz coverage demo paper clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -47,6 +47,15 @@ $(BENCH_ENV)/installed: bench/rivals/requirements.txt
 
 demo: ## the main job, on the digits that ship with the repo
 	$(CARGO) run --release --locked -- demo
+
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS ?= csv json_lines dsjson vw parquet obp
+fuzz: ## a fuzz target per reader for FUZZ_SECONDS=60 each; needs nightly and cargo-fuzz
+	for target in $(FUZZ_TARGETS); do \
+		mkdir -p fuzz/corpus/$$target && seeds=crates/surefoot-data/tests/files/$$target && \
+		$(CARGO) +nightly fuzz run --sanitizer none $$target fuzz/corpus/$$target $$(ls -d $$seeds 2> /dev/null) -- \
+			-max_total_time=$(FUZZ_SECONDS) -max_len=4096 || exit 1; \
+	done
 
 DATA ?= data
 paper: ## the paper's tables and figures, from the sets in DATA=data, into paper/results/: an hour or so

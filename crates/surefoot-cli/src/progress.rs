@@ -9,23 +9,21 @@ pub(crate) fn bar(rounds: usize, quiet: bool) -> ProgressBar {
 
 /// A bar of so many steps of a kind, with the time left.
 pub(crate) fn bar_of(steps: usize, kind: &str, quiet: bool) -> ProgressBar {
-    drawn(steps as u64, &format!("{{bar:40}} {{pos}}/{{len}} {kind}, {{eta}} left  {{msg}}"), quiet)
+    drawn(Some(steps as u64), &format!("{{bar:40}} {{pos}}/{{len}} {kind}, {{eta}} left  {{msg}}"), quiet)
 }
 
 /// A bar of work in some unit, of which only the share is shown, with the time left.
 pub(crate) fn share(work: u64, quiet: bool) -> ProgressBar {
-    drawn(work, "{bar:30} {percent}%, {eta} left  {msg}", quiet)
+    drawn(Some(work), "{bar:30} {percent}%, {eta} left  {msg}", quiet)
 }
 
-fn drawn(length: u64, template: &str, quiet: bool) -> ProgressBar {
+/// How many records have been read, where nobody knows how many there are.
+pub(crate) fn records(quiet: bool) -> ProgressBar {
+    drawn(None, "{spinner} {human_pos} records, {per_sec}", quiet)
+}
+
+fn drawn(length: Option<u64>, template: &str, quiet: bool) -> ProgressBar {
     let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
     let style = ProgressStyle::with_template(template).expect("the template is well-formed");
-    ProgressBar::with_draw_target(Some(length), target).with_style(style)
-}
-
-/// A count of records, of which nobody knows how many there will be.
-pub(crate) fn rows(quiet: bool) -> ProgressBar {
-    let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
-    let style = ProgressStyle::with_template("{spinner} {human_pos} records, {per_sec}").expect("it is well-formed");
-    ProgressBar::with_draw_target(None, target).with_style(style)
+    ProgressBar::with_draw_target(length, target).with_style(style)
 }

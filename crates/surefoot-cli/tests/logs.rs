@@ -84,7 +84,10 @@ const LEARN: &str = "learn logs.csv --epochs 5 --out next.safetensors --quiet";
 fn a_better_policy_comes_out_of_a_log_file_with_a_certificate_that_verifies() {
     let folder = folder("learn", 4000);
     let learned = json(&run_in(&folder, &format!("{LEARN} --save run --json")));
-    assert_eq!((&learned["actions"], &learned["set_aside"], &learned["certified"]), (&3.into(), &400.into(), &true.into()));
+    assert_eq!(
+        (&learned["actions"], &learned["set_aside"], &learned["certified"]),
+        (&3.into(), &400.into(), &true.into())
+    );
     let number = |key: &str| learned[key].as_f64().unwrap();
     assert!(number("estimate") > 0.6 && number("at_least") > 0.45, "{learned}");
     // The uniform policy has 0.4.
@@ -250,7 +253,8 @@ fn bad_logs_and_bad_policies_give_clear_errors() {
 fn a_model_of_the_rewards_serves_the_direct_method() {
     let folder = folder("model", 3000);
     output(&run_in(&folder, LEARN));
-    let run = "evaluate logs.csv --policy next.safetensors --model linear --ignore event_id --replicates 100 --json --quiet";
+    let run =
+        "evaluate logs.csv --policy next.safetensors --model linear --ignore event_id --replicates 100 --json --quiet";
     let found = json(&run_in(&folder, run));
     let value = |name: &str| {
         let all = found["policies"][0]["estimates"].as_array().unwrap();

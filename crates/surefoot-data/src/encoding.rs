@@ -6,6 +6,7 @@
 
 mod fit;
 
+pub(crate) use fit::LIST;
 pub use fit::{EncodingFit, EncodingSettings};
 
 use std::borrow::Cow;

@@ -35,6 +35,7 @@ mod error;
 mod idx;
 mod judged;
 mod layout;
+pub mod lint;
 mod logs;
 mod mixture_file;
 mod npy;

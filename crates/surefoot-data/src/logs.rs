@@ -70,7 +70,7 @@ impl Role {
 }
 
 /// The column that holds minus the reward, where there is no other.
-const COST: &str = "cost";
+pub(crate) const COST: &str = "cost";
 
 /// Which columns are what, where their names do not say so; `None` for the usual names.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -396,6 +396,46 @@ impl LogBatch {
         self.role(role).ok_or_else(|| missing(&self.place, &role.names().join(" or "), &self.table))
     }
 
+    /// The column of a role that every record should have; nothing if no record of the batch has it and none need have it.
+    pub(crate) fn expected(&self, role: Role) -> Result<Option<Column<'_>>> {
+        if self.ragged { Ok(self.role(role)) } else { self.required_role(role).map(Some) }
+    }
+
+    /// The file, and the row of a record in it.
+    pub(crate) fn place_of(&self, i: usize) -> (&str, usize) {
+        (&self.place, self.start + self.rows.as_ref().map_or(i, |rows| rows[i]))
+    }
+
+    /// Some of the records.
+    pub(crate) fn keep(&self, kept: &[bool]) -> Result<LogBatch> {
+        let filter: BooleanArray = kept.iter().copied().map(Some).collect();
+        let table = filter_record_batch(&self.table, &filter)
+            .map_err(|e| Error::Malformed { place: self.place.clone(), reason: e.to_string() })?;
+        let row = |i: usize| self.rows.as_ref().map_or(i, |rows| rows[i]);
+        let rows = (0..self.len()).filter(|&i| kept[i]).map(row).collect();
+        Ok(LogBatch { place: self.place.clone(), rows: Some(rows), roles: self.roles.clone(), table, ..*self })
+    }
+
+    /// A batch that is in no file.
+    #[cfg(test)]
+    pub(crate) fn of(place: &str, start: usize, table: RecordBatch, columns: &Columns) -> Result<LogBatch> {
+        let roles = columns.find(place, &table)?;
+        let from_one = columns.from_one;
+        let mut batch = LogBatch {
+            place: place.into(),
+            file: 0,
+            start,
+            row: start,
+            rows: None,
+            from_one,
+            ragged: false,
+            roles,
+            table,
+        };
+        batch.leave_out_skipped()?;
+        Ok(batch)
+    }
+
     fn at(&self, i: usize) -> Column<'_> {
         let rows = self.rows.as_deref();
         // The name lives in the schema, which the table keeps.
@@ -408,12 +448,9 @@ impl LogBatch {
             return Ok(());
         };
         let skip = column.numbers()?;
-        let rows: Vec<usize> = (0..self.len()).filter(|&i| skip[i] != 1.0).collect();
-        if rows.len() < self.len() {
-            let kept: BooleanArray = skip.iter().map(|&skip| Some(skip != 1.0)).collect();
-            self.table = filter_record_batch(&self.table, &kept)
-                .map_err(|e| Error::Malformed { place: self.place.clone(), reason: e.to_string() })?;
-            self.rows = Some(rows);
+        let kept: Vec<bool> = skip.iter().map(|&skip| skip != 1.0).collect();
+        if kept.contains(&false) {
+            *self = self.keep(&kept)?;
         }
         Ok(())
     }

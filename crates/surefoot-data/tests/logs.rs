@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use surefoot::RewardRange;
 use surefoot_data::{
-    Actions, Check, Columns, Encode, Encoding, EncodingFit, EncodingSettings, Field, Grouping, Judged, LogReader, Records,
-    Rounds, Survey,
+    Actions, Check, Columns, Encode, Encoding, EncodingFit, EncodingSettings, Field, Grouping, Judged, LogReader,
+    Records, Rounds, Survey,
 };
 use tempfile::TempDir;
 
@@ -147,16 +147,15 @@ fn columns_become_features_as_one_expects() {
     let folder = TempDir::new().unwrap();
     let text = "action,age,country,zip,flag\n0,20,NO,0123,true\n0,,SE,0456,false\n0,40,,0789,true\n";
     let path = file(&folder, "logs.csv", text);
-    let settings = EncodingSettings { vocabulary: 2, hash_bits: 2, categorical: vec!["zip".into()], ..Default::default() };
+    let settings =
+        EncodingSettings { vocabulary: 2, hash_bits: 2, categorical: vec!["zip".into()], ..Default::default() };
     let mut fit = EncodingFit::new(settings).unwrap();
     let batch = reader(&path).batches().next().unwrap().unwrap();
     fit.add(&batch).unwrap();
     let encoding = fit.finish("logs.csv").unwrap();
     assert_eq!(
         encoding.names(),
-        [
-            "age", "age is missing", "country=NO", "country=SE", "zip#[0]", "zip#[1]", "zip#[2]", "zip#[3]", "flag"
-        ]
+        ["age", "age is missing", "country=NO", "country=SE", "zip#[0]", "zip#[1]", "zip#[2]", "zip#[3]", "flag"]
     );
     let dense = encoding.encode(&batch).unwrap().to_dense();
     let row = |i: usize| dense.row(i).values().to_vec();
@@ -197,7 +196,8 @@ fn lists_and_names_become_features_too() {
     let (encoding, batch) = fitted(&sparse).unwrap();
     assert_eq!(encoding.encode(&batch).unwrap().to_dense().row(0).values(), [0.0, 2.0, 0.0, 1.0]);
 
-    let named = file(&folder, "c.jsonl", "{\"context_names\": [\"a\", \"b=c\", \"a\"], \"context_values\": [1, 2, 3]}\n");
+    let named =
+        file(&folder, "c.jsonl", "{\"context_names\": [\"a\", \"b=c\", \"a\"], \"context_values\": [1, 2, 3]}\n");
     let (encoding, batch) = fitted(&named).unwrap();
     let mut values: Vec<f32> = encoding.encode(&batch).unwrap().to_sparse().row(0).values().to_vec();
     values.sort_by(f32::total_cmp);

@@ -223,6 +223,17 @@ fn nothing_takes_more_memory_than_a_line_may_have() {
 }
 
 #[test]
+fn a_hundred_thousand_columns_are_no_trouble() {
+    let names: Vec<String> = (0..100_000).map(|i| format!("f{i}")).collect();
+    let file = format!("{0}\n{0}\n{0}\n", names.join(","));
+    let tables = text(&file, Format::Csv).unwrap();
+    assert_eq!((tables[0].num_rows(), tables[0].num_columns()), (2, 100_000));
+    let lists: Vec<String> = names.iter().map(|name| format!("\"{name}\":[1]")).collect();
+    let tables = text(&format!("{{{}}}\n", lists.join(",")), Format::JsonLines).unwrap();
+    assert_eq!((tables[0].num_rows(), tables[0].num_columns()), (1, 100_000));
+}
+
+#[test]
 fn nothing_follows_an_error() {
     let mut tables = read_table_bytes("text", b"{}\n[]\n{}\n".to_vec(), Format::JsonLines).unwrap();
     assert!(tables.next().unwrap().is_err());

@@ -119,7 +119,7 @@ impl Evaluate {
         let reader = self.logs.reader();
         let actions = actions_of(&policies, &reader)?;
         let settings = self.settings()?;
-        let bar = progress::rows(self.running.quiet);
+        let bar = progress::records(self.running.quiet);
         let model = self.model(&reader, &actions, range, &bar)?;
         let (tallies, skipped) = observe_with(&model, &policies, &reader, &actions, range, &settings, &bar)?;
         let named = policies.iter().zip(&tallies);
@@ -259,7 +259,7 @@ pub(super) fn observe_all(
     settings: &EvaluationSettings,
     quiet: bool,
 ) -> Result<(Vec<Tally>, usize)> {
-    observe_with(&Model::None, policies, reader, actions, range, settings, &progress::rows(quiet))
+    observe_with(&Model::None, policies, reader, actions, range, settings, &progress::records(quiet))
 }
 
 fn observe_with(

@@ -5,6 +5,7 @@ pub(crate) mod data;
 pub(crate) mod demo;
 pub(crate) mod evaluate;
 pub(crate) mod learn;
+pub(crate) mod lint;
 pub(crate) mod paper;
 pub(crate) mod score;
 pub(crate) mod select;

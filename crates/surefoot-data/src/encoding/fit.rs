@@ -39,7 +39,7 @@ impl Default for EncodingSettings {
     }
 }
 
-const LIST: &str = "context";
+pub(crate) const LIST: &str = "context";
 const INDICES: &str = "context_indices";
 const NAMES: &str = "context_names";
 const VALUES: &str = "context_values";

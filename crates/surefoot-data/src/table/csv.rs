@@ -32,7 +32,9 @@ pub(crate) fn read(place: &str, input: impl BufRead + Send + 'static) -> Result<
     let (skipped, schema) = header(&place, &record)?;
     let mut first = true;
     Ok(tables(move || {
-        let mut builders: Vec<StringBuilder> = schema.fields().iter().map(|_| StringBuilder::new()).collect();
+        // Empty at first: with many columns, room for a thousand rows in each would be more than the file has.
+        let mut builders: Vec<StringBuilder> =
+            schema.fields().iter().map(|_| StringBuilder::with_capacity(0, 0)).collect();
         let (mut rows, mut bytes) = (0, 0);
         while rows < ROWS && bytes < BATCH && record.read(&place, &mut lines)? {
             if record.ends.len() != width {

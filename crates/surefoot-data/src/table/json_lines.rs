@@ -301,7 +301,7 @@ impl Column {
                 Arc::new(out.finish())
             }
             Kind::Empty | Kind::Numbers if !self.large => {
-                let mut out = ListBuilder::new(Float64Builder::new());
+                let mut out = ListBuilder::with_capacity(Float64Builder::with_capacity(self.ends.len()), rows);
                 for items in self.rows(rows) {
                     let valid = items.is_some();
                     items.into_iter().flatten().for_each(|item| out.values().append_value(number(item)));
@@ -310,7 +310,8 @@ impl Column {
                 Arc::new(out.finish())
             }
             Kind::Empty | Kind::Numbers | Kind::Texts => {
-                let mut out = ListBuilder::new(StringBuilder::new());
+                let mut out =
+                    ListBuilder::with_capacity(StringBuilder::with_capacity(self.ends.len(), self.text.len()), rows);
                 for items in self.rows(rows) {
                     let valid = items.is_some();
                     items.into_iter().flatten().for_each(|item| out.values().append_value(self.text(item)));

@@ -1,0 +1,185 @@
+//! `surefoot lint`: what is wrong with logs, and what they can support.
+
+use clap::Args;
+use comfy_table::{CellAlignment, Table, presets};
+use serde::Serialize;
+use surefoot_data::PolicyReader;
+use surefoot_data::lint::{Finding, Lint as Linter, LintSettings, Report, Row, Severity, Summary};
+
+use super::Running;
+use crate::failure::{Failure, Result};
+use crate::logs::{self, LogFlags, POLICY, RewardFlags};
+use crate::progress;
+
+/// Say what is wrong with logs, and what they can support
+///
+/// It reads the files once, and keeps no records. An error is what makes estimates and certificates wrong, or is refused by
+/// learn and evaluate: values that cannot be, records that came twice, and propensities that do not fit the choices. For
+/// these it needs no reward: for every policy that does nothing the logger could not do, the mean of the policy's
+/// probability over the logged one is 1. Tests of chance are made at the level 0.0001, divided by their number.
+///
+/// The exit code is 1 if there is an error (with --strict, also if there is a warning), and 0 otherwise.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    surefoot lint logs.csv\n  \
+    surefoot lint monday.parquet tuesday.parquet --reward-range 0,5 --strict\n  \
+    surefoot lint logs.jsonl --policy new.safetensors --deployed v1=v1.safetensors --json")]
+pub(crate) struct Lint {
+    #[command(flatten)]
+    logs: LogFlags,
+    #[command(flatten)]
+    reward: RewardFlags,
+    #[arg(long, value_name = "POLICY", help = format!("A policy to test the propensities with, and whose support to measure: {POLICY}"))]
+    policy: Vec<String>,
+    /// The Surefoot policy that took the decisions of a version, or without VERSION= all of them: each logged propensity is
+    /// computed again
+    #[arg(long, value_name = "[VERSION=]FILE")]
+    deployed: Vec<String>,
+    /// Let warnings fail too
+    #[arg(long)]
+    strict: bool,
+    #[command(flatten)]
+    running: Running,
+}
+
+/// The result, as it is written with `--json`.
+#[derive(Debug, Serialize)]
+struct Output {
+    version: &'static str,
+    errors: usize,
+    warnings: usize,
+    #[serde(flatten)]
+    report: Report,
+}
+
+impl Lint {
+    pub(crate) fn run(self) -> Result<()> {
+        self.running.start()?;
+        let policies = logs::policies(&self.policy)?;
+        let settings = LintSettings {
+            rewards: self.reward.reward_range,
+            policies: policies.into_iter().map(|named| (named.name, named.policy)).collect(),
+            deployed: deployed(&self.deployed)?,
+            ..LintSettings::default()
+        };
+        let reader = self.logs.reader();
+        let (mut lint, mut batches) = (Linter::new(settings), reader.batches());
+        let bar = progress::records(self.running.quiet);
+        for batch in batches.by_ref() {
+            let batch = batch.map_err(Failure::new)?;
+            lint.add(&batch).map_err(Failure::new)?;
+            bar.inc(batch.len() as u64);
+        }
+        bar.finish_and_clear();
+        let report = lint.finish(batches.skipped());
+        let (errors, warnings) = (report.count(Severity::Error), report.count(Severity::Warning));
+        let output = Output { version: env!("CARGO_PKG_VERSION"), errors, warnings, report };
+        self.running.answer(&output, || output.text())?;
+        match (errors, warnings) {
+            (1.., _) => Err(Failure::new("the logs are not in order")),
+            (0, 1..) if self.strict => {
+                Err(Failure::new("the logs may not be in order, and --strict allows no warning"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The policies that took the decisions, and their versions.
+fn deployed(texts: &[String]) -> Result<Vec<(Option<String>, surefoot_data::Judged)>> {
+    let mut reader = PolicyReader::default();
+    let one = |text: &String| {
+        let (version, file) = match text.split_once('=') {
+            Some((version, file)) if !version.is_empty() => (Some(version.to_owned()), file),
+            _ => (None, text.as_str()),
+        };
+        Ok((version, logs::own(file.as_ref(), &mut reader)?))
+    };
+    texts.iter().map(one).collect()
+}
+
+impl Output {
+    fn text(&self) -> String {
+        let mut text = self.report.summary.text();
+        for finding in &self.report.findings {
+            text += "\n";
+            text += &finding.text();
+        }
+        format!("{text}\n\n{}", self.verdict())
+    }
+
+    fn verdict(&self) -> String {
+        let of = |n: usize, noun: &str| format!("{n} {noun}{}", if n == 1 { "" } else { "s" });
+        match (self.errors, self.warnings) {
+            (0, 0) => "no errors: nothing here speaks against learning from these logs".into(),
+            (0, n) => format!("no errors, {}: these logs can be learned from, but see above", of(n, "warning")),
+            (n, m) => {
+                format!("{}, {}: these logs cannot be learned from as they are", of(n, "error"), of(m, "warning"))
+            }
+        }
+    }
+}
+
+/// What is written for a reader.
+trait Text {
+    fn text(&self) -> String;
+}
+
+impl Text for Summary {
+    fn text(&self) -> String {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        let skipped = if self.skipped > 0 { format!(", {} skipped", self.skipped) } else { String::new() };
+        table.add_row(["records".into(), format!("{}{skipped}", self.records)]);
+        table.add_row(["actions".into(), format!("{}, {} chosen", self.actions, self.chosen)]);
+        let reward = match (self.mean_reward, self.reward_error) {
+            (Some(mean), Some(error)) => format!("{mean:.4} +- {error:.4}"),
+            (Some(mean), None) => format!("{mean:.4}"),
+            _ => "none".into(),
+        };
+        table.add_row(["mean reward".into(), reward]);
+        table.add_row(["policy versions".into(), self.versions.map_or("not logged".into(), |n| n.to_string())]);
+        let mut text = table.trim_fmt() + "\n";
+        if !self.policies.is_empty() {
+            let mut table = Table::new();
+            table.load_style(presets::NOTHING);
+            table.set_header(["policy", "mean weight", "z", "effective records", "largest weight"]);
+            for support in &self.policies {
+                table.add_row([
+                    support.policy.clone(),
+                    format!("{:.4} +- {:.4}", support.mean_weight, support.standard_error),
+                    format!("{:.1}", support.z),
+                    format!("{:.0}", support.effective),
+                    format!("{:.1}", support.largest),
+                ]);
+            }
+            for column in 1..5 {
+                if let Some(column) = table.column_mut(column) {
+                    column.set_cell_alignment(CellAlignment::Right);
+                }
+            }
+            text += &format!("\n{}\n", table.trim_fmt());
+        }
+        text
+    }
+}
+
+impl Text for Finding {
+    fn text(&self) -> String {
+        let mut text = format!("{:<8} {}: {}", self.severity, self.check, self.message);
+        let indent = " ".repeat(9);
+        let more = if self.count > self.rows.len() { ", ..." } else { "" };
+        if let Some(Row { file, .. }) = self.rows.first() {
+            let one = |row: &Row| match row.file == *file {
+                true => format!("{} ({})", row.row, row.found),
+                false => format!("{} row {} ({})", row.file, row.row, row.found),
+            };
+            let rows: Vec<String> = self.rows.iter().map(one).collect();
+            text += &format!("\n{indent}{file}, row {}{more}", rows.join(", "));
+        }
+        if let Some(hint) = &self.hint {
+            text += &format!("\n{indent}hint: {hint}");
+        }
+        text
+    }
+}

@@ -1,0 +1,274 @@
+//! Actions: which there are, which could be chosen, which were, and with which weights.
+
+use std::borrow::Cow;
+
+use super::Seen;
+use super::cells::{Label, Numbers, OTHER, Vocabulary, places, whole};
+use super::findings::{Finding, Severity, Tally, grouped, of};
+use super::propensity::Uniform;
+use super::weights::Weights;
+use crate::column::Lists;
+use crate::error::Result;
+use crate::logs::{LogBatch, Role};
+
+/// What is kept of an action.
+#[derive(Debug, Clone, Default)]
+struct Action {
+    /// The records that chose it.
+    chosen: usize,
+    /// The records that could have, of those that say what could be chosen.
+    could: usize,
+    /// `1/q` where it was chosen.
+    weights: Weights,
+    /// The last record whose list it was found in.
+    last: usize,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Choices {
+    pub(super) vocabulary: Vocabulary,
+    actions: Vec<Action>,
+    from_one: bool,
+    /// The records so far.
+    records: usize,
+    bad: Tally,
+    zero: Tally,
+    not_eligible: Tally,
+    twice: Tally,
+    /// `1/q` of records that could choose any action.
+    open: Weights,
+    /// `1/(m q)` of records that could choose `m` actions.
+    limited: Weights,
+    /// How many of these have `q = 1/m`.
+    uniform: usize,
+}
+
+impl Choices {
+    /// The actions of a batch by their places.
+    pub(super) fn actions(&mut self, batch: &LogBatch) -> Result<Vec<Option<u32>>> {
+        self.from_one = batch.counts_from_one();
+        let column = batch.expected(Role::Action)?;
+        let n = batch.len();
+        let labels: Vec<Option<Label<'_>>> = match &column {
+            Some(column) if column.is_text() => column.texts()?.into_iter().map(|text| text.map(Label::of)).collect(),
+            _ => Numbers::of(batch, column)?.values.iter().map(|&x| whole(x).map(Label::Number)).collect(),
+        };
+        let mut found = Vec::with_capacity(n);
+        for (i, label) in labels.into_iter().enumerate() {
+            if label.is_none() {
+                self.bad.add(batch, i, || Numbers::of(batch, column).map_or(String::new(), |cells| cells.shown(i)));
+            }
+            if self.from_one && matches!(label, Some(Label::Number(0))) {
+                self.zero.add(batch, i, || "0".into());
+                found.push(None);
+                continue;
+            }
+            found.push(label.map(|label| self.vocabulary.place(label)));
+        }
+        self.grow();
+        Ok(found)
+    }
+
+    /// The actions that could be chosen, by their places.
+    pub(super) fn eligible(&mut self, batch: &LogBatch) -> Result<Option<Lists<u32>>> {
+        let lists = batch.role(Role::Eligible).map(|column| places(&column, &mut self.vocabulary)).transpose();
+        self.grow();
+        lists
+    }
+
+    fn grow(&mut self) {
+        self.actions.resize(self.vocabulary.len(), Action::default());
+    }
+
+    /// Which records have a propensity and an action that could be chosen, and say clearly what could.
+    pub(super) fn sound(&mut self, batch: &LogBatch, seen: &Seen<'_>, eligible: Option<&Lists<u32>>) -> Vec<bool> {
+        let mut sound = Vec::with_capacity(batch.len());
+        for i in 0..batch.len() {
+            self.records += 1;
+            let set = eligible.map_or(&[][..], |sets| sets.get(i));
+            let mut twice = None;
+            for &b in set {
+                let Some(action) = self.actions.get_mut(b as usize) else { continue };
+                if action.last == self.records {
+                    twice = Some(b);
+                }
+                action.last = self.records;
+            }
+            if let Some(b) = twice {
+                self.twice.add(batch, i, || self.vocabulary.name(b).to_owned());
+            }
+            let Some(a) = seen.action[i] else {
+                sound.push(false);
+                continue;
+            };
+            if let Some(action) = self.actions.get_mut(a as usize) {
+                action.chosen += 1;
+            }
+            // What is not told apart may be any of them.
+            let outside = !set.is_empty() && a != OTHER && !set.contains(&a) && !set.contains(&OTHER);
+            if outside {
+                self.not_eligible.add(batch, i, || self.vocabulary.name(a).to_owned());
+            }
+            sound.push(seen.propensity[i].is_some() && !outside && twice.is_none());
+        }
+        sound
+    }
+
+    /// Adds the weights of a batch; `sets` are the actions that had a chance, empty where that may be all.
+    pub(super) fn add(&mut self, seen: &Seen<'_>, sets: Option<&Lists<u32>>) {
+        self.grow();
+        for i in 0..seen.sound.len() {
+            let (true, Some(q), Some(a)) = (seen.sound[i], seen.propensity[i], seen.action[i]) else { continue };
+            if let Some(action) = self.actions.get_mut(a as usize) {
+                action.weights.add(1.0 / q);
+            }
+            match sets.map_or(&[][..], |sets| sets.get(i)) {
+                [] => self.open.add(1.0 / q),
+                set => {
+                    let w = 1.0 / (set.len() as f64 * q);
+                    self.limited.add(w);
+                    self.uniform += usize::from((w - 1.0).abs() <= super::weights::NEGLIGIBLE);
+                    for &b in set {
+                        if let Some(action) = self.actions.get_mut(b as usize) {
+                            action.could += 1;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether actions are numbers from 1 on although nobody says so.
+    fn counted_from_one(&self) -> Option<u32> {
+        let (lowest, highest) = self.vocabulary.range()?;
+        let all = self.vocabulary.len() == highest as usize && highest >= 2;
+        (!self.from_one && self.vocabulary.names() == 0 && lowest == 1 && all).then_some(highest)
+    }
+
+    /// The number of actions.
+    pub(super) fn count(&self) -> usize {
+        match self.vocabulary.range() {
+            Some((_, highest)) if self.vocabulary.names() == 0 => {
+                let first = usize::from(self.from_one || self.counted_from_one().is_some());
+                highest as usize + 1 - first.min(highest as usize)
+            }
+            _ => self.vocabulary.len(),
+        }
+    }
+
+    /// How many were chosen.
+    pub(super) fn chosen(&self) -> usize {
+        self.actions.iter().filter(|action| action.chosen > 0).count()
+    }
+
+    pub(super) fn uniform(&self) -> Uniform {
+        let over_sets = self.open.count == 0.0 && self.uniform as f64 == self.limited.count;
+        Uniform { actions: self.count(), chosen: self.chosen(), over_sets }
+    }
+
+    /// The weights of the uniform policy over what could be chosen, or over all that ever was.
+    ///
+    /// Actions that never were are left out: to find that they had no chance is another check's.
+    pub(super) fn weights(&self) -> Option<Weights> {
+        let weights = self.limited.and(&self.open.times(1.0 / self.chosen().max(1) as f64));
+        (weights.count > 0.0 && !(self.vocabulary.full && self.open.count > 0.0)).then_some(weights)
+    }
+
+    /// The actions that were chosen, and their weights `1{a = b}/q` among the records that could choose them.
+    pub(super) fn weights_by_action(&self) -> impl Iterator<Item = (&str, Weights)> {
+        let named = (0..).zip(&self.actions).filter(|(_, action)| action.weights.count > 0.0);
+        named.map(|(place, action)| {
+            let could = self.open.count + action.could as f64;
+            (self.vocabulary.name(place), action.weights.among(could))
+        })
+    }
+
+    pub(super) fn findings(&self, findings: &mut Vec<Finding>) {
+        let error = Severity::Error;
+        findings
+            .extend(self.bad.finding(error, "action", |n| format!("{n} without an action, or with none from 0 on")));
+        findings.extend(
+            self.zero.finding(error, "action", |n| format!("{n} with action 0, but actions are counted from 1")),
+        );
+        let outside =
+            self.not_eligible.finding(error, "not-eligible", |n| format!("{n} with an action that was not eligible"));
+        findings.extend(outside);
+        findings.extend(
+            self.twice.finding(error, "eligible-twice", |n| format!("{n} with an action twice among the eligible")),
+        );
+        let (names, all) = (self.vocabulary.names(), self.vocabulary.len());
+        if names > 0 && names < all {
+            let message = format!(
+                "{} are numbers and {} names: all are taken as names",
+                of(all - names, "action"),
+                grouped(names)
+            );
+            findings.push(Finding::new(Severity::Warning, "mixed-actions", message).counted(all));
+        }
+        if let Some(highest) = self.counted_from_one() {
+            let message = format!("actions are numbers from 1 to {highest}, and 0 never occurs: counted from one?");
+            let hint = "if so, use --actions-from-one; if not, action 0 was never chosen";
+            findings.push(Finding::new(Severity::Warning, "from-one", message).hint(hint));
+        }
+        if self.vocabulary.full {
+            let message = format!("more than {} actions: those that came later are not told apart", grouped(all));
+            findings.push(Finding::new(Severity::Note, "many-actions", message).counted(all));
+        } else {
+            findings.extend(self.coverage());
+        }
+    }
+
+    /// Actions that were never chosen, and rarely.
+    fn coverage(&self) -> Vec<Finding> {
+        // The share of an action that ten records chose is known up to a third.
+        const RARE: usize = 10;
+        let (count, chosen) = (self.count(), self.chosen());
+        let never = count.saturating_sub(chosen);
+        let mut findings = Vec::new();
+        if chosen == 1 {
+            let message = "all records have the same action: nothing can be learned of any other";
+            findings.push(Finding::new(Severity::Warning, "coverage", message).counted(1));
+        }
+        if never > 0 {
+            let shown = self.never().into_iter().take(5).collect::<Vec<_>>().join(", ");
+            let more = if never > 5 { ", ..." } else { "" };
+            let message = format!("{} of {} never chosen: {shown}{more}", grouped(never), of(count, "action"));
+            let finding = Finding::new(Severity::Warning, "coverage", message).counted(never);
+            findings.push(match never > chosen && self.vocabulary.names() == 0 {
+                true => finding
+                    .hint("numbers of actions are counted from 0: if these are ids, give names such as id-17 instead"),
+                false => finding.hint("no estimate from these logs is about a policy that chooses them"),
+            });
+        }
+        let rare = (0..).zip(&self.actions).filter(|(_, action)| (1..RARE).contains(&action.chosen));
+        let mut rare: Vec<(usize, u32)> = rare.map(|(place, action)| (action.chosen, place)).collect();
+        rare.sort_by_key(|&(chosen, place)| (chosen, Cow::Borrowed(self.vocabulary.name(place))));
+        if let Some(&(least, place)) = rare.first()
+            && self.records >= RARE * count
+        {
+            let message = format!(
+                "{} chosen in fewer than {RARE} records; {} in {} of {}",
+                of(rare.len(), "action"),
+                self.vocabulary.name(place),
+                grouped(least),
+                grouped(self.records)
+            );
+            findings.push(Finding::new(Severity::Note, "coverage", message).counted(rare.len()));
+        }
+        findings
+    }
+
+    /// Some that were never chosen.
+    fn never(&self) -> Vec<String> {
+        let first = u32::from(self.from_one || self.counted_from_one().is_some());
+        let chosen = (0..).zip(&self.actions).filter(|(_, action)| action.chosen > 0);
+        if self.vocabulary.names() > 0 {
+            let unchosen = (0..).zip(&self.actions).filter(|(_, action)| action.chosen == 0);
+            return unchosen.map(|(place, _)| self.vocabulary.name(place).to_owned()).take(5).collect();
+        }
+        let numbers: std::collections::BTreeSet<u32> =
+            chosen.filter_map(|(place, _)| self.vocabulary.number(place)).collect();
+        let all = first..first + self.count() as u32;
+        all.filter(|number| !numbers.contains(number)).map(|number| number.to_string()).take(5).collect()
+    }
+}

@@ -1,0 +1,347 @@
+//! Whether contexts are alike in all rounds: those of the policy versions or, if there is one only, the first and the second
+//! half of the records.
+//!
+//! Every round is compared with all others together. A difference is worth saying if chance does not explain it and if it is
+//! large: in a long log everything is significant.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use arrow_array::Array;
+
+use super::LEVEL;
+use super::cells::Numbers;
+use super::findings::{Finding, Severity, of, short};
+use super::normal::{self, Moments};
+use super::order::Versions;
+use crate::column::{Column, parse};
+use crate::encoding::LIST;
+use crate::error::Result;
+use crate::logs::LogBatch;
+
+/// The most scalar columns, the most places of a list, the most categories of a column and the most rounds that are looked at:
+/// a few megabytes in all.
+const MOST: usize = 64;
+
+/// Below so many records a round's means are not normal.
+const ENOUGH: usize = 100;
+
+/// The least difference of two means that is worth saying, in standard deviations: a tenth shifts a linear score by a tenth of
+/// what contexts shift it anyway.
+const SHIFT: f64 = 0.1;
+
+/// The least total variation between two distributions of categories: that of a fair coin that is shifted by a tenth of its
+/// standard deviation.
+const VARIATION: f64 = 0.05;
+
+/// The blocks that records of one version are kept in: the middle is found up to one of them.
+const BLOCKS: usize = 32;
+
+/// What is kept of a column in a round.
+#[derive(Debug, Clone, Default)]
+struct Cells {
+    numbers: Moments,
+    /// By the places of the column's vocabulary, the last one for all others.
+    categories: Vec<usize>,
+}
+
+/// What is kept of a round.
+#[derive(Debug, Clone, Default)]
+struct Profile {
+    records: usize,
+    columns: Vec<Cells>,
+}
+
+impl Profile {
+    fn merge(&mut self, other: &Profile) {
+        self.records += other.records;
+        if self.columns.len() < other.columns.len() {
+            self.columns.resize(other.columns.len(), Cells::default());
+        }
+        for (mine, its) in self.columns.iter_mut().zip(&other.columns) {
+            mine.numbers.merge(&its.numbers);
+            if mine.categories.len() < its.categories.len() {
+                mine.categories.resize(its.categories.len(), 0);
+            }
+            mine.categories.iter_mut().zip(&its.categories).for_each(|(mine, its)| *mine += its);
+        }
+    }
+
+    fn all<'a>(profiles: impl Iterator<Item = &'a Profile>) -> Profile {
+        let mut all = Profile::default();
+        profiles.for_each(|profile| all.merge(profile));
+        all
+    }
+}
+
+/// A column that is looked at.
+#[derive(Debug, Default)]
+struct Looked {
+    name: String,
+    /// Whether a cell was no number.
+    text: bool,
+    vocabulary: HashMap<String, usize>,
+}
+
+#[derive(Debug)]
+pub(super) struct Drift {
+    /// How the names of columns begin that are no contexts.
+    ignored: Vec<String>,
+    columns: Vec<Looked>,
+    places: HashMap<String, usize>,
+    /// As long as there is one version: blocks of `size` records, the last one not full.
+    size: usize,
+    /// The blocks, or else the versions.
+    rounds: Vec<Profile>,
+    by_version: bool,
+}
+
+/// The cells of a column of a batch.
+enum Batch<'a> {
+    Numbers(Cow<'a, [f64]>),
+    /// One place of a list.
+    Texts(Vec<Option<Cow<'a, str>>>),
+}
+
+impl Drift {
+    pub(super) fn new(ignored: Vec<String>) -> Self {
+        let rounds = vec![Profile::default()];
+        Drift { ignored, columns: Vec::new(), places: HashMap::new(), size: 1, rounds, by_version: false }
+    }
+
+    /// Looks at a batch; `versions` are the places of the records' versions.
+    pub(super) fn add(&mut self, batch: &LogBatch, versions: &[usize]) -> Result<()> {
+        let cells = self.cells(batch)?;
+        let mut from = 0;
+        while from < batch.len() {
+            let version = versions[from];
+            if version > 0 && !self.by_version {
+                self.rounds = vec![Profile::all(self.rounds.iter())];
+                self.by_version = true;
+            }
+            let same = versions[from..].iter().take_while(|&&other| other == version).count();
+            let (round, to) = if self.by_version {
+                (version, from + same)
+            } else {
+                let room = self.size - self.rounds.last().map_or(0, |block| block.records);
+                (self.rounds.len() - 1, from + same.min(room))
+            };
+            // Rounds that come late are not looked at.
+            if round < MOST {
+                if self.rounds.len() <= round {
+                    self.rounds.resize(round + 1, Profile::default());
+                }
+                self.fill(round, &cells, from..to);
+            }
+            if !self.by_version && self.rounds.last().is_some_and(|block| block.records == self.size) {
+                self.rounds.push(Profile::default());
+                self.halve();
+            }
+            from = to;
+        }
+        Ok(())
+    }
+
+    /// Makes blocks twice as large when there are too many.
+    fn halve(&mut self) {
+        if self.rounds.len() > 2 * BLOCKS {
+            let full = &self.rounds[..2 * BLOCKS];
+            self.rounds = full.chunks(2).map(|pair| Profile::all(pair.iter())).chain([Profile::default()]).collect();
+            self.size *= 2;
+        }
+    }
+
+    /// The place of a column, if it is among those that are looked at.
+    fn place(&mut self, name: &str) -> Option<usize> {
+        if let Some(&place) = self.places.get(name) {
+            return Some(place);
+        }
+        if self.columns.len() == 2 * MOST {
+            return None;
+        }
+        self.places.insert(name.to_owned(), self.columns.len());
+        self.columns.push(Looked { name: name.to_owned(), ..Looked::default() });
+        Some(self.columns.len() - 1)
+    }
+
+    /// The columns of a batch that are looked at, and their places.
+    fn cells<'a>(&mut self, batch: &'a LogBatch) -> Result<Vec<(usize, Batch<'a>)>> {
+        let mut cells = Vec::new();
+        let scalar = |column: &Column<'_>| column.name != LIST && !column.is_list();
+        let ignored = self.ignored.clone();
+        for column in
+            batch.others().filter(|column| !ignored.iter().any(|prefix| column.name.starts_with(prefix.as_str())))
+        {
+            if column.name == LIST {
+                let lists = column.lists()?;
+                let width = (0..lists.len()).map(|i| lists.get(i).len()).max().unwrap_or(0);
+                for f in 0..width.min(MOST) {
+                    let x = (0..lists.len()).map(|i| lists.get(i).get(f).copied().unwrap_or(f64::NAN)).collect();
+                    let place = self.place(&format!("{LIST}[{f}]"));
+                    cells.extend(place.map(|place| (place, Batch::Numbers(Cow::Owned(x)))));
+                }
+                continue;
+            }
+            // Lists of another name, and types that have no numbers, are of no interest.
+            if !scalar(&column) {
+                continue;
+            }
+            let read = match column.is_text() {
+                true => Batch::Texts(column.texts()?),
+                false => match Numbers::of(batch, Some(column)) {
+                    Ok(numbers) => Batch::Numbers(numbers.values),
+                    Err(_) => continue,
+                },
+            };
+            if column.array.null_count() < column.array.len() {
+                cells.extend(self.place(column.name).map(|place| (place, read)));
+            }
+        }
+        Ok(cells)
+    }
+
+    /// Adds some records to a round.
+    fn fill(&mut self, round: usize, cells: &[(usize, Batch<'_>)], rows: std::ops::Range<usize>) {
+        let profile = &mut self.rounds[round];
+        profile.records += rows.len();
+        profile.columns.resize(self.columns.len(), Cells::default());
+        for (place, cells) in cells {
+            let (column, kept) = (&mut self.columns[*place], &mut profile.columns[*place]);
+            match cells {
+                Batch::Numbers(x) => {
+                    x[rows.clone()].iter().filter(|x| x.is_finite()).for_each(|&x| kept.numbers.add(x))
+                }
+                Batch::Texts(texts) => {
+                    for text in texts[rows.clone()].iter().flatten() {
+                        column.text(text, kept);
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn findings(&self, versions: &Versions, findings: &mut Vec<Finding>) {
+        let (rounds, names) = self.compared(versions);
+        let mut found: Vec<(f64, String)> = Vec::new();
+        let tests = (self.columns.len() * rounds.len()).max(1) as f64;
+        for (place, column) in self.columns.iter().enumerate() {
+            let worst = (0..rounds.len()).filter_map(|round| {
+                let rest = Profile::all(rounds.iter().enumerate().filter(|(i, _)| *i != round).map(|(_, other)| other));
+                let (one, rest) = (rounds[round].columns.get(place)?, rest.columns.get(place)?);
+                let (size, text) = match column.text {
+                    true => categories(&one.categories, &rest.categories, LEVEL / tests)?,
+                    false => numbers(&one.numbers, &rest.numbers, LEVEL / tests)?,
+                };
+                Some((size, format!("{} {text} in {} than in {}", column.name, names[round].0, names[round].1)))
+            });
+            found.extend(worst.max_by(|(a, _), (b, _)| a.total_cmp(b)));
+        }
+        found.sort_by(|(a, text), (b, other)| b.total_cmp(a).then(text.cmp(other)));
+        if found.is_empty() {
+            return;
+        }
+        let shown: Vec<&str> = found.iter().take(3).map(|(_, text)| text.as_str()).collect();
+        let more = if found.len() > 3 { "; ..." } else { "" };
+        let message = format!("{} of the contexts change: {}{more}", of(found.len(), "column"), shown.join("; "));
+        let hint = "certificates are about contexts like those of all rounds; leave out columns that only count or tell the time";
+        findings.push(Finding::new(Severity::Warning, "drift", message).counted(found.len()).hint(hint));
+    }
+
+    /// The rounds that are compared, and what each and the others are called.
+    fn compared(&self, versions: &Versions) -> (Vec<Profile>, Vec<(String, String)>) {
+        if self.by_version {
+            let large = self.rounds.iter().zip(&versions.groups).filter(|(round, _)| round.records >= ENOUGH);
+            let (rounds, names): (Vec<Profile>, Vec<_>) = large
+                .map(|(round, (name, _))| (round.clone(), (format!("version {name}"), "the others".to_owned())))
+                .unzip();
+            return if rounds.len() > 1 { (rounds, names) } else { Default::default() };
+        }
+        let all: usize = self.rounds.iter().map(|block| block.records).sum();
+        let (mut before, mut cut) = (0, 0);
+        while cut < self.rounds.len() && 2 * (before + self.rounds[cut].records) <= all {
+            before += self.rounds[cut].records;
+            cut += 1;
+        }
+        if before < ENOUGH {
+            return Default::default();
+        }
+        // The first half would say the same of both.
+        let halves = self.rounds.split_at(cut);
+        let rounds = vec![Profile::all(halves.1.iter()), Profile::all(halves.0.iter())];
+        let names = ["second", "first"].map(|half| format!("the {half} half"));
+        let both = vec![(names[0].clone(), names[1].clone()), (names[1].clone(), names[0].clone())];
+        (rounds, both)
+    }
+}
+
+impl Looked {
+    /// A cell that is a text, or the text of a number.
+    fn text(&mut self, text: &str, kept: &mut Cells) {
+        if !self.text {
+            match parse(text).filter(|x| x.is_finite()) {
+                Some(x) => kept.numbers.add(x),
+                None => self.text = true,
+            }
+        }
+        let next = self.vocabulary.len();
+        let place = match self.vocabulary.get(text) {
+            Some(&place) => place,
+            None if next < MOST => {
+                self.vocabulary.insert(text.to_owned(), next);
+                next
+            }
+            None => MOST,
+        };
+        if kept.categories.len() <= place {
+            kept.categories.resize(place + 1, 0);
+        }
+        kept.categories[place] += 1;
+    }
+}
+
+/// How far two means are apart in standard deviations, if that is beyond chance and worth saying.
+///
+/// `z = (m - m')/sqrt(s^2/n + s'^2/n')`, and the deviation is that of both together about their means.
+fn numbers(one: &Moments, rest: &Moments, level: f64) -> Option<(f64, String)> {
+    if one.count < ENOUGH as f64 || rest.count < ENOUGH as f64 {
+        return None;
+    }
+    let (v, w) = (one.variance()?, rest.variance()?);
+    let apart = one.mean()? - rest.mean()?;
+    let z = apart / (v / one.count + w / rest.count).sqrt();
+    let deviation = ((v * one.count + w * rest.count) / (one.count + rest.count)).sqrt();
+    let size = (apart / deviation).abs();
+    let more = if apart > 0.0 { "higher" } else { "lower" };
+    (z.abs() > normal::limit(level) && size > SHIFT).then(|| match size.is_finite() {
+        true => (size, format!("is {} deviations {more}", short(size))),
+        false => (size, format!("is {} {more}", short(apart.abs()))),
+    })
+}
+
+/// The total variation `sum |p - p'|/2`, if that is beyond chance and worth saying.
+///
+/// A record changes it by at most `1/n` of its round, so that by McDiarmid's inequality it exceeds its mean by
+/// `sqrt(s ln(1/level)/2)`, `s = 1/n + 1/n'`, with a chance of at most `level`; and its mean, by Jensen's, is at most
+/// `sum sqrt(s p (1 - p))/2` if there is no difference, `p` that of both together.
+fn categories(one: &[usize], rest: &[usize], level: f64) -> Option<(f64, String)> {
+    let total = |counts: &[usize]| counts.iter().sum::<usize>() as f64;
+    let (n, m) = (total(one), total(rest));
+    if n < ENOUGH as f64 || m < ENOUGH as f64 {
+        return None;
+    }
+    let s = 1.0 / n + 1.0 / m;
+    let (mut variation, mut mean) = (0.0, 0.0);
+    for c in 0..one.len().max(rest.len()) {
+        let count = |counts: &[usize]| counts.get(c).copied().unwrap_or(0) as f64;
+        let p = (count(one) + count(rest)) / (n + m);
+        variation += 0.5 * (count(one) / n - count(rest) / m).abs();
+        mean += 0.5 * (s * p * (1.0 - p)).sqrt();
+    }
+    let limit = mean + (0.5 * s * (1.0 / level).ln()).sqrt();
+    (variation > limit && variation > VARIATION).then(|| {
+        (
+            variation / VARIATION * SHIFT,
+            format!("is another category in {}% of the records", short((variation * 1000.0).round() / 10.0)),
+        )
+    })
+}

@@ -1,0 +1,95 @@
+//! Records that came twice, by their event ids.
+
+use std::collections::{HashMap, HashSet};
+
+use twox_hash::XxHash64;
+
+use super::findings::{Finding, Severity, Tally, grouped, of};
+use crate::error::Result;
+use crate::logs::LogBatch;
+
+/// The most ids that are remembered: seven eighths of 2^22, which a hash set of 38 MB holds before it would double.
+pub(super) const CAPACITY: usize = 7 << 19;
+
+/// The hashes of ids. When they become too many, only those that end in one more 0 bit are kept: of ids, not of records, so
+/// that all records of a kept id are still counted, and `2^level` times their number estimates that of all.
+///
+/// Hashes of 64 bits of a billion different ids agree for one pair with a chance of 3%.
+#[derive(Debug)]
+pub(super) struct Ids {
+    capacity: usize,
+    level: u32,
+    seen: HashSet<u64>,
+    /// How many more records have an id that was there before.
+    again: HashMap<u64, usize>,
+    first: Tally,
+    missing: Tally,
+    any: bool,
+}
+
+impl Ids {
+    pub(super) fn new(capacity: usize) -> Self {
+        Ids {
+            capacity: capacity.max(1),
+            level: 0,
+            seen: HashSet::new(),
+            again: HashMap::new(),
+            first: Tally::default(),
+            missing: Tally::default(),
+            any: false,
+        }
+    }
+
+    pub(super) fn add(&mut self, batch: &LogBatch) -> Result<()> {
+        let Some(ids) = batch.event_id()? else { return Ok(()) };
+        for (i, id) in ids.iter().enumerate() {
+            let Some(id) = id else {
+                self.missing.add(batch, i, || "missing".into());
+                continue;
+            };
+            self.any = true;
+            let hash = XxHash64::oneshot(0, id.as_bytes());
+            if !self.kept(hash) {
+                continue;
+            }
+            if !self.seen.insert(hash) {
+                *self.again.entry(hash).or_default() += 1;
+                self.first.add(batch, i, || id.to_string());
+            }
+            while self.seen.len() > self.capacity && self.level < 63 {
+                self.level += 1;
+                let mask = (1 << self.level) - 1;
+                self.seen.retain(|hash| hash & mask == 0);
+                self.again.retain(|hash, _| hash & mask == 0);
+            }
+        }
+        Ok(())
+    }
+
+    fn kept(&self, hash: u64) -> bool {
+        hash & ((1 << self.level) - 1) == 0
+    }
+
+    pub(super) fn findings(&self, records: usize, findings: &mut Vec<Finding>) {
+        let Some(share) = 1usize.checked_shl(self.level) else { return };
+        let again = self.again.values().sum::<usize>().saturating_mul(share).max(self.first.count.min(1)).min(records);
+        let finding = self.first.finding(Severity::Error, "event-id", |_| match share {
+            1 => format!("{} with an id that came before", of(again, "record")),
+            _ => {
+                format!("about {} with an id that came before (one of {share} ids was looked at)", of(again, "record"))
+            }
+        });
+        findings.extend(finding.map(|finding| {
+            finding
+                .counted(again)
+                .hint("records that count twice make every estimate surer than it is: keep the first of each")
+        }));
+        // If none has one, the column may only be there for others.
+        if self.any {
+            let missing = self
+                .missing
+                .finding(Severity::Warning, "event-id", |n| format!("{n} of {} without an id", grouped(records)));
+            findings.extend(missing);
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The order of records: versions of the policy, timestamps, and what was left out.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use super::cells::{Bad, Numbers};
+use super::findings::{Finding, Severity, Tally, grouped, of};
+use crate::column::parse;
+use crate::error::Result;
+use crate::logs::{LogBatch, Role};
+
+/// The most versions that are told apart; who has more has logged something else than versions.
+pub(super) const MOST_VERSIONS: usize = 10_000;
+
+#[derive(Debug, Default)]
+pub(super) struct Versions {
+    places: HashMap<String, usize>,
+    /// Name and records, in the order in which they came; the empty name where there is none.
+    pub(super) groups: Vec<(String, usize)>,
+    last: usize,
+    interleaved: Tally,
+    missing: Tally,
+    logged: bool,
+    full: bool,
+}
+
+impl Versions {
+    /// The version of each record by its place.
+    pub(super) fn add(&mut self, batch: &LogBatch, versions: Option<&[Option<Cow<'_, str>>]>) -> Vec<usize> {
+        self.logged |= versions.is_some();
+        let one = |i: usize| {
+            let name = versions.and_then(|versions| versions[i].as_deref()).unwrap_or("");
+            if name.is_empty() {
+                self.missing.add(batch, i, || "missing".into());
+            }
+            let place = match self.places.get(name) {
+                Some(&place) => place,
+                None if self.groups.len() == MOST_VERSIONS => {
+                    self.full = true;
+                    MOST_VERSIONS - 1
+                }
+                None => {
+                    self.places.insert(name.to_owned(), self.groups.len());
+                    self.groups.push((name.to_owned(), 0));
+                    self.groups.len() - 1
+                }
+            };
+            if place < self.last {
+                self.interleaved.add(batch, i, || name.to_owned());
+            }
+            self.last = place;
+            self.groups[place].1 += 1;
+            place
+        };
+        (0..batch.len()).map(one).collect()
+    }
+
+    /// How many there are, if they are logged.
+    pub(super) fn count(&self) -> Option<usize> {
+        (self.logged && self.groups.iter().any(|(name, _)| !name.is_empty())).then_some(self.groups.len())
+    }
+
+    pub(super) fn findings(&self, findings: &mut Vec<Finding>) {
+        const CHECK: &str = "policy-version";
+        if self.count().is_none() {
+            let message = "no policy versions: learn takes all records as one round of one policy";
+            findings.push(Finding::new(Severity::Note, CHECK, message));
+            return;
+        }
+        if self.full {
+            let message = format!("{} policy versions or more: is it a column of versions?", grouped(MOST_VERSIONS));
+            findings.push(Finding::new(Severity::Warning, CHECK, message).counted(MOST_VERSIONS));
+            return;
+        }
+        findings.extend(self.missing.finding(Severity::Warning, CHECK, |n| format!("{n} without a policy version")));
+        let back = self.interleaved.finding(Severity::Warning, CHECK, |n| {
+            format!("versions interleave: {n} of a version that began before the one that they follow")
+        });
+        findings.extend(back.map(|finding| {
+            finding.hint(
+                "learn takes all records of a version as one round; that it had not seen the later ones of them, nothing here shows",
+            )
+        }));
+        const SHOWN: usize = 6;
+        let mut rounds: Vec<String> = self.groups.iter().take(SHOWN).map(|(_, n)| grouped(*n)).collect();
+        if self.groups.len() > SHOWN {
+            rounds.push("...".into());
+        }
+        let message = format!("learn would see {} of {} records", of(self.groups.len(), "round"), rounds.join(", "));
+        findings.push(Finding::new(Severity::Note, CHECK, message).counted(self.groups.len()));
+    }
+}
+
+/// Whether records are in the order of their timestamps.
+#[derive(Debug, Default)]
+pub(super) struct Times {
+    last: Option<Time>,
+    back: Tally,
+}
+
+/// A timestamp that can be compared with others of its kind.
+#[derive(Debug, Clone, PartialEq)]
+enum Time {
+    Number(f64),
+    /// RFC 3339: date and time up to the second, and the offset, which must agree.
+    Text(String, String),
+}
+
+impl Time {
+    fn of(text: &str) -> Option<Self> {
+        if let Some(x) = parse(text) {
+            return x.is_finite().then_some(Time::Number(x));
+        }
+        let (second, rest) = (text.get(..19)?, text.get(19..)?);
+        let shape = |(i, c): (usize, char)| match i {
+            4 | 7 => c == '-',
+            10 => matches!(c, 'T' | 't' | ' '),
+            13 | 16 => c == ':',
+            _ => c.is_ascii_digit(),
+        };
+        let offset = rest.trim_start_matches(|c: char| c == '.' || c.is_ascii_digit());
+        second.chars().enumerate().all(shape).then(|| Time::Text(second.to_owned(), offset.to_owned()))
+    }
+
+    /// Whether it is before another; `false` if that cannot be said.
+    fn is_before(&self, other: &Time) -> bool {
+        match (self, other) {
+            (Time::Number(a), Time::Number(b)) => a < b,
+            (Time::Text(a, x), Time::Text(b, y)) => x == y && a < b,
+            _ => false,
+        }
+    }
+}
+
+impl Times {
+    pub(super) fn add(&mut self, batch: &LogBatch) -> Result<()> {
+        // Types that have no text, such as Parquet's timestamps, are not looked at.
+        let Some(Ok(texts)) = batch.role(Role::Timestamp).map(|column| column.texts()) else { return Ok(()) };
+        for (i, text) in texts.iter().enumerate() {
+            let Some((text, time)) = text.as_deref().and_then(|text| Some((text, Time::of(text)?))) else { continue };
+            if self.last.as_ref().is_some_and(|last| time.is_before(last)) {
+                self.back.add(batch, i, || text.to_owned());
+            }
+            self.last = Some(time);
+        }
+        Ok(())
+    }
+
+    pub(super) fn findings(&self, findings: &mut Vec<Finding>) {
+        let back = self.back.finding(Severity::Note, "timestamp", |n| format!("{n} earlier than the record before it"));
+        findings.extend(back);
+    }
+}
+
+/// Records that were left out of the log.
+#[derive(Debug, Default)]
+pub(super) struct Thinning {
+    first: Option<f64>,
+    bad: Tally,
+    varies: Tally,
+}
+
+impl Thinning {
+    pub(super) fn add(&mut self, batch: &LogBatch) -> Result<()> {
+        let Some(column) = batch.role(Role::DropProbability) else { return Ok(()) };
+        let numbers = Numbers::of(batch, Some(column))?;
+        for i in 0..batch.len() {
+            // A record that does not say was not at risk.
+            let p = numbers.get(i).or_else(|bad| if bad == Bad::Missing { Ok(0.0) } else { Err(bad) });
+            match p {
+                Ok(p) if (0.0..1.0).contains(&p) => {
+                    if *self.first.get_or_insert(p) != p {
+                        self.varies.add(batch, i, || p.to_string());
+                    }
+                }
+                _ => self.bad.add(batch, i, || numbers.shown(i)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The probability that is the same for all records.
+    pub(super) fn constant(&self) -> Option<f64> {
+        self.first.filter(|_| self.varies.count == 0)
+    }
+
+    pub(super) fn findings(&self, findings: &mut Vec<Finding>) {
+        findings
+            .extend(self.bad.finding(Severity::Error, "pdrop", |n| format!("{n} with a pdrop that is not in [0, 1)")));
+        let varies = self.varies.finding(Severity::Error, "pdrop", |n| {
+            format!(
+                "{n} with another pdrop than the first: records left out unevenly are not a sample, and are refused"
+            )
+        });
+        findings.extend(
+            varies.map(|finding| finding.hint("keep all records, or drop all kinds with the same probability")),
+        );
+        if let Some(p) = self.constant().filter(|&p| p > 0.0) {
+            let message =
+                format!("every record was at risk of being left out with probability {p}: a smaller log, nothing more");
+            findings.push(Finding::new(Severity::Note, "pdrop", message));
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The logged propensities by themselves: those that cannot be, and those that look made up.
+
+use std::collections::BTreeSet;
+
+use super::cells::{Bad, Numbers};
+use super::findings::{Finding, Severity, Tally, short};
+use super::weights::NEGLIGIBLE;
+use crate::logs::LogBatch;
+
+/// A uniform choice has `1/m` with at most two decimals only if `m` divides 100, for which there are nine `m`: more distinct
+/// values than ten, all of two decimals, are no uniform choices.
+const FEW: usize = 10;
+
+/// Below so many records, the form of the propensities tells nothing.
+const ENOUGH: usize = 100;
+
+#[derive(Debug, Default)]
+pub(super) struct Propensities {
+    missing: Tally,
+    not_finite: Tally,
+    not_positive: Tally,
+    above_one: Tally,
+    /// The largest number, whatever it is.
+    largest: Option<f64>,
+    /// How many are in (0, 1].
+    count: usize,
+    /// How many are 1.
+    ones: usize,
+    /// How many have at most two decimals.
+    round: usize,
+    /// The bits of up to one more than [`FEW`].
+    distinct: BTreeSet<u64>,
+}
+
+/// What is known of the actions when all records have been seen.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Uniform {
+    /// The number of actions.
+    pub(super) actions: usize,
+    /// Of those that were chosen.
+    pub(super) chosen: usize,
+    /// Whether all records say which actions could be chosen, and have one over their number as propensity.
+    pub(super) over_sets: bool,
+}
+
+impl Propensities {
+    /// Looks at a batch, and returns those in (0, 1].
+    pub(super) fn add(&mut self, batch: &LogBatch, numbers: &Numbers<'_>) -> Vec<Option<f64>> {
+        let one = |i: usize| {
+            let found = || numbers.shown(i);
+            let q = match numbers.get(i) {
+                Ok(q) => q,
+                Err(Bad::Missing) => {
+                    self.missing.add(batch, i, found);
+                    return None;
+                }
+                Err(Bad::NotFinite) => {
+                    self.not_finite.add(batch, i, found);
+                    return None;
+                }
+            };
+            self.largest = Some(self.largest.map_or(q, |largest| largest.max(q)));
+            if q <= 0.0 {
+                self.not_positive.add(batch, i, found);
+                return None;
+            }
+            if q > 1.0 {
+                self.above_one.add(batch, i, found);
+                return None;
+            }
+            self.count += 1;
+            self.ones += usize::from(q == 1.0);
+            // 32-bit numbers are off by up to 6e-8.
+            self.round += usize::from((q * 100.0 - (q * 100.0).round()).abs() < 1e-5);
+            if self.distinct.len() <= FEW {
+                self.distinct.insert(q.to_bits());
+            }
+            Some(q)
+        };
+        (0..batch.len()).map(one).collect()
+    }
+
+    /// The share of those that are 1.
+    pub(super) fn ones(&self) -> f64 {
+        self.ones as f64 / self.count.max(1) as f64
+    }
+
+    pub(super) fn findings(&self, uniform: Uniform, findings: &mut Vec<Finding>) {
+        const CHECK: &str = "propensity";
+        let mut push = |finding: Option<Finding>, hint: Option<&str>| {
+            findings.extend(finding.map(|finding| match hint {
+                Some(hint) => finding.hint(hint),
+                None => finding,
+            }));
+        };
+        push(self.missing.finding(Severity::Error, CHECK, |n| format!("{n} without a propensity")), None);
+        push(
+            self.not_finite.finding(Severity::Error, CHECK, |n| format!("{n} with a propensity that is no number")),
+            None,
+        );
+        let logarithms = self.largest.is_some_and(|largest| largest <= 0.0);
+        push(
+            self.not_positive.finding(Severity::Error, CHECK, |n| {
+                format!("{n} with a propensity of 0 or below: what was chosen had a chance")
+            }),
+            logarithms.then_some("none is above 0: logarithms? log their exponentials"),
+        );
+        let percent = self.largest.is_some_and(|largest| largest <= 100.0) && self.above_one.count > self.count;
+        push(
+            self.above_one.finding(Severity::Error, CHECK, |n| {
+                format!("{n} with a propensity above 1; nothing is cut to 1 here, for it may be anything")
+            }),
+            percent.then_some("most are above 1, and none above 100: percentages? divide them by 100"),
+        );
+        findings.extend(self.form(uniform));
+    }
+
+    /// What the distinct values look like.
+    fn form(&self, uniform: Uniform) -> Option<Finding> {
+        let Uniform { actions, chosen, over_sets } = uniform;
+        let values: Vec<f64> = self.distinct.iter().map(|&bits| f64::from_bits(bits)).collect();
+        if let [q] = values[..] {
+            let one_over = |k: usize| (q * k as f64 - 1.0).abs() <= NEGLIGIBLE;
+            if q == 1.0 {
+                let message = "every propensity is 1: the logger left nothing to chance";
+                let finding = Finding::new(Severity::Error, "constant-propensity", message).counted(self.count);
+                return Some(finding.hint(
+                    "such logs tell nothing about any other policy; log what was really drawn, with its chance",
+                ));
+            }
+            if self.count < ENOUGH {
+                return None;
+            }
+            let constant = format!("every propensity is {}", short(q));
+            return Some(match one_over(actions) || one_over(chosen) || over_sets {
+                true => {
+                    let message = format!("{constant}: a uniform logger");
+                    Finding::new(Severity::Note, "constant-propensity", message).counted(self.count)
+                }
+                false => {
+                    let message = format!("{constant}, which is not one over the number of actions, {actions}");
+                    let finding = Finding::new(Severity::Warning, "constant-propensity", message).counted(self.count);
+                    finding.hint("a policy that looks at the context or has learned anything has other propensities")
+                }
+            });
+        }
+        if self.count < ENOUGH {
+            return None;
+        }
+        if values.len() <= FEW {
+            let shown: Vec<String> = values.iter().map(|&q| short(q)).collect();
+            let what =
+                if over_sets { "uniform over the eligible actions" } else { "as of a greedy policy that explores" };
+            let message = format!("only {} different propensities ({}): {what}", values.len(), shown.join(", "));
+            return Some(Finding::new(Severity::Note, "few-propensities", message).counted(values.len()));
+        }
+        // Of values that are not rounded, one in five thousand looks as if it were.
+        if self.round as f64 >= 0.99 * self.count as f64 {
+            let message = "nearly all propensities have at most two decimals: rounded, or written by hand?";
+            let finding = Finding::new(Severity::Warning, "round-propensities", message).counted(self.round);
+            return Some(
+                finding.hint("log them as they were computed: 0.01 may have been 0.014, whose weight is a third less"),
+            );
+        }
+        None
+    }
+}

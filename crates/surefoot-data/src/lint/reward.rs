@@ -1,0 +1,103 @@
+//! Rewards: those that cannot be, those that do not vary, and those with the wrong sign.
+
+use super::cells::{Bad, Numbers};
+use super::findings::{Finding, Severity, Tally, short};
+use super::normal::Moments;
+use crate::error::Result;
+use crate::logs::{COST, LogBatch, Role};
+
+#[derive(Debug)]
+pub(super) struct Rewards {
+    range: [f64; 2],
+    missing: Tally,
+    not_finite: Tally,
+    outside: Tally,
+    /// Of all that are finite.
+    lowest: f64,
+    highest: f64,
+    /// Of those that are in the range.
+    moments: Moments,
+    /// Whether they come as costs.
+    costs: bool,
+}
+
+impl Rewards {
+    pub(super) fn new(range: [f64; 2]) -> Self {
+        Rewards {
+            range,
+            missing: Tally::default(),
+            not_finite: Tally::default(),
+            outside: Tally::default(),
+            lowest: f64::INFINITY,
+            highest: f64::NEG_INFINITY,
+            moments: Moments::default(),
+            costs: false,
+        }
+    }
+
+    pub(super) fn add(&mut self, batch: &LogBatch) -> Result<()> {
+        let column = batch.expected(Role::Reward)?;
+        let cost = column.is_some_and(|column| column.name == COST);
+        self.costs |= cost;
+        let numbers = Numbers::of(batch, column)?;
+        for i in 0..batch.len() {
+            let reward = match numbers.get(i) {
+                Ok(x) if cost => -x,
+                Ok(x) => x,
+                Err(Bad::Missing) => {
+                    self.missing.add(batch, i, || numbers.shown(i));
+                    continue;
+                }
+                Err(Bad::NotFinite) => {
+                    self.not_finite.add(batch, i, || numbers.shown(i));
+                    continue;
+                }
+            };
+            (self.lowest, self.highest) = (self.lowest.min(reward), self.highest.max(reward));
+            if (self.range[0]..=self.range[1]).contains(&reward) {
+                self.moments.add(reward);
+            } else {
+                self.outside.add(batch, i, || numbers.shown(i));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn moments(&self) -> &Moments {
+        &self.moments
+    }
+
+    pub(super) fn findings(&self, findings: &mut Vec<Finding>) {
+        const CHECK: &str = "reward";
+        let error = Severity::Error;
+        let [lo, hi] = self.range;
+        findings.extend(self.missing.finding(error, CHECK, |n| format!("{n} without a reward")).map(|finding| {
+            finding.hint(
+                "a reward that did not come is not a record to leave out: log what it means, such as 0 for no click",
+            )
+        }));
+        findings.extend(self.not_finite.finding(error, CHECK, |n| format!("{n} with a reward that is no number")));
+        let outside = self.outside.finding(error, CHECK, |n| {
+            let costs = if self.costs { ", each minus the cost," } else { "" };
+            format!(
+                "{n} with a reward outside [{lo}, {hi}]; rewards{costs} go from {} to {}",
+                short(self.lowest),
+                short(self.highest)
+            )
+        });
+        let hint = match (self.costs, self.lowest, self.highest) {
+            (false, _, highest) if highest <= 0.0 && lo >= 0.0 => {
+                "none is above 0: costs? then name the column cost; otherwise give --reward-range".into()
+            }
+            (true, lowest, _) if lowest >= 0.0 => {
+                "the column cost is taken as minus the reward, and its numbers are not above 0: rewards with a sign too many?".into()
+            }
+            (_, lowest, highest) => format!("if they can be so large, give --reward-range {lowest},{highest} or wider"),
+        };
+        findings.extend(outside.map(|finding| finding.hint(hint)));
+        if self.lowest == self.highest && self.moments.count > 1.0 {
+            let message = format!("every reward is {}: there is nothing to learn from", short(self.lowest));
+            findings.push(Finding::new(Severity::Warning, "constant-reward", message));
+        }
+    }
+}

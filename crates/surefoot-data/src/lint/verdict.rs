@@ -1,0 +1,172 @@
+//! What the mean weights of policies say about the propensities, and what may be the cause.
+
+use super::choices::Choices;
+use super::findings::{Finding, Severity, of, short};
+use super::weights::{ENOUGH, Verdict, Weights};
+use super::{LEVEL, Support, normal};
+
+/// What else is known of the logs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct About {
+    /// The probability with which records were left out, if it is logged and the same for all.
+    pub(super) dropped: Option<f64>,
+    /// The share of propensities that are 1.
+    pub(super) ones: f64,
+    /// The number of actions that were chosen.
+    pub(super) chosen: usize,
+}
+
+/// The numbers of a policy.
+fn support(policy: &str, weights: &Weights) -> Support {
+    let z = weights.z();
+    Support {
+        policy: policy.into(),
+        records: weights.count as usize,
+        mean_weight: weights.mean(),
+        standard_error: weights.standard_error(),
+        z,
+        p: normal::beyond(z),
+        effective: weights.effective(),
+        largest: weights.largest,
+    }
+}
+
+/// Whether the weights of a policy fit the propensities.
+fn judge(check: &'static str, support: &Support, verdict: Verdict, cannot_tell: Severity) -> Option<Finding> {
+    let Support { policy, mean_weight, standard_error, z, effective, .. } = support;
+    let mean = format!(
+        "the mean weight of the {policy} policy is {} +- {} (z {}), and should be 1",
+        short(*mean_weight),
+        short(*standard_error),
+        short(*z)
+    );
+    let (severity, message) = match verdict {
+        Verdict::Fits => return None,
+        Verdict::CannotTell => {
+            let of = of(support.records, "record");
+            let message = format!(
+                "the weights of the {policy} policy are too uneven to tell whether propensities are right: {of} count for {}",
+                short(*effective)
+            );
+            return Some(Finding::new(cannot_tell, check, message).counted(support.records));
+        }
+        Verdict::Above => (Severity::Error, format!("{mean}: propensities are too small")),
+        Verdict::Below => {
+            (Severity::Error, format!("{mean}: propensities are too large, or some actions had no chance"))
+        }
+        Verdict::BelowOrRare => (
+            Severity::Warning,
+            format!("{mean}: propensities are too large, or some actions had almost no chance and were never drawn"),
+        ),
+    };
+    Some(Finding::new(severity, check, message).counted(support.records))
+}
+
+/// The uniform policy.
+pub(super) fn uniform(choices: &Choices, about: &About, findings: &mut Vec<Finding>) -> Option<Support> {
+    let weights = choices.weights()?;
+    let (support, verdict) = (support("uniform", &weights), weights.verdict(LEVEL));
+    // Logs that are too uneven for the uniform policy may do well for others.
+    findings.extend(judge("mean-weight", &support, verdict, Severity::Note).map(|finding| match verdict {
+        Verdict::CannotTell => finding,
+        _ => finding.hint(hint(&support, verdict, about)),
+    }));
+    Some(support)
+}
+
+/// A policy that was given.
+pub(super) fn given(name: &str, weights: &Weights, about: &About, findings: &mut Vec<Finding>) -> Support {
+    let (support, verdict) = (support(name, weights), weights.verdict(LEVEL));
+    findings.extend(judge("policy-weight", &support, verdict, Severity::Warning).map(|finding| match verdict {
+        Verdict::CannotTell => {
+            finding.hint("an estimate for it would rest on few records: log more, or from a policy closer to it")
+        }
+        _ => finding.hint(hint(&support, verdict, about)),
+    }));
+    support
+}
+
+/// What makes a mean weight what it is.
+fn hint(support: &Support, verdict: Verdict, about: &About) -> String {
+    let mean = support.mean_weight;
+    let near = |x: f64| (mean - x).abs() <= 3.0 * support.standard_error + 1e-3;
+    if let Some(dropped) = about.dropped.filter(|&dropped| dropped > 0.0) {
+        if near(1.0 / (1.0 - dropped)) {
+            return format!(
+                "it is 1/(1 - pdrop) for pdrop {dropped}: was the chance to be kept multiplied into the propensities?"
+            );
+        }
+        if near(1.0 - dropped) {
+            return format!(
+                "it is 1 - pdrop for pdrop {dropped}: were the propensities divided by the chance to be kept?"
+            );
+        }
+    }
+    let k = about.chosen as f64;
+    if support.policy == "uniform" && verdict != Verdict::BelowOrRare {
+        for others in [k + 1.0, k - 1.0] {
+            if others > 1.0 && near(others / k) && !near(1.0) {
+                return format!("as if there were {others} actions instead of {k}: is one of them counted wrongly?");
+            }
+        }
+    }
+    match verdict {
+        Verdict::Above => format!(
+            "logged propensities are about {} of the true ones on average; are they those of the policy that drew the action, \
+             at that time, before anything was dropped?",
+            short(1.0 / mean)
+        ),
+        _ if about.ones > 0.0 => format!(
+            "{}% of the propensities are 1: was the greedy action logged as certain although others were drawn too?",
+            short((about.ones * 1000.0).round() / 10.0)
+        ),
+        _ => "if some actions could not be chosen for some records, say which could in a column eligible".into(),
+    }
+}
+
+/// Every action by itself: `E[1{a = b}/q] = 1` among the records that could choose `b`.
+///
+/// It finds what the uniform policy cannot, such as propensities of `1/K` that were not drawn uniformly.
+pub(super) fn actions(choices: &Choices, about: &About, findings: &mut Vec<Finding>) {
+    let tested: Vec<(&str, Weights)> =
+        choices.weights_by_action().filter(|(_, weights)| weights.effective() >= ENOUGH).collect();
+    let level = LEVEL / tested.len().max(1) as f64;
+    let mut wrong: Vec<(&str, Weights, Verdict)> = tested
+        .iter()
+        .map(|(name, weights)| (*name, *weights, weights.verdict(level)))
+        .filter(|(.., verdict)| !matches!(verdict, Verdict::Fits | Verdict::CannotTell))
+        .collect();
+    wrong.sort_by(|(a, v, _), (b, w, _)| w.z().abs().total_cmp(&v.z().abs()).then(a.cmp(b)));
+    if wrong.is_empty() {
+        return;
+    }
+    let certain = wrong.iter().any(|(.., verdict)| *verdict != Verdict::BelowOrRare);
+    let severity = if certain { Severity::Error } else { Severity::Warning };
+    let shown: Vec<String> = wrong
+        .iter()
+        .take(3)
+        .map(|(name, weights, _)| format!("{name} {} (z {})", short(weights.mean()), short(weights.z())))
+        .collect();
+    let more = if wrong.len() > 3 { ", ..." } else { "" };
+    let message = format!(
+        "the mean weight of {} of {}, which should be 1, is not: {}{more}",
+        wrong.len(),
+        of(tested.len(), "action"),
+        shown.join(", ")
+    );
+    let high = wrong.iter().filter(|(.., verdict)| *verdict == Verdict::Above).count();
+    let hint = match (high, wrong.len() - high) {
+        (_, 0) => "actions above 1 are drawn more often than their propensities say".into(),
+        (0, _) if about.ones > 0.0 => {
+            "actions below 1 are drawn less often than their propensities say; some of these are 1, as if certain"
+                .into()
+        }
+        (0, _) => {
+            "actions below 1 are drawn less often than their propensities say, or had no chance for some records".into()
+        }
+        _ => format!(
+            "{high} are drawn more often than their propensities say, the others less: the propensities are those of another policy"
+        ),
+    };
+    findings.push(Finding::new(severity, "action-weight", message).counted(wrong.len()).hint(hint));
+}
