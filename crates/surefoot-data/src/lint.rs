@@ -28,7 +28,7 @@ pub use findings::{Finding, Report, Row, Severity};
 use serde::Serialize;
 
 use crate::error::Result;
-use crate::judged::Judged;
+use crate::judged::{Cells, Judged};
 use crate::logs::{LogBatch, Role};
 use cells::Numbers;
 use choices::Choices;
@@ -141,7 +141,7 @@ impl Lint {
     /// Before any record.
     pub fn new(settings: LintSettings) -> Self {
         let ignored = settings.policies.iter().filter_map(|(_, policy)| match policy {
-            Judged::Columns(prefix) => Some(prefix.clone()),
+            Judged::Given(Cells::Columns(prefix)) => Some(prefix.clone()),
             _ => None,
         });
         Lint {
