@@ -23,6 +23,8 @@ pub(crate) struct Header {
 /// How the bytes of an item make a number.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Kind {
+    /// 0 or 1.
+    Boolean,
     Unsigned,
     Signed,
     Float,
@@ -91,6 +93,7 @@ impl Header {
             return None;
         };
         let kind = match kind {
+            b'b' => Kind::Boolean,
             b'u' => Kind::Unsigned,
             b'i' => Kind::Signed,
             b'f' => Kind::Float,
@@ -103,6 +106,9 @@ impl Header {
             b'8' => 8,
             _ => return None,
         };
+        if kind == Kind::Boolean && width > 1 {
+            return None;
+        }
         // numpy writes '=' for no type; its meaning, the order of the writer's machine, is little-endian in practice.
         Some((kind, width, order == b'>'))
     }
@@ -225,7 +231,7 @@ mod tests {
 
     #[test]
     fn types_that_are_not_small_numbers_have_no_item() {
-        for descr in ["|O", "<U3", "|b1", "<f16", "<c8", "f4", "<f", "", "<M8[ns]"] {
+        for descr in ["|O", "<U3", "<b2", "<f16", "<c8", "f4", "<f", "", "<M8[ns]"] {
             let header = Header { descr: descr.into(), fortran: false, shape: vec![] };
             assert_eq!(header.item(), None, "{descr}");
         }

@@ -248,15 +248,15 @@ impl<R: Read + Seek> Npz<'_, R> {
 }
 
 /// How the items of an array become numbers.
-struct Item<F> {
-    width: usize,
+pub(crate) struct Item<F> {
+    pub(crate) width: usize,
     big_endian: bool,
     /// Makes a number of the bytes of an item in little-endian order.
     number: F,
 }
 
 impl<N, F: Fn(&[u8]) -> N> Item<F> {
-    fn new(
+    pub(crate) fn new(
         header: &Header,
         place: &str,
         allowed: &'static str,
@@ -268,7 +268,7 @@ impl<N, F: Fn(&[u8]) -> N> Item<F> {
         item.ok_or_else(|| Error::Type { place: place.to_owned(), allowed, found: header.descr.clone() })
     }
 
-    fn number(&self, bytes: &[u8]) -> N {
+    pub(crate) fn number(&self, bytes: &[u8]) -> N {
         if !self.big_endian {
             return (self.number)(bytes);
         }
@@ -294,11 +294,11 @@ fn real(kind: Kind, width: usize) -> Option<fn(&[u8]) -> f64> {
 }
 
 /// The types of labels: all integers of up to 8 bytes, so 16 hold the sign of each.
-fn integer(kind: Kind, _: usize) -> Option<impl Fn(&[u8]) -> i128> {
+pub(crate) fn integer(kind: Kind, _: usize) -> Option<impl Fn(&[u8]) -> i128> {
     let signed = match kind {
         Kind::Unsigned => false,
         Kind::Signed => true,
-        Kind::Float => return None,
+        Kind::Boolean | Kind::Float => return None,
     };
     Some(move |bytes: &[u8]| {
         let negative = signed && bytes.last().is_some_and(|&top| top >= 0x80);

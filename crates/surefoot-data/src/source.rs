@@ -56,6 +56,11 @@ impl<R: Read> Source<R> {
         &self.place
     }
 
+    /// How many bytes were taken.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken
+    }
+
     /// Fills the buffer with the next bytes. `expected` is the length of the whole stream as far as it is known now.
     pub(crate) fn take(&mut self, buffer: &mut [u8], expected: u64) -> Result<()> {
         match self.fill(buffer)? {
@@ -115,6 +120,11 @@ impl<R: Read> Source<R> {
             self.take(piece, expected)?;
             visit(first, piece)?;
         }
+        self.end(expected)
+    }
+
+    /// Makes sure that nothing follows.
+    pub(crate) fn end(&mut self, expected: u64) -> Result<()> {
         // This read also makes the decoders compare their check sums.
         match self.read(&mut [0])? {
             0 => Ok(()),

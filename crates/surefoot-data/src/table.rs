@@ -131,7 +131,7 @@ pub fn read_table(path: &Path, format: Format) -> Result<Tables> {
         Format::JsonLines => json_lines::read(&place, BufReader::new(file)),
         Format::Dsjson => dsjson::read(&place, BufReader::new(file)),
         Format::Vw => vw::read(&place, BufReader::new(file)),
-        Format::Obp => obp::read(&place, BufReader::new(file)),
+        Format::Obp => obp::read(&place, || File::open(path).map(BufReader::new)),
     }
 }
 
@@ -144,7 +144,10 @@ pub fn read_table_bytes(place: &str, bytes: Vec<u8>, format: Format) -> Result<T
         Format::JsonLines => json_lines::read(place, text(bytes)),
         Format::Dsjson => dsjson::read(place, text(bytes)),
         Format::Vw => vw::read(place, text(bytes)),
-        Format::Obp => obp::read(place, text(bytes)),
+        Format::Obp => {
+            let bytes = bytes::Bytes::from(bytes);
+            obp::read(place, move || Ok(Cursor::new(bytes.clone())))
+        }
     }
 }
 

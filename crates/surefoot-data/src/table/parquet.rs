@@ -1,20 +1,264 @@
-use std::io::Write;
+//! Apache Parquet.
+//!
+//! Numbers, booleans and lists of them come as they are in the file, without a copy; text comes as `Utf8`, however it is
+//! kept ([`columns`]). The types are Parquet's own: what Arrow's writers note of theirs beside them (dictionaries, views,
+//! large and fixed-size lists) is not read, so that the same data reads the same whoever wrote it.
+//!
+//! The Parquet reader believes what a file says of itself, so that is looked at first ([`limits`]): a file of a kilobyte
+//! can neither take gigabytes nor nest without end. Should the reader panic all the same, that is caught and becomes an
+//! error; the panic's own line on standard error stays, since a library does not replace the hook of its program.
+//!
+//! Files are written with snappy and in row groups of [`GROUP`] rows, fewer if they are wide.
 
+mod columns;
+mod delta;
+mod limits;
+mod thrift;
+
+use std::any::Any;
+use std::fmt::Display;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use ::parquet::arrow::arrow_reader::ParquetRecordBatchReader;
+use ::parquet::arrow::{ArrowWriter, parquet_to_arrow_field_levels};
+use ::parquet::basic::Compression;
+use ::parquet::errors::ParquetError;
+use ::parquet::file::metadata::{
+    ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader, ParquetStatisticsPolicy,
+};
+use ::parquet::file::properties::WriterProperties;
+use ::parquet::file::reader::ChunkReader;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
-use super::Tables;
+use self::columns::Columns;
+use self::limits::{Budget, Groups, most_rows};
+use self::thrift::{FOOTER, Tag, walk};
+use super::{ROWS, Tables};
 use crate::error::{Error, Result};
 
-pub(crate) fn read(place: &str, _input: impl ::parquet::file::reader::ChunkReader + 'static) -> Result<Tables> {
-    Err(Error::Malformed { place: place.into(), reason: "this format is not read yet".into() })
+/// Rows of a row group that is written.
+const GROUP: usize = 1 << 17;
+
+/// Bytes that a row group may have before it is written for that.
+const GROUP_BYTES: usize = 1 << 26;
+
+const MAGIC: &[u8; 4] = b"PAR1";
+
+/// How deep the columns of a file may nest. The reader recurses into them.
+const DEEPEST: usize = 32;
+
+pub(crate) fn read(place: &str, input: impl ChunkReader + 'static) -> Result<Tables> {
+    read_columns(place, input, &|_| false)
+}
+
+/// Reads a file without the columns that `ignore` names; those may be of a type that is not understood.
+pub(crate) fn read_columns(
+    place: &str,
+    input: impl ChunkReader + 'static,
+    ignore: &dyn Fn(&str) -> bool,
+) -> Result<Tables> {
+    let wrong = |reason| unreadable(place, reason);
+    let size = input.len();
+    let metadata = Arc::new(guarded(|| metadata(&input, size)).map_err(wrong)?);
+    let schema = metadata.file_metadata().schema_descr();
+    let (columns, mask, hint) = Columns::new(place, schema, ignore)?;
+    let budget = Budget::new(size);
+    let groups = Groups { input: Arc::new(input), metadata: metadata.clone(), budget: budget.clone() };
+    let reader = guarded(|| {
+        let levels = parquet_to_arrow_field_levels(schema, mask, Some(&hint))?;
+        ParquetRecordBatchReader::try_new_with_row_groups(&levels, &groups, ROWS, None)
+    });
+    let rows = u64::try_from(metadata.file_metadata().num_rows()).unwrap_or(0);
+    let place = place.to_owned();
+    Ok(Box::new(Batches { reader: Some(reader.map_err(wrong)?), place, columns, budget, rows, row: 0 }))
+}
+
+/// The batches of a file.
+struct Batches {
+    place: String,
+    /// None after the end or an error.
+    reader: Option<ParquetRecordBatchReader>,
+    columns: Columns,
+    budget: Arc<Budget>,
+    /// The rows that the footer tells, and those that came so far.
+    rows: u64,
+    row: u64,
+}
+
+impl Iterator for Batches {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batch = self.batch();
+        if !matches!(batch, Ok(Some(_))) {
+            self.reader = None;
+        }
+        batch.transpose()
+    }
+}
+
+impl Batches {
+    fn batch(&mut self) -> Result<Option<RecordBatch>> {
+        let Some(reader) = &mut self.reader else { return Ok(None) };
+        self.budget.reset();
+        let batch = guarded(|| reader.next().transpose()).map_err(|reason| unreadable(&self.place, reason))?;
+        let Some(batch) = batch else {
+            return match self.row {
+                row if row == self.rows => Ok(None),
+                row => {
+                    let reason = format!("the rows should be {}, as the footer says, but are {row}", self.rows);
+                    Err(unreadable(&self.place, reason))
+                }
+            };
+        };
+        let first = self.row;
+        self.row += batch.num_rows() as u64;
+        self.columns.normal(&self.place, first, &batch).map(Some)
+    }
+}
+
+/// The footer, once what it says fits the file.
+fn metadata(input: &impl ChunkReader, size: u64) -> Outcome<ParquetMetaData> {
+    // Four bytes, the footer, its length in four bytes, and four bytes again.
+    if size < 12 {
+        return Err(format!("should have at least 12 bytes, but has {size}").into());
+    }
+    let (start, end) = (input.get_bytes(0, 4)?, input.get_bytes(size - 8, 8)?);
+    let (length, magic) = end.split_at(4);
+    if &start[..] != MAGIC || magic != MAGIC {
+        let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
+        return Err(
+            format!("should begin and end with PAR1, but does with {} and {}", text(&start), text(magic)).into()
+        );
+    }
+    let length = length.iter().rev().fold(0, |length, &byte| length << 8 | u64::from(byte));
+    if length > size - 12 {
+        return Err(format!("the footer should fit a file of {size} bytes, but has {length}").into());
+    }
+    let footer = input.get_bytes(size - 8 - length, length as usize)?;
+    check_footer(&footer)?;
+    let none = ParquetStatisticsPolicy::SkipAll;
+    let options = ParquetMetaDataOptions::new()
+        .with_encoding_stats_policy(none.clone())
+        .with_column_stats_policy(none.clone())
+        .with_size_stats_policy(none);
+    let metadata = ParquetMetaDataReader::decode_metadata_with_options(&footer, Some(&options))?;
+    check_rows(&metadata, size)?;
+    check_chunks(&metadata, size - 8 - length)?;
+    Ok(metadata)
+}
+
+/// The footer must be one, with nothing behind it. Its schema is a list of elements, each with how many of those after it
+/// are its children.
+fn check_footer(footer: &[u8]) -> Outcome<()> {
+    // How many children of the last element and of each of its parents are to come.
+    let mut open: Vec<i64> = Vec::new();
+    let taken = walk(footer, &FOOTER, &mut |tag, value| {
+        match tag {
+            Tag::Element => {
+                while open.pop_if(|left| *left <= 0).is_some() {}
+                if let Some(left) = open.last_mut() {
+                    *left -= 1;
+                }
+                open.push(0);
+            }
+            Tag::Children => *open.last_mut()? = value,
+            _ => {}
+        }
+        (open.len() <= DEEPEST).then_some(())
+    });
+    match taken {
+        Some(taken) if taken == footer.len() as u64 => Ok(()),
+        _ => Err(format!("the footer cannot be understood, or its columns nest more than {DEEPEST} deep").into()),
+    }
+}
+
+fn check_rows(metadata: &ParquetMetaData, size: u64) -> Outcome<()> {
+    let all = metadata.file_metadata().num_rows();
+    let mut groups = metadata.row_groups().iter().map(|group| u64::try_from(group.num_rows()).ok());
+    let sum = groups.try_fold(0, |sum: u64, rows| sum.checked_add(rows?));
+    match (sum, u64::try_from(all)) {
+        (Some(sum), Ok(all)) if sum == all && all <= most_rows(size) => Ok(()),
+        (Some(sum), Ok(all)) if sum == all => {
+            Err(format!("a file of {size} bytes should have {all} rows, which is implausible").into())
+        }
+        _ => Err(format!("the rows of its groups should be {all} together, as the footer says, but are not").into()),
+    }
+}
+
+/// The chunk of every column must lie before the footer, which begins at `end`.
+fn check_chunks(metadata: &ParquetMetaData, end: u64) -> Outcome<()> {
+    for (index, group) in metadata.row_groups().iter().enumerate() {
+        for chunk in group.columns() {
+            let name = chunk.column_path().string();
+            if chunk.file_path().is_some() {
+                return Err(format!("row group {index}: {name} is in another file, which is not read").into());
+            }
+            let start = chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset());
+            let place = u64::try_from(start).ok().zip(u64::try_from(chunk.compressed_size()).ok());
+            let last = place.and_then(|(start, length)| start.checked_add(length));
+            if start < 4 || last.is_none_or(|last| last > end) {
+                let length = chunk.compressed_size();
+                let allowed = format!("lie between byte 4 and the footer at {end}");
+                return Err(format!("row group {index}: {name} should {allowed}, but has {length} at {start}").into());
+            }
+        }
+    }
+    Ok(())
 }
 
 pub(crate) fn write(
     place: &str,
-    _out: &mut (dyn Write + Send),
-    _schema: &SchemaRef,
-    _tables: &mut dyn Iterator<Item = Result<RecordBatch>>,
+    out: &mut (dyn Write + Send),
+    schema: &SchemaRef,
+    tables: &mut dyn Iterator<Item = Result<RecordBatch>>,
 ) -> Result<()> {
-    Err(Error::Malformed { place: place.into(), reason: "this format is not written yet".into() })
+    columns::check_written(place, schema)?;
+    let wrong = |error: ParquetError| match error {
+        ParquetError::External(reason) => match reason.downcast::<std::io::Error>() {
+            Ok(reason) => Error::Write { place: place.to_owned(), reason: *reason },
+            Err(reason) => Error::Malformed { place: place.to_owned(), reason: reason.to_string() },
+        },
+        error => Error::Malformed { place: place.to_owned(), reason: error.to_string() },
+    };
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::SNAPPY)
+        .set_max_row_group_row_count(Some(GROUP))
+        .set_created_by(concat!("surefoot ", env!("CARGO_PKG_VERSION")).into())
+        .build();
+    let mut writer = ArrowWriter::try_new(out, schema.clone(), Some(properties)).map_err(wrong)?;
+    for table in tables {
+        writer.write(&table?).map_err(wrong)?;
+        if writer.in_progress_size() > GROUP_BYTES {
+            writer.flush().map_err(wrong)?;
+        }
+    }
+    writer.close().map(drop).map_err(wrong)
+}
+
+/// A result, or what is wrong in words.
+type Outcome<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// Does what may panic, and says why it did not work.
+fn guarded<T, E: Display>(work: impl FnOnce() -> std::result::Result<T, E>) -> std::result::Result<T, String> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(done) => done.map_err(|error| {
+            let text = error.to_string();
+            let text = text.strip_prefix("Parquet argument error: ").unwrap_or(&text);
+            text.strip_prefix("Parquet error: ").unwrap_or(text).to_owned()
+        }),
+        Err(panic) => Err(format!("the Parquet reader gave up: {}", message(&*panic))),
+    }
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a word")
+}
+
+fn unreadable(place: &str, reason: impl Display) -> Error {
+    Error::Malformed { place: place.to_owned(), reason: format!("not a readable Parquet file: {reason}") }
 }

@@ -1,0 +1,171 @@
+//! Arrays of one `.npz` file that are read side by side, a few rows at a time.
+//!
+//! An `.npz` file is a zip archive with one array after the other. Each array gets a handle of its own on the file, so that
+//! what is in memory is the rows of a batch, whatever the arrays take.
+
+use std::io::{self, Read, Seek, SeekFrom};
+
+use flate2::CrcReader;
+use flate2::read::DeflateDecoder;
+use zip::{CompressionMethod, ZipArchive};
+
+use crate::error::{Error, Result};
+use crate::npy::Header;
+use crate::npz::{Item, integer};
+use crate::source::{Packing, Source, display_shape};
+
+/// numpy's name of the type of Python's objects.
+const OBJECTS: &str = "|O";
+
+/// A file of arrays.
+pub(super) struct Archive<R, O> {
+    place: String,
+    size: u64,
+    open: O,
+    archive: ZipArchive<R>,
+}
+
+impl<R: Read + Seek + Send + 'static, O: Fn() -> io::Result<R>> Archive<R, O> {
+    pub(super) fn open(place: &str, open: O) -> Result<Self> {
+        let failed = |reason| Error::Io { place: place.to_owned(), reason };
+        let mut input = open().map_err(failed)?;
+        let size = input.seek(SeekFrom::End(0)).map_err(failed)?;
+        let archive = ZipArchive::new(input).map_err(|reason| zip(place, &reason))?;
+        Ok(Archive { place: place.to_owned(), size, open, archive })
+    }
+
+    /// An array that must be there.
+    pub(super) fn needed(&mut self, name: &'static str) -> Result<Array> {
+        let array = self.array(name)?.map(Array::no_objects).transpose()?;
+        array.ok_or_else(|| {
+            let mut names: Vec<String> =
+                self.archive.file_names().flatten().map(|name| name.replace(".npy", "")).collect();
+            names.sort_unstable();
+            let found = if names.is_empty() { "nothing".into() } else { names.join(", ") };
+            Error::MissingArray { path: self.place.clone().into(), array: name, found }
+        })
+    }
+
+    /// An array that need not be there. numpy saves Python's `None` as an object of no dimensions: it is not there either.
+    pub(super) fn optional(&mut self, name: &'static str) -> Result<Option<Array>> {
+        let there = |array: &Array| !(array.header.descr == OBJECTS && array.header.shape.is_empty());
+        self.array(name)?.filter(there).map(Array::no_objects).transpose()
+    }
+
+    /// An integer of no dimensions, which need not be there.
+    pub(super) fn count(&mut self, name: &'static str) -> Result<Option<i128>> {
+        let Some(mut array) = self.optional(name)? else { return Ok(None) };
+        array.check_shape(&[], "(), a single number")?;
+        let item = Item::new(&array.header, array.source.place(), "an integer type", integer)?;
+        array.begin(item.width)?;
+        let count = item.number(array.rows(1)?);
+        array.end()?;
+        Ok(Some(count))
+    }
+
+    fn array(&mut self, name: &'static str) -> Result<Option<Array>> {
+        let place = format!("{}: {name}", self.place);
+        let Some(index) = self.archive.index_for_name(&format!("{name}.npy")) else { return Ok(None) };
+        let entry = self.archive.by_index_raw(index).map_err(|reason| zip(&place, &reason))?;
+        let Some(start) = entry.data_start().filter(|_| !entry.encrypted()) else {
+            return Err(zip(&place, &"it is encrypted"));
+        };
+        let failed = |reason| Error::Io { place: place.clone(), reason };
+        let mut input = (self.open)().map_err(failed)?;
+        input.seek(SeekFrom::Start(start)).map_err(failed)?;
+        let packed = input.take(entry.compressed_size());
+        let bytes: Box<dyn Read + Send> = match entry.compression() {
+            CompressionMethod::Stored => Box::new(packed),
+            CompressionMethod::Deflated => Box::new(DeflateDecoder::new(packed)),
+            other => return Err(zip(&place, &format!("{other} is not a way of packing that numpy has"))),
+        };
+        let entry = Entry { bytes: CrcReader::new(bytes), sum: entry.crc32() };
+        let mut source = Source::new(entry, place, Packing::Zip, self.size);
+        let header = Header::read(&mut source)?;
+        if header.fortran && header.shape.len() > 1 {
+            return Err(Error::Header {
+                place: source.place().to_owned(),
+                part: "the order".into(),
+                allowed: "C's (numpy.ascontiguousarray), whose rows can be read one by one".into(),
+                found: "Fortran's".into(),
+            });
+        }
+        Ok(Some(Array { header, source, row: 0, expected: 0, buffer: Vec::new() }))
+    }
+}
+
+/// The bytes of an array, whose check sum is compared at their end.
+struct Entry {
+    bytes: CrcReader<Box<dyn Read + Send>>,
+    sum: u32,
+}
+
+impl Read for Entry {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.bytes.read(buffer)?;
+        if read == 0 && !buffer.is_empty() && self.bytes.crc().sum() != self.sum {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the check sum is wrong"));
+        }
+        Ok(read)
+    }
+}
+
+/// An array while it is read.
+pub(super) struct Array {
+    pub(super) header: Header,
+    source: Source<Entry>,
+    /// The bytes of a row, and of everything; known from `begin` on.
+    row: usize,
+    expected: u64,
+    buffer: Vec<u8>,
+}
+
+impl Array {
+    pub(super) fn place(&self) -> &str {
+        self.source.place()
+    }
+
+    fn no_objects(self) -> Result<Self> {
+        if self.header.descr != OBJECTS {
+            return Ok(self);
+        }
+        let found = format!("{OBJECTS}, Python objects, which are not unpickled");
+        Err(Error::Type { place: self.place().to_owned(), allowed: "a type of numbers", found })
+    }
+
+    /// Refuses any other shape than this one, which `allowed` says in words.
+    pub(super) fn check_shape(&self, shape: &[usize], allowed: &str) -> Result<()> {
+        if self.header.shape == shape {
+            return Ok(());
+        }
+        Err(self.shape(allowed.into()))
+    }
+
+    pub(super) fn shape(&self, allowed: String) -> Error {
+        Error::Shape { place: self.place().to_owned(), allowed, found: display_shape(&self.header.shape) }
+    }
+
+    /// Checks that the file can hold the array, whose items have this width, and returns the bytes of a row.
+    pub(super) fn begin(&mut self, width: usize) -> Result<usize> {
+        let count = self.source.count(&self.header.shape, width)?;
+        // The count has been checked, so that a part of it does not overflow; in bytes it may, if there are no rows.
+        self.row = self.header.shape.iter().skip(1).product::<usize>().saturating_mul(width);
+        self.expected = self.source.taken() + (count * width) as u64;
+        Ok(self.row)
+    }
+
+    /// The bytes of the next rows, of which there must be so many.
+    pub(super) fn rows(&mut self, rows: usize) -> Result<&[u8]> {
+        self.buffer.resize(rows * self.row, 0);
+        self.source.take(&mut self.buffer, self.expected)?;
+        Ok(&self.buffer)
+    }
+
+    pub(super) fn end(&mut self) -> Result<()> {
+        self.source.end(self.expected)
+    }
+}
+
+fn zip(place: &str, reason: &impl ToString) -> Error {
+    Error::Zip { place: place.to_owned(), reason: reason.to_string() }
+}

@@ -1,0 +1,313 @@
+//! What a file may ask for: everything that the Parquet reader would believe is held against the bytes there are.
+//!
+//! A Parquet file says how large it becomes, and its run lengths can say a billion in two bytes. The bounds, each far above
+//! what writers write:
+//! - a page becomes at most [`LARGEST_PAGE`], and no more than its way of packing can make of its bytes;
+//! - rows, the values of a page, and the list entries of a batch are at most [`FREE`] and [`A_BYTE`] for each byte of the
+//!   file, and at most [`MOST`] in a page or batch;
+//! - text that is repeated by reference is at most [`LARGEST_PAGE`] a batch when written out.
+
+use std::fmt::Display;
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parquet::arrow::arrow_reader::RowGroups;
+use parquet::basic::{Compression, Encoding, Type};
+use parquet::column::page::{Page, PageIterator, PageMetadata, PageReader};
+use parquet::errors::{ParquetError, Result};
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use parquet::file::reader::ChunkReader;
+use parquet::file::serialized_reader::SerializedPageReader;
+
+use super::delta;
+use super::thrift::{PAGE_HEADER, Tag, walk};
+
+/// Bytes of a page, unpacked. Writers make pages of 1 MB.
+pub(super) const LARGEST_PAGE: u64 = 1 << 28;
+
+/// Rows or entries that any file may have.
+const FREE: u64 = 1 << 20;
+const A_BYTE: u64 = 1 << 12;
+const MOST: u64 = 1 << 27;
+
+/// How many rows a file of this size may have.
+pub(super) fn most_rows(file_size: u64) -> u64 {
+    file_size.saturating_mul(A_BYTE).saturating_add(FREE)
+}
+
+/// How many entries the lists of a batch may have, and how many they have so far.
+#[derive(Debug)]
+pub(super) struct Budget {
+    most: u64,
+    taken: AtomicU64,
+}
+
+impl Budget {
+    pub(super) fn new(file_size: u64) -> Arc<Self> {
+        Arc::new(Budget { most: most_rows(file_size).min(MOST), taken: AtomicU64::new(0) })
+    }
+
+    /// A new batch begins.
+    pub(super) fn reset(&self) {
+        self.taken.store(0, Ordering::Relaxed);
+    }
+
+    fn take(&self, entries: u64) -> Result<()> {
+        match self.taken.fetch_add(entries, Ordering::Relaxed).saturating_add(entries) {
+            taken if taken > self.most => wrong(format!("the lists of a batch have {taken} entries or more")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The row groups of a file, whose pages are looked at before they are unpacked and before they are decoded.
+#[derive(Debug)]
+pub(super) struct Groups<R> {
+    pub(super) input: Arc<R>,
+    pub(super) metadata: Arc<ParquetMetaData>,
+    pub(super) budget: Arc<Budget>,
+}
+
+impl<R: ChunkReader + 'static> RowGroups for Groups<R> {
+    fn num_rows(&self) -> usize {
+        self.row_groups().map(|group| usize::try_from(group.num_rows()).unwrap_or(0)).sum()
+    }
+
+    fn column_chunks(&self, column: usize) -> Result<Box<dyn PageIterator>> {
+        let (input, metadata, budget) = (self.input.clone(), self.metadata.clone(), self.budget.clone());
+        Ok(Box::new(Chunks { groups: Groups { input, metadata, budget }, column, next: 0 }))
+    }
+
+    fn row_groups(&self) -> Box<dyn Iterator<Item = &RowGroupMetaData> + '_> {
+        Box::new(self.metadata.row_groups().iter())
+    }
+
+    fn metadata(&self) -> &ParquetMetaData {
+        &self.metadata
+    }
+}
+
+/// The chunks of one column.
+struct Chunks<R> {
+    groups: Groups<R>,
+    column: usize,
+    next: usize,
+}
+
+impl<R: ChunkReader + 'static> PageIterator for Chunks<R> {}
+
+impl<R: ChunkReader + 'static> Iterator for Chunks<R> {
+    type Item = Result<Box<dyn PageReader>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let group = self.groups.metadata.row_groups().get(self.next)?;
+        self.next += 1;
+        let chunk = group.column(self.column);
+        let (offset, length) = chunk.byte_range();
+        let input = self.groups.input.clone();
+        let rows = usize::try_from(group.num_rows()).unwrap_or(0);
+        let inner = match SerializedPageReader::new(input.clone(), chunk, rows, None) {
+            Ok(inner) => inner,
+            Err(error) => return Some(Err(error)),
+        };
+        Some(Ok(Box::new(Pages {
+            inner,
+            input,
+            offset,
+            left: length,
+            packing: chunk.compression(),
+            kind: chunk.column_type(),
+            levels: [chunk.column_descr().max_rep_level(), chunk.column_descr().max_def_level()],
+            budget: self.groups.budget.clone(),
+        })))
+    }
+}
+
+/// The pages of one chunk.
+struct Pages<R: ChunkReader> {
+    inner: SerializedPageReader<R>,
+    input: Arc<R>,
+    /// Where the next page begins, and what is left of the chunk from there.
+    offset: u64,
+    left: u64,
+    packing: Compression,
+    kind: Type,
+    /// The highest repetition and definition level.
+    levels: [i16; 2],
+    budget: Arc<Budget>,
+}
+
+impl<R: ChunkReader> Pages<R> {
+    /// Looks at the header of the next page that has values or a dictionary, if there is one.
+    fn check_next(&mut self) -> Result<()> {
+        while self.left > 0 {
+            let read = self.input.get_read(self.offset)?.take(self.left);
+            let header = Header::read(read).ok_or_else(|| ParquetError::General("a page's header is none".into()))?;
+            let left = self.left - header.length;
+            let (packed, unpacked) = match (u64::try_from(header.packed), u64::try_from(header.unpacked)) {
+                (Ok(packed), Ok(unpacked)) if packed <= left => (packed, unpacked),
+                _ => return wrong(format!("a page of {} bytes is in a chunk with {left} left", header.packed)),
+            };
+            self.offset += header.length + packed;
+            self.left = left - packed;
+            if unpacked > LARGEST_PAGE || unpacked > packed.saturating_mul(ratio(self.packing)) {
+                return wrong(format!("a page of {packed} bytes should become {unpacked}"));
+            }
+            // The reader passes over an index as well.
+            if header.kind != INDEX {
+                return self.check_values(header.values, packed);
+            }
+        }
+        Ok(())
+    }
+
+    fn check_values(&self, values: i64, packed: u64) -> Result<()> {
+        match u64::try_from(values) {
+            Ok(values) if values <= self.budget.most => {
+                if self.levels[0] > 0 {
+                    self.budget.take(values)
+                } else {
+                    Ok(())
+                }
+            }
+            _ => wrong(format!("a page of {packed} bytes should have {values} values")),
+        }
+    }
+
+    /// Looks at what the decoders of the page would make room for at once.
+    fn check_page(&self, page: &Page) -> Result<()> {
+        if let Page::DictionaryPage { buf, num_values, .. } = page {
+            let least = if self.kind == Type::BYTE_ARRAY { 4 } else { 1 };
+            return match *num_values as usize {
+                values if values > buf.len() / least => {
+                    wrong(format!("a dictionary of {} bytes should have {values} values", buf.len()))
+                }
+                _ => Ok(()),
+            };
+        }
+        let shared = match page.encoding() {
+            Encoding::DELTA_LENGTH_BYTE_ARRAY => false,
+            Encoding::DELTA_BYTE_ARRAY => true,
+            _ => return Ok(()),
+        };
+        let size = self.values(page).and_then(|bytes| delta::size(bytes, page.num_values() as usize, shared));
+        match size {
+            Some(size) if size <= LARGEST_PAGE => Ok(()),
+            Some(size) => wrong(format!("a page of {} bytes has {size} bytes of text", page.buffer().len())),
+            None => wrong("the lengths of a page of text are none"),
+        }
+    }
+
+    /// What follows the levels in a page.
+    fn values<'a>(&self, page: &'a Page) -> Option<&'a [u8]> {
+        let mut bytes: &[u8] = page.buffer();
+        match page {
+            Page::DataPage { num_values, def_level_encoding, rep_level_encoding, .. } => {
+                for (most, encoding) in self.levels.into_iter().zip([rep_level_encoding, def_level_encoding]) {
+                    if most == 0 {
+                        continue;
+                    }
+                    #[expect(deprecated, reason = "old files have it")]
+                    let size = if *encoding == Encoding::BIT_PACKED {
+                        let width = u64::from(16 - most.cast_unsigned().leading_zeros());
+                        (u64::from(*num_values) * width).div_ceil(8)
+                    } else {
+                        u64::from(u32::from_le_bytes(*bytes.split_off(..4)?.first_chunk()?))
+                    };
+                    bytes.split_off(..usize::try_from(size).ok()?)?;
+                }
+            }
+            Page::DataPageV2 { def_levels_byte_len, rep_levels_byte_len, .. } => {
+                bytes.split_off(..*def_levels_byte_len as usize)?;
+                bytes.split_off(..*rep_levels_byte_len as usize)?;
+            }
+            Page::DictionaryPage { .. } => {}
+        }
+        Some(bytes)
+    }
+}
+
+impl<R: ChunkReader> Iterator for Pages<R> {
+    type Item = Result<Page>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.get_next_page().transpose()
+    }
+}
+
+impl<R: ChunkReader> PageReader for Pages<R> {
+    fn get_next_page(&mut self) -> Result<Option<Page>> {
+        self.check_next()?;
+        let page = self.inner.get_next_page()?;
+        if let Some(page) = &page {
+            self.check_page(page)?;
+        }
+        Ok(page)
+    }
+
+    fn peek_next_page(&mut self) -> Result<Option<PageMetadata>> {
+        self.inner.peek_next_page()
+    }
+
+    fn skip_next_page(&mut self) -> Result<()> {
+        self.get_next_page().map(drop)
+    }
+
+    fn at_record_boundary(&mut self) -> Result<bool> {
+        self.inner.at_record_boundary()
+    }
+}
+
+/// What of a page's header tells its size.
+struct Header {
+    length: u64,
+    kind: i64,
+    unpacked: i64,
+    packed: i64,
+    /// Of data or of a dictionary; 0 if it does not say, which the reader does not take.
+    values: i64,
+}
+
+/// The kind of pages that hold an index.
+const INDEX: i64 = 1;
+
+impl Header {
+    fn read(input: impl Read) -> Option<Self> {
+        let (mut page, mut unpacked, mut packed, mut values) = (None, None, None, 0);
+        let length = walk(input, &PAGE_HEADER, &mut |tag, value| {
+            match tag {
+                Tag::Kind => page = Some(value),
+                Tag::Unpacked => unpacked = Some(value),
+                Tag::Packed => packed = Some(value),
+                // A header may have several; one below 0 must not hide behind another.
+                Tag::Values if value < 0 || values < 0 => values = values.min(value),
+                Tag::Values => values = values.max(value),
+                Tag::Element | Tag::Children => {}
+            }
+            Some(())
+        })?;
+        Some(Header { length, kind: page?, unpacked: unpacked?, packed: packed?, values })
+    }
+}
+
+/// The most bytes that one can become.
+fn ratio(packing: Compression) -> u64 {
+    match packing {
+        Compression::UNCOMPRESSED => 1,
+        // A copy of 64 bytes takes 3.
+        Compression::SNAPPY => 22,
+        // A copy of 258 bytes takes at least 2 bits.
+        Compression::GZIP(_) => 1_032,
+        // Each byte that continues a length adds 255.
+        Compression::LZ4 | Compression::LZ4_RAW => 256,
+        // A block of 128 KiB takes at least 4 bytes.
+        Compression::ZSTD(_) => 1 << 15,
+        // These are not unpacked.
+        _ => u64::MAX,
+    }
+}
+
+fn wrong<T>(reason: impl Display) -> Result<T> {
+    Err(ParquetError::General(format!("{reason}, which is implausible")))
+}

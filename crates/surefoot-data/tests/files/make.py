@@ -1,0 +1,208 @@
+"""Writes the files that others made, with pyarrow 26, polars 2 and numpy 2: `python make.py`, in this folder.
+
+The bytes depend on the versions; the tests only on what is in the files. `bad-*` files are made from good ones.
+"""
+
+import datetime as dt
+import decimal
+import struct
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+UTC = dt.timezone.utc
+TIMES = [dt.datetime(2025, 1, 31, 12, 0, 0, 500_000, tzinfo=UTC), None, dt.datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC)]
+
+
+def parquet(name, columns, types=None, **options):
+    table = pa.table(columns, schema=pa.schema(types) if types else None)
+    pq.write_table(table, f"parquet/{name}.parquet", **options)
+
+
+def good_parquet():
+    base = {"action": pa.array([0, 2, 1], pa.uint32()), "pscore": [0.5, 0.25, 1.0], "reward": [1.0, 0.0, -0.5]}
+    parquet("pyarrow-snappy", {
+        **base,
+        "event_id": ["a", None, "Zürich"],
+        "device": pa.array(["x", "y", "x"]).dictionary_encode(),
+        "context": pa.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], pa.list_(pa.float32(), 2)),
+        "eligible": pa.array([[0, 1], [2], None], pa.list_(pa.uint32())),
+        "skip": [True, None, False],
+    }, compression="snappy")
+    parquet("pyarrow-sparse", {
+        **base,
+        "context_indices": pa.array([[0, 7], [], [3]], pa.list_(pa.uint32())),
+        "context_values": pa.array([[1.0, -1.0], [], [0.5]], pa.list_(pa.float32())),
+        "context_names": pa.array([["a", "b"], [], ["a"]], pa.large_list(pa.large_string())),
+    }, compression="gzip", data_page_version="2.0")
+    parquet("pyarrow-types", {
+        "i8": pa.array([1, None, -3], pa.int8()),
+        "u64": pa.array([1, 2, 2**63], pa.uint64()),
+        "half": pa.array(np.array([0.5, -2.0, 65504.0], np.float16)),
+        "bytes": pa.array([b"a", b"", "é".encode()]),
+        "nothing": pa.nulls(3),
+        "time_ms": pa.array(TIMES, pa.timestamp("ms", "UTC")),
+        "time_us": pa.array([t and t.replace(tzinfo=None) for t in TIMES], pa.timestamp("us")),
+        "time_ns": pa.array(TIMES, pa.timestamp("ns", "Europe/Zurich")),
+        "date": pa.array([dt.date(2025, 1, 31), None, dt.date(1969, 12, 31)]),
+        "money": pa.array([decimal.Decimal("0.10"), None, decimal.Decimal("-12345678901234567.89")]),
+        "wide": pa.array([decimal.Decimal("1e-10"), None, decimal.Decimal("1.5")], pa.decimal256(50, 20)),
+        "days": pa.array([[dt.date(2025, 1, 31)], None, []], pa.list_(pa.date32())),
+    }, compression="lz4")
+    parquet("pyarrow-nested", {
+        "action": [0, 1, 1],
+        "user": pa.array([{"age": 3, "home": {"zip": "8000"}}, None, {"age": None, "home": None}],
+                         pa.struct([("age", pa.int64()), ("home", pa.struct([("zip", pa.string())]))])),
+    }, compression="none")
+    parquet("pyarrow-delta", {
+        "name": ["apple", "apply", None, "apples", ""] * 40,
+        "text": ["b" * (i % 7) for i in range(200)],
+        "number": list(range(200)),
+    }, use_dictionary=False, column_encoding={
+        "name": "DELTA_BYTE_ARRAY", "text": "DELTA_LENGTH_BYTE_ARRAY", "number": "DELTA_BINARY_PACKED",
+    }, compression="zstd", data_page_version="2.0", data_page_size=256)
+    parquet("pyarrow-groups", {"action": [i % 5 for i in range(100)], "text": [f"t{i % 3}" for i in range(100)]},
+            row_group_size=7, compression="snappy")
+    pl.DataFrame({
+        "action": pl.Series([0, 2, 1], dtype=pl.UInt32),
+        "pscore": [0.5, 0.25, 1.0],
+        "reward": [1.0, 0.0, None],
+        "kind": pl.Series(["a", "b", "a"], dtype=pl.Categorical),
+        "note": ["a text that is longer than twelve bytes", None, "short"],
+        "context": pl.Series([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], dtype=pl.Array(pl.Float32, 2)),
+        "pi": [[0.5, 0.25, 0.25], [0.5, 0.25, 0.25], [0.0, 1.0, 0.0]],
+    }).write_parquet("parquet/polars-zstd.parquet", compression="zstd")
+    pl.DataFrame({"action": pl.Series([], dtype=pl.UInt32)}).write_parquet("parquet/polars-empty.parquet")
+
+
+def bad_parquet():
+    parquet("bad-map", {"m": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64()))})
+    parquet("bad-list-of-structs", {"c": [[{"i": 1, "v": 2.0}]]})
+    parquet("bad-time-of-day", {"t": [dt.time(12)]})
+    parquet("bad-fixed-bytes", {"b": pa.array([b"abc"], pa.binary(3))})
+    parquet("bad-utf8", {"b": [b"\xff"]})
+    parquet("bad-year", {"t": pa.array([2**62], pa.timestamp("ms"))})
+    parquet("bad-twice", {"a.b": [1], "a": [{"b": 1}]})
+    parquet("bad-no-columns", {})
+    file = open("parquet/pyarrow-snappy.parquet", "rb").read()
+    footer = struct.unpack("<I", file[-8:-4])[0]
+
+    def bad(name, content):
+        open(f"parquet/bad-{name}.parquet", "wb").write(content)
+
+    bad("empty", b"")
+    bad("short", b"PAR1PAR1")
+    bad("magic", b"CSV1" + file[4:])
+    bad("encrypted", file[:-4] + b"PARE")
+    bad("truncated", file[:-20])
+    bad("footer-too-long", file[:-8] + struct.pack("<I", len(file)) + b"PAR1")
+    bad("footer-cut", file[:-8] + struct.pack("<I", footer // 2) + b"PAR1")
+    bad("chunk-outside", file[:4] + file[-8 - footer:])
+    zeros = bytearray(file)
+    zeros[4:40] = bytes(36)
+    bad("page-header", bytes(zeros))
+    # A schema in which every element has one child, 600 deep: {1: 1, 2: [{4: "a", 5: 1}, ..]}.
+    element = bytes([0x48, 1, ord("a"), 0x15, 2, 0])
+    deep = bytes([0x15, 2, 0x19, 0xFC]) + bytes([0xD8, 0x04]) + element * 600 + bytes([0])
+    bad("deep", b"PAR1" + deep + struct.pack("<I", len(deep)) + b"PAR1")
+    bomb()
+
+
+def bomb():
+    """A page of a few bytes that says that it becomes 2 GB."""
+    parquet("bad-bomb", {"a": pa.array([1, 2, 3], pa.int64())}, use_dictionary=False, compression="snappy",
+            write_statistics=False)
+    path = "parquet/bad-bomb.parquet"
+    file = open(path, "rb").read()
+
+    def varint(n):
+        n <<= 1
+        out = b""
+        while n > 127:
+            out += bytes([n & 127 | 128])
+            n >>= 7
+        return out + bytes([n])
+
+    # The header of the page begins with {1: 0, 2: unpacked, 3: packed, .., both sizes in one byte: the first takes five
+    # bytes now, and the page gives four of its own for them, so that the chunk stays as long as it was.
+    assert file[4:7] == b"\x15\x00\x15" and file[7] < 128 and file[8] == 0x15 and file[9] < 128, file[4:12]
+    longer = b"\x15\x00\x15" + varint(2**31 - 1) + bytes([0x15, file[9] - 2 * 4])
+    footer = len(file) - 8 - struct.unpack("<I", file[-8:-4])[0]
+    open(path, "wb").write(file[:4] + longer + file[10:footer - 4] + file[footer:])
+
+
+def feedback(**changes):
+    """What Open Bandit Pipeline's synthetic data sets return, small."""
+    n, actions = 5, 3
+    draw = np.random.RandomState(1)
+    pi_b = draw.dirichlet(np.ones(actions), n)[:, :, None]
+    action = np.array([0, 2, 1, 1, 0])
+    all_of_it = dict(
+        n_rounds=n,
+        n_actions=actions,
+        context=draw.normal(size=(n, 2)),
+        action_context=np.eye(actions, dtype=int),
+        action=action,
+        position=None,
+        reward=np.array([1, 0, 0, 1, 0]),
+        expected_reward=draw.uniform(size=(n, actions)),
+        pi_b=pi_b,
+        pscore=pi_b[np.arange(n), action, 0],
+    )
+    return {**all_of_it, **changes}
+
+
+def obp(name, save=np.savez, **changes):
+    arrays = {key: value for key, value in feedback(**changes).items() if not isinstance(value, str)}
+    save(f"obp/{name}.npz", **arrays)
+
+
+def good_obp():
+    obp("synthetic")
+    position = np.array([0, 1, 0, 1, 1])
+    lists = np.random.RandomState(2).dirichlet(np.ones(3), (5, 2)).transpose(0, 2, 1)
+    obp("positions", np.savez_compressed, position=position, pi_b=np.ascontiguousarray(lists),
+        action_dist=np.ascontiguousarray(lists[:, ::-1]))
+    obp("least", n_rounds="", n_actions="", action_context="", expected_reward="", pi_b=None, position=np.arange(5),
+        reward=np.array([True, False, True, True, False]), pscore=np.full(5, 0.5, np.float32),
+        action=np.array([0, 2, 1, 1, 0], ">u2"), context=np.array([[1], [2], [3], [4], [5]], np.int8))
+
+
+def bad_obp():
+    obp("bad-no-action", action="")
+    obp("bad-action-none", action=None)
+    obp("bad-action-objects", action=np.array([0, 1, 2, None, "a"], dtype=object))
+    obp("bad-action-floats", action=np.array([0.0, 2.0, 1.0, 1.0, 0.0]))
+    obp("bad-action-negative", action=np.array([0, -2, 1, 1, 0]))
+    obp("bad-action-high", action=np.array([0, 2, 3, 1, 0]))
+    obp("bad-action-shape", action=np.zeros((5, 1), int))
+    obp("bad-n-rounds", n_rounds=6)
+    obp("bad-n-actions", n_actions=4)
+    obp("bad-n-actions-shape", n_actions=np.array([3]))
+    obp("bad-pscore-none", pscore=None)
+    obp("bad-pscore-short", pscore=np.ones(4))
+    obp("bad-reward-text", reward=np.array(list("abcde")))
+    obp("bad-context-flat", context=np.ones(5))
+    obp("bad-context-fortran", context=np.asfortranarray(np.ones((5, 2)) * [1, 2]))
+    obp("bad-context-large", context=np.full((5, 2), 1e300))
+    obp("bad-context-complex", context=np.ones((5, 2), complex))
+    obp("bad-position-high", position=np.array([0, 0, 1, 0, 0]))
+    obp("bad-positions-unknown", pi_b=np.full((5, 3, 2), 1 / 3))
+    obp("bad-pi-b-flat", pi_b=np.full((5, 3), 1 / 3))
+    obp("bad-pi-b-objects", pi_b=np.array([None] * 5, dtype=object))
+    file = open("obp/synthetic.npz", "rb").read()
+    open("obp/bad-truncated.npz", "wb").write(file[:-30])
+    open("obp/bad-empty.npz", "wb").write(b"")
+    open("obp/bad-text.npz", "wb").write(b"action,reward\n0,1\n")
+    # One bit of the last context: numpy stores arrays as they are.
+    place = file.index(feedback()["context"].tobytes()) + 79
+    open("obp/bad-sum.npz", "wb").write(file[:place] + bytes([file[place] ^ 1]) + file[place + 1:])
+
+
+if __name__ == "__main__":
+    good_parquet()
+    bad_parquet()
+    good_obp()
+    bad_obp()
