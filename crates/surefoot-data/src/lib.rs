@@ -12,6 +12,7 @@
 //!   tell that they are what they should be. None of them is downloaded here; `docs/data.md` has more.
 //! - [`write_policy`] and [`read_policy`], [`write_round`] and [`read_round`], [`write_certificates`] and
 //!   [`read_certificates`] keep what a loop leaves behind; `docs/formats.md` has the formats. Bits survive.
+//! - [`lint`] says what is wrong with logs, and what they can support.
 //!
 //! ```
 //! let digits = surefoot_data::digits();

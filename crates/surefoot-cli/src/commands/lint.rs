@@ -148,7 +148,8 @@ impl Text for Summary {
                 table.add_row([
                     support.policy.clone(),
                     format!("{:.4} +- {:.4}", support.mean_weight, support.standard_error),
-                    format!("{:.1}", support.z),
+                    // Without the sign that rounding leaves on a 0.
+                    format!("{:.1}", (support.z * 10.0).round() / 10.0 + 0.0),
                     format!("{:.0}", support.effective),
                     format!("{:.1}", support.largest),
                 ]);

@@ -209,7 +209,7 @@ impl Drift {
             let (column, kept) = (&mut self.columns[*place], &mut profile.columns[*place]);
             match cells {
                 Batch::Numbers(x) => {
-                    x[rows.clone()].iter().filter(|x| x.is_finite()).for_each(|&x| kept.numbers.add(x))
+                    x[rows.clone()].iter().filter(|x| x.is_finite()).for_each(|&x| kept.numbers.add(x));
                 }
                 Batch::Texts(texts) => {
                     for text in texts[rows.clone()].iter().flatten() {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::cells::Vocabulary;
-use super::findings::{Finding, Severity, Tally, of};
+use super::findings::{Finding, Severity, Tally, grouped, of};
 use super::weights::Weights;
 use super::{Seen, Support, verdict};
 use crate::column::Lists;
@@ -179,7 +179,8 @@ pub(super) fn recomputed(all: &[Recomputed], records: usize, findings: &mut Vec<
             findings.push(Finding::new(Severity::Warning, CHECK, message));
             continue;
         }
-        match one.differs.finding(Severity::Error, CHECK, |n| {
+        match one.differs.finding(Severity::Error, CHECK, |_| {
+            let n = grouped(one.differs.count);
             format!("{what}: {n} of {compared} with another propensity than the policy gives")
         }) {
             Some(finding) => findings.push(finding.hint(

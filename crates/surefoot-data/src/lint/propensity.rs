@@ -149,8 +149,11 @@ impl Propensities {
         }
         if values.len() <= FEW {
             let shown: Vec<String> = values.iter().map(|&q| short(q)).collect();
-            let what =
-                if over_sets { "uniform over the eligible actions" } else { "as of a greedy policy that explores" };
+            let what = match values.len() {
+                _ if over_sets => "uniform over the eligible actions",
+                2 => "as of a greedy policy that explores",
+                _ => "as of a policy that hardly looks at the context",
+            };
             let message = format!("only {} different propensities ({}): {what}", values.len(), shown.join(", "));
             return Some(Finding::new(Severity::Note, "few-propensities", message).counted(values.len()));
         }

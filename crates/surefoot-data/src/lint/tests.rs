@@ -1,6 +1,7 @@
 //! Simulated logs, right ones and wrong ones.
 
 mod chance;
+mod deployed;
 mod rounds;
 mod values;
 
@@ -100,8 +101,10 @@ impl Log {
             ("pscore", Arc::new(Float64Array::from(self.propensity.clone()))),
             ("reward", Arc::new(Float64Array::from(self.reward.clone()))),
         ];
-        let kept = usual.into_iter().filter(|(name, _)| others.iter().all(|(other, _)| other != name));
-        RecordBatch::try_from_iter(kept.chain(others.clone()).collect::<Vec<_>>()).unwrap()
+        let mut columns = usual;
+        columns.retain(|(name, _)| others.iter().all(|(other, _)| other != name));
+        columns.extend(others);
+        RecordBatch::try_from_iter(columns).unwrap()
     }
 
     fn report(&self) -> Report {

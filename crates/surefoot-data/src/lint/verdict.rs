@@ -43,10 +43,11 @@ fn judge(check: &'static str, support: &Support, verdict: Verdict, cannot_tell: 
     let (severity, message) = match verdict {
         Verdict::Fits => return None,
         Verdict::CannotTell => {
-            let of = of(support.records, "record");
             let message = format!(
-                "the weights of the {policy} policy are too uneven to tell whether propensities are right: {of} count for {}",
-                short(*effective)
+                "whether propensities are right cannot be told with the {policy} policy: {} count for {} of equal weight, \
+                 and it takes {ENOUGH}",
+                of(support.records, "record"),
+                short(effective.floor())
             );
             return Some(Finding::new(cannot_tell, check, message).counted(support.records));
         }
