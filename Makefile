@@ -31,9 +31,9 @@ lint: ## formatting and lints, warnings denied, documentation included
 fmt: ## format the code
 	$(CARGO) fmt --all
 
-bench: ## our own benchmarks: ratios measured side by side, growth and memory, into bench/results/
+bench: ## our own benchmarks: ratios measured side by side, growth, memory and reading, into bench/results/
 	$(CARGO) build --release --locked --package surefoot-bench
-	for measure in micro growth memory; do \
+	for measure in micro growth memory logs; do \
 		$(CARGO) run --release --locked --quiet --package surefoot-bench -- $$measure || exit 1; \
 	done
 

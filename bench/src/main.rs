@@ -1,12 +1,13 @@
 //! Surefoot's benchmarks, one subcommand a measurement.
 //!
-//! Our own (`make bench`): [`micro`], [`growth`] and [`memory`]. Against rivals (`make bench-rivals`): the workers in
+//! Our own (`make bench`): [`micro`], [`growth`], [`memory`] and [`logs`]. Against rivals (`make bench-rivals`): the workers in
 //! [`rivals`], which `rivals/compare.py` times in turn with those written in Python. Times on a shared machine mean
 //! little, so every figure that is compared is a ratio of two works done in turn, in one run.
 
 mod draw;
 mod folder;
 mod growth;
+mod logs;
 mod memory;
 mod micro;
 mod report;
@@ -29,6 +30,7 @@ enum Measure {
     Micro(micro::Micro),
     Growth(growth::Growth),
     Memory(memory::Memory),
+    Logs(logs::Logs),
     Collect(rivals::Collect),
     Epoch(rivals::Epoch),
     Run(rivals::Run),
@@ -53,6 +55,7 @@ fn measure(measure: Measure) -> work::Result<()> {
         Measure::Micro(measure) => measure.run(),
         Measure::Growth(measure) => measure.run(),
         Measure::Memory(measure) => measure.run(),
+        Measure::Logs(measure) => measure.run(),
         Measure::Collect(measure) => measure.run(),
         Measure::Epoch(measure) => measure.run(),
         Measure::Run(measure) => measure.run(),
