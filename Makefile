@@ -6,7 +6,7 @@ GOLDEN_ENV := .venv-golden
 BENCH_ENV := .venv-bench
 OBP_ENV := .venv-obp
 
-.PHONY: help test lint fmt doc bench bench-rivals golden fuzz coverage demo paper clean
+.PHONY: help test lint fmt doc bench bench-evaluate bench-rivals golden fuzz coverage demo paper clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -39,6 +39,12 @@ bench: ## our own benchmarks: ratios measured side by side, growth, memory and r
 
 bench-rivals: $(BENCH_ENV)/installed ## against PyTorch, into bench/results/; MNIST=folder for the real digits
 	$(BENCH_ENV)/bin/python bench/rivals/compare.py $(if $(MNIST),--mnist $(MNIST)) $(BENCH_FLAGS)
+
+bench-evaluate: $(OBP_ENV)/tried ## against Open Bandit Pipeline, on 10 million records, into bench/results/: some minutes, 3 GB
+	$(OBP_ENV)/bin/pip install --quiet pyarrow
+	$(CARGO) build --release --locked --package surefoot-bench --package surefoot-cli
+	$(CARGO) run --release --locked --quiet --package surefoot-bench -- logs
+	$(OBP_ENV)/bin/python bench/rivals/evaluate.py bench/data/logs-10000000.parquet
 
 $(BENCH_ENV)/installed: bench/rivals/requirements.txt
 	$(PYTHON) -m venv $(BENCH_ENV)

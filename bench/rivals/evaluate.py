@@ -1,8 +1,8 @@
 """Evaluation of logged records: surefoot against Open Bandit Pipeline, on the same file, in one run.
 
-    python evaluate.py FILE [--records N]
+    python evaluate.py FILE
 
-FILE is a Parquet file that `surefoot-bench logs-file` wrote. Five estimators that both have, each with an interval: the
+FILE is the Parquet file that `surefoot-bench logs` keeps. Five estimators that both have, each with an interval: the
 bootstrap with 100 replicates, which is the package's own default; surefoot's intervals that hold at any time come on top.
 Surefoot's time is that of the whole command, reading included; the package's begins when its arrays are in memory. Memory is the
 largest resident size of either process. Writes bench/results/evaluate.md.
