@@ -359,7 +359,7 @@ fn versions_and_fields_that_are_not_understood_are_refused() {
     assert_eq!(
         error_after("p", r#"\"exploration\""#, r#"\"explortion\""#),
         "p: metadata: cannot be understood: unknown field `explortion`, expected one of `format`, `version`, `actions`, \
-         `features`, `exploration`, `basis`, `fingerprint` at line 1 column 120"
+         `features`, `exploration`, `basis`, `fingerprint`, `inputs` at line 1 column 120"
     );
     let text = error_after("r", r#"\"records\":2"#, r#"\"records\":-2"#);
     assert!(
