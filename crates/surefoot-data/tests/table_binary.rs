@@ -426,6 +426,10 @@ fn what_open_bandit_pipeline_has_no_place_for_is_refused_by_name() {
             ", row 1: probabilities should be of 2 entries, one for each action, but is of 1".into(),
         ),
         (
+            vec![("position", Arc::new(UInt32Array::from(vec![0, 1])) as ArrayRef)],
+            ", row 1: position should be 0, since a list of all actions is of one position, but is 1".into(),
+        ),
+        (
             vec![("context_indices", indices([&[1], &[5000]])), ("context_values", lists([&[1.0], &[1.0]]))],
             ", row 1: context_indices should be from 0 to 4095, since the array is dense, but is 5000".into(),
         ),
@@ -444,8 +448,8 @@ fn what_open_bandit_pipeline_has_no_place_for_is_refused_by_name() {
 fn a_file_that_says_that_it_has_more_rows_than_it_has_is_refused_at_its_end() {
     let folder = Folder::new();
     let path = folder.path().join("log.parquet");
-    let number = |rows: usize| {
-        let column = Arc::new(Int64Array::from_iter_values((0..rows).map(|i| i as i64))) as ArrayRef;
+    let number = |rows: i64| {
+        let column = Arc::new(Int64Array::from_iter_values(0..rows)) as ArrayRef;
         RecordBatch::try_from_iter([("a", column)]).unwrap()
     };
     write(&path, &[number(100)]).unwrap();

@@ -262,3 +262,34 @@ fn message(panic: &(dyn Any + Send)) -> &str {
 fn unreadable(place: &str, reason: impl Display) -> Error {
     Error::Malformed { place: place.to_owned(), reason: format!("not a readable Parquet file: {reason}") }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_that_are_left_out_may_be_of_any_type() {
+        let names = |file: &str, ignore: &[&str]| -> std::result::Result<Vec<String>, String> {
+            let path = format!("{}/tests/files/parquet/{file}.parquet", env!("CARGO_MANIFEST_DIR"));
+            let input = std::fs::File::open(path).map_err(|error| error.to_string())?;
+            let mut tables =
+                read_columns("f", input, &|name| ignore.contains(&name)).map_err(|error| error.to_string())?;
+            let table = tables.next().ok_or("no batch")?.map_err(|error| error.to_string())?;
+            Ok(table.schema().fields().iter().map(|field| field.name().clone()).collect())
+        };
+        let all = ["action", "user.age", "user.home.zip"];
+        assert_eq!(names("pyarrow-nested", &[]).unwrap(), all);
+        assert_eq!(names("pyarrow-nested", &["user"]).unwrap(), all[..1]);
+        assert_eq!(names("pyarrow-nested", &["user.age"]).unwrap(), [all[0], all[2]]);
+        assert_eq!(names("pyarrow-nested", &["action", "user.home"]).unwrap(), all[1..2]);
+        assert_eq!(names("bad-twice", &["a"]).unwrap(), ["a.b"]);
+        assert_eq!(names("bad-map", &["m"]).unwrap_err(), "f: not a readable Parquet file: it has no columns");
+    }
+
+    #[test]
+    fn a_panic_becomes_an_error() {
+        let done: std::result::Result<(), String> =
+            guarded(|| -> std::result::Result<(), String> { std::panic::resume_unwind(Box::new("nothing to read")) });
+        assert_eq!(done.unwrap_err(), "the Parquet reader gave up: nothing to read");
+    }
+}

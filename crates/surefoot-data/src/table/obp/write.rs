@@ -46,7 +46,7 @@ pub(crate) fn write(
 ) -> Result<()> {
     let roles = roles(place, schema)?;
     let failed = |reason| Error::Write { place: place.to_owned(), reason };
-    let mut rounds = Rounds::new(place, roles).map_err(failed)?;
+    let mut rounds = Rounds::new(place, schema, roles).map_err(failed)?;
     for table in tables {
         rounds.add(&table?)?;
     }
@@ -118,6 +118,7 @@ impl Spool {
 /// The arrays, and what is known of all records so far.
 struct Rounds<'a> {
     place: &'a str,
+    schema: &'a SchemaRef,
     roles: Vec<Role>,
     rows: u64,
     /// One more than the largest action, and the number of the sparse features.
@@ -134,12 +135,15 @@ struct Rounds<'a> {
     features: Spool,
     probabilities: Spool,
     action_dist: Spool,
+    /// A row of one array, kept for its room.
+    bytes: Vec<u8>,
 }
 
 impl<'a> Rounds<'a> {
-    fn new(place: &'a str, roles: Vec<Role>) -> io::Result<Self> {
+    fn new(place: &'a str, schema: &'a SchemaRef, roles: Vec<Role>) -> io::Result<Self> {
         Ok(Rounds {
             place,
+            schema,
             roles,
             rows: 0,
             actions: 0,
@@ -153,11 +157,16 @@ impl<'a> Rounds<'a> {
             features: Spool::new()?,
             probabilities: Spool::new()?,
             action_dist: Spool::new()?,
+            bytes: Vec::new(),
         })
     }
 
     fn add(&mut self, table: &RecordBatch) -> Result<()> {
         let schema = table.schema();
+        if schema.fields() != self.schema.fields() {
+            let reason = format!("every batch should have the columns {}, but one has {schema}", self.schema);
+            return Err(Error::Malformed { place: self.place.to_owned(), reason });
+        }
         let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
         let columns = table.columns().iter().zip(&names);
         let columns: Vec<Column<'_>> = columns
@@ -180,6 +189,7 @@ impl<'a> Rounds<'a> {
         let values = |column: usize| {
             columns[column].row(row).ok_or_else(|| wrong(column, "a number everywhere".into(), "null".into()))
         };
+        let listed = self.roles.iter().any(|role| matches!(role, Role::Probabilities | Role::ActionDist));
         let (mut features, mut indices, mut sparse) = (0, None, None);
         for (column, role) in self.roles.iter().enumerate() {
             let found = values(column)?;
@@ -188,6 +198,10 @@ impl<'a> Rounds<'a> {
                     let allowed = || "from 0 to 4294967295".into();
                     let number = u32::try_from(found[0] as i64).ok().filter(|&number| f64::from(number) == found[0]);
                     let number = i64::from(number.ok_or_else(|| wrong(column, allowed(), found[0].to_string()))?);
+                    if *role == Role::Position && number > 0 && listed {
+                        let allowed = "0, since a list of all actions is of one position".into();
+                        return Err(wrong(column, allowed, number.to_string()));
+                    }
                     let spool = if *role == Role::Action { &mut self.action } else { &mut self.position };
                     if *role == Role::Action {
                         self.actions = self.actions.max(number + 1);
@@ -196,7 +210,7 @@ impl<'a> Rounds<'a> {
                     continue;
                 }
                 Role::Indices => {
-                    indices = Some((column, found));
+                    indices = Some(found);
                     continue;
                 }
                 Role::Values => {
@@ -219,27 +233,43 @@ impl<'a> Rounds<'a> {
                     return Err(wrong(column, allowed, format!("of {}", found.len())));
                 }
             }
-            found.iter().try_for_each(|value| spool.file.write_all(&value.to_le_bytes())).map_err(failed)?;
+            self.bytes.clear();
+            self.bytes.extend(found.iter().flat_map(|value| value.to_le_bytes()));
+            spool.file.write_all(&self.bytes).map_err(failed)?;
         }
         self.dense = features;
         self.check_actions(names)?;
-        if let Some(((column, indices), values)) = indices.zip(sparse) {
-            if indices.len() != values.len() {
-                let allowed = format!("of {} entries, as context_values", values.len());
-                return Err(wrong(column, allowed, format!("of {}", indices.len())));
-            }
-            let count = indices.len() as u64;
-            self.features.file.write_all(&count.to_le_bytes()).map_err(failed)?;
-            for (index, value) in indices.iter().zip(values) {
-                let allowed = || format!("from 0 to {}, since the array is dense", WIDEST - 1);
-                let place = (*index >= 0.0 && *index < f64::from(WIDEST)).then_some(*index as u32);
-                let place = place.ok_or_else(|| wrong(column, allowed(), index.to_string()))?;
-                self.sparse = self.sparse.max(place + 1);
-                self.features.file.write_all(&place.to_le_bytes()).map_err(failed)?;
-                self.features.file.write_all(&value.to_le_bytes()).map_err(failed)?;
-            }
+        match indices.zip(sparse) {
+            Some((indices, values)) => self.sparse_row(&indices, &values),
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    fn sparse_row(&mut self, indices: &[f64], values: &[f64]) -> Result<()> {
+        let place = self.place;
+        let at = format!("{place}, row {}", self.rows);
+        let wrong = |allowed: String, found: String| {
+            let column = "context_indices".into();
+            Error::Field { place: at.clone(), column, allowed, found }
+        };
+        if indices.len() != values.len() {
+            let allowed = format!("of {} entries, as context_values", values.len());
+            return Err(wrong(allowed, format!("of {}", indices.len())));
+        }
+        self.bytes.clear();
+        self.bytes.extend((indices.len() as u64).to_le_bytes());
+        for (index, value) in indices.iter().zip(values) {
+            if !(*index >= 0.0 && *index < f64::from(WIDEST)) {
+                let allowed = format!("from 0 to {}, since the array is dense", WIDEST - 1);
+                return Err(wrong(allowed, index.to_string()));
+            }
+            let index = *index as u32;
+            self.sparse = self.sparse.max(index + 1);
+            self.bytes.extend(index.to_le_bytes());
+            self.bytes.extend(value.to_le_bytes());
+        }
+        let written = self.features.file.write_all(&self.bytes);
+        written.map_err(|reason| Error::Write { place: place.to_owned(), reason })
     }
 
     /// The lists must be of all actions, and the action of a record one of them.

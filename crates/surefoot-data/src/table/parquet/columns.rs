@@ -59,6 +59,13 @@ impl Columns {
         ignore: &dyn Fn(&str) -> bool,
     ) -> Result<(Self, ProjectionMask, Fields)> {
         let arrow = guarded(|| parquet_to_arrow_schema(schema, None)).map_err(|reason| unreadable(place, reason))?;
+        let sum: usize = arrow.fields().iter().map(|field| leaves(field.data_type())).sum();
+        if sum != schema.num_columns() {
+            return Err(unreadable(
+                place,
+                format!("its schema has {} columns, but {sum} by type", schema.num_columns()),
+            ));
+        }
         let mut walk = Walk { place, file: schema, ignore, next: 0, leaves: Vec::new(), names: HashSet::new() };
         for field in arrow.fields() {
             walk.field(field.name(), field)?;
