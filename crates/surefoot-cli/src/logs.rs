@@ -109,6 +109,17 @@ pub(crate) fn policies(texts: &[String]) -> Result<Vec<Named>> {
     Ok(named)
 }
 
+/// A warning about each policy that was learned from logs: of these, if they are the same, it knows too much.
+pub(crate) fn learned(policies: &[Named]) -> impl Iterator<Item = String> {
+    let rounds = |policy: &Judged| match policy {
+        Judged::Own { inputs, .. } => inputs.lineage.logs.len(),
+        _ => 0,
+    };
+    policies.iter().filter(move |named| rounds(&named.policy) > 0).map(|Named { name, .. }| {
+        format!("{name} was learned from logs: if these are among them, what is said of it here is too good to be true")
+    })
+}
+
 /// The policy, or the mixture, of a file.
 pub(crate) fn own(path: &Path, reader: &mut PolicyReader) -> Result<Judged> {
     let hint = |e| Failure::new(e).hint(format!("a policy is {POLICY}"));

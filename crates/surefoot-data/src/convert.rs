@@ -12,6 +12,7 @@ use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, Recor
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use crate::column::{Column, parse};
+use crate::encoding::among;
 use crate::error::{Error, Result};
 use crate::logs::{Actions, LogBatch, LogReader, Role};
 use crate::survey::{Grouping, Survey};
@@ -116,10 +117,12 @@ pub struct Converted {
     pub numbered: Option<Vec<String>>,
 }
 
-/// Converts the records of some files to one.
-pub fn convert(reader: &LogReader, path: &Path, format: Format) -> Result<Converted> {
+/// Converts the records of some files to one, without the columns that are ignored (a name that ends in `*` stands for all
+/// that begin so).
+pub fn convert(reader: &LogReader, path: &Path, format: Format, ignore: &[String]) -> Result<Converted> {
     let reader = reader.clone().with_skipped();
-    let targets = targets(&reader)?;
+    let mut targets = targets(&reader)?;
+    targets.retain(|target| !among(ignore, &target.from));
     let strict = matches!(format, Format::Dsjson | Format::Vw | Format::Obp);
     let actions = match targets.iter().any(|target| target.role == Some(Role::Action)) {
         true => Survey::of(&reader, &Grouping::File)?.actions,

@@ -7,6 +7,7 @@
 mod fit;
 
 pub(crate) use fit::LIST;
+pub(crate) use fit::among;
 pub use fit::{EncodingFit, EncodingSettings};
 
 use std::borrow::Cow;

@@ -165,6 +165,17 @@ fn columns_become_features_as_one_expects() {
     for i in 0..3 {
         assert_eq!(row(i)[4..8].iter().sum::<f32>(), 1.0, "one bucket");
     }
+    let fitted = |settings: EncodingSettings| {
+        let mut fit = EncodingFit::new(settings).unwrap();
+        fit.add(&batch).map(|()| fit.finish("logs.csv").unwrap().names().join(" "))
+    };
+    let ignore = vec!["c*".to_owned(), "zip".to_owned()];
+    assert_eq!(fitted(EncodingSettings { ignore, ..Default::default() }).unwrap(), "age age is missing flag");
+    let features = Some(vec!["f*".to_owned(), "age".to_owned()]);
+    assert_eq!(fitted(EncodingSettings { features, ..Default::default() }).unwrap(), "age age is missing flag");
+    let features = Some(vec!["size".to_owned()]);
+    let said = fitted(EncodingSettings { features, ..Default::default() }).unwrap_err().to_string();
+    assert!(said.ends_with("logs.csv: no column size; it has action, age, country, zip, flag"), "{said}");
     // What it has not seen has an encoding too, and the encoding survives a file.
     let other = file(&folder, "new.csv", "age,country,zip,flag\n30,DK,9,\n");
     let again: Encoding = serde_json::from_str(&serde_json::to_string(&encoding).unwrap()).unwrap();

@@ -13,7 +13,7 @@ use crate::logs::LogFlags;
 /// Convert log files between Parquet, CSV, JSON lines, dsjson, Vowpal Wabbit's text and Open Bandit Pipeline's npz
 ///
 /// Columns get Surefoot's names (propensity_score becomes pscore, click becomes reward, cost becomes reward with its sign
-/// turned); those that have no role keep theirs. Values are not checked (see surefoot lint), not repaired and not left out.
+/// turned); those that have no role keep theirs. Values are not checked (see surefoot lint), not repaired, and not left out unless asked.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     surefoot convert decisions.dsjson --out logs.parquet\n  \
@@ -28,6 +28,9 @@ pub(crate) struct Convert {
     /// Its format, if its name does not tell
     #[arg(long, value_name = "FORMAT")]
     to: Option<Format>,
+    /// Columns to leave out, such as those that the format has no place for; pi_* stands for all that begin with pi_
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    ignore: Vec<String>,
     #[command(flatten)]
     running: Running,
 }
@@ -46,8 +49,10 @@ impl Convert {
     pub(crate) fn run(self) -> Result<()> {
         self.running.start()?;
         let format = self.to.map_or_else(|| Format::of(&self.out), Ok).map_err(Failure::new)?;
-        let Converted { records, renamed, numbered } =
-            convert(&self.logs.reader(), &self.out, format).map_err(Failure::new)?;
+        let Converted { records, renamed, numbered } = convert(&self.logs.reader(), &self.out, format, &self.ignore)
+            .map_err(|e| {
+                Failure::new(e).hint("columns that the format has no place for can be left out with --ignore")
+            })?;
         let version = env!("CARGO_PKG_VERSION");
         let output = Output { version, file: &self.out, records, renamed: &renamed, numbered: numbered.as_deref() };
         self.running.answer(&output, || {

@@ -18,7 +18,7 @@ use surefoot_data::{
 use super::Running;
 use crate::failure::{Failure, Result};
 use crate::figure::{self, Forest, Mark};
-use crate::logs::{LogFlags, Named, POLICY, RewardFlags, actions, policies};
+use crate::logs::{LogFlags, Named, POLICY, RewardFlags, actions, learned, policies};
 use crate::progress;
 
 /// What the logs say of policies that did not collect them: the value by every estimator, with intervals
@@ -124,7 +124,8 @@ impl Evaluate {
         let (tallies, skipped) = observe_with(&model, &policies, &reader, &actions, range, &settings, &bar)?;
         let named = policies.iter().zip(&tallies);
         let found = named.map(|(Named { name, .. }, tally)| Ok((name.clone(), tally.finish()?)));
-        let output = self.output(found.collect::<Result<_>>()?, range, skipped);
+        let mut output = self.output(found.collect::<Result<_>>()?, range, skipped);
+        output.warnings.extend(learned(&policies));
         if let Some(stem) = &self.figure {
             forest(&output).write(stem).map_err(|e| Failure::file(stem, "written", e))?;
         }
@@ -411,6 +412,14 @@ fn text(output: &Output) -> String {
     parts.join("\n\n")
 }
 
+/// A number with its thousands apart.
+fn grouped(n: usize) -> String {
+    let digits = n.to_string();
+    let parts: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().filter_map(|part| std::str::from_utf8(part).ok()).collect();
+    parts.join(",")
+}
+
 /// The intervals of all policies.
 fn forest(output: &Output) -> Forest {
     let mut groups = Vec::new();
@@ -431,7 +440,11 @@ fn forest(output: &Output) -> Forest {
         groups.push((policy.name.clone(), marks));
     }
     Forest {
-        title: format!("What {} logged records say, with {:.0} % intervals", output.records, 100.0 * output.confidence),
+        title: format!(
+            "What {} logged records say, with {:.0} % intervals",
+            grouped(output.records),
+            100.0 * output.confidence
+        ),
         x_label: "reward".into(),
         note: "thick: bootstrap, and the proven interval; thin: empirical Bernstein".into(),
         groups,

@@ -31,7 +31,7 @@ use crate::{bundle, statistics};
 #[command(after_help = "Examples:\n  \
     surefoot learn logs.parquet --out next.safetensors\n  \
     surefoot learn week1.csv week2.csv --rounds-by file --prior first.safetensors --out next.safetensors\n  \
-    surefoot learn logs.csv --ignore user_id --categorical country --reward-range 1,5 --out next.safetensors")]
+    surefoot learn logs.csv --ignore 'user_id,pi_*' --categorical zip --reward-range 1,5 --out next.safetensors")]
 pub(crate) struct Learn {
     #[command(flatten)]
     logs: LogFlags,
@@ -47,7 +47,7 @@ pub(crate) struct Learn {
     /// The columns that are features, separated by commas [default: all that are nothing else]
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',', help_heading = "Features")]
     features: Option<Vec<String>>,
-    /// Columns that are not
+    /// Columns that are not; pi_* stands for all that begin with pi_
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',', help_heading = "Features")]
     ignore: Vec<String>,
     /// Columns of numbers that stand for categories

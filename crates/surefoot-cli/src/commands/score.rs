@@ -1,5 +1,6 @@
 //! `surefoot score`: what a policy decides on raw records.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -66,8 +67,12 @@ impl Score {
         let Some(path) = self.out else {
             let format = if self.json { Format::JsonLines } else { Format::Csv };
             let mut out = std::io::stdout();
-            return write_table_to("standard output", &mut out, format, scorer.schema(), &mut decisions)
-                .map_err(Failure::new);
+            let written = write_table_to("standard output", &mut out, format, scorer.schema(), &mut decisions);
+            return match written {
+                // A reader that has seen enough is not an error.
+                Err(surefoot_data::Error::Write { reason, .. }) if reason.kind() == ErrorKind::BrokenPipe => Ok(()),
+                written => written.map_err(Failure::new),
+            };
         };
         let format = Format::of(&path).map_err(Failure::new)?;
         if ![Format::Parquet, Format::Csv, Format::JsonLines].contains(&format) {

@@ -11,7 +11,7 @@ use surefoot_data::{Judged, Part, write_mixture};
 use super::Running;
 use crate::commands::evaluate::{actions_of, observe_all};
 use crate::failure::{Failure, Result};
-use crate::logs::{LogFlags, Named, POLICY, RewardFlags, policies};
+use crate::logs::{LogFlags, Named, POLICY, RewardFlags, learned, policies};
 
 /// Choose among policies by what the logs prove of each, and mix them
 ///
@@ -21,8 +21,8 @@ use crate::logs::{LogFlags, Named, POLICY, RewardFlags, policies};
 /// them. All that is proven holds together, at any time.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-    surefoot select logs.parquet --policy a.safetensors --policy b.safetensors --policy uniform\n  \
-    surefoot select logs.parquet --policy a.safetensors --policy b.safetensors --mixture mixed.json")]
+    surefoot select newer.parquet --policy a.safetensors --policy b.safetensors --policy uniform\n  \
+    surefoot select newer.parquet --policy a.safetensors --policy b.safetensors --mixture mixed.json")]
 pub(crate) struct Select {
     #[command(flatten)]
     logs: LogFlags,
@@ -53,6 +53,7 @@ struct Output {
     candidates: Vec<CandidateOutput>,
     mixture: Proven,
     assumption: &'static str,
+    warnings: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -115,6 +116,7 @@ impl Select {
                 .collect(),
             mixture: Proven::of(&selection.mixture, range),
             assumption: ASSUMPTION,
+            warnings: learned(&policies).collect(),
         };
         self.running.answer(&output, || text(&output, range, self.mixture.as_deref()))
     }
@@ -159,6 +161,7 @@ fn text(output: &Output, range: RewardRange, written: Option<&Path>) -> String {
     if at_least <= range.reward(0.0) {
         text.push_str("\nwarning: these logs prove nothing of any candidate");
     }
+    output.warnings.iter().for_each(|warning| text.push_str(&format!("\nwarning: {warning}")));
     if let Some(path) = written {
         text.push_str(&format!("\nwrote {}", path.display()));
     }

@@ -9,7 +9,12 @@ use crate::column::{Column, parse};
 use crate::error::{Error, Result};
 use crate::logs::LogBatch;
 
-/// How columns are taken as features.
+/// Whether a column is among these names, of which one that ends in `*` stands for all that begin so.
+pub(crate) fn among(names: &[String], column: &str) -> bool {
+    names.iter().any(|name| name.strip_suffix('*').map_or(name == column, |start| column.starts_with(start)))
+}
+
+/// How columns are taken as features; a name that ends in `*` stands for all that begin so.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EncodingSettings {
     /// The columns that are features; all that have no other role, if none is named.
@@ -104,14 +109,14 @@ impl EncodingFit {
 
     /// Looks at the records of a batch.
     pub fn add(&mut self, batch: &LogBatch) -> Result<()> {
-        for name in self.settings.features.iter().flatten() {
+        for name in self.settings.features.iter().flatten().filter(|name| !name.ends_with('*')) {
             // A column that is asked for must be there.
             batch.feature(name)?;
         }
         for column in batch.others() {
             let asked = self.settings.features.as_ref();
-            let wanted = asked.is_none_or(|names| names.iter().any(|name| name == column.name));
-            if !wanted || self.settings.ignore.iter().any(|name| name == column.name) {
+            let wanted = asked.is_none_or(|names| among(names, column.name));
+            if !wanted || among(&self.settings.ignore, column.name) {
                 continue;
             }
             match column.name {
@@ -157,7 +162,7 @@ impl EncodingFit {
         }
         let seen = self.seen.entry(column.name.to_owned()).or_default();
         let most = self.settings.vocabulary + 1;
-        let categorical = self.settings.categorical.iter().any(|name| name == column.name);
+        let categorical = among(&self.settings.categorical, column.name);
         if !column.is_text() && !categorical {
             for (i, &x) in column.numbers()?.iter().enumerate() {
                 if x.is_infinite() {

@@ -1,0 +1,54 @@
+"""Writes logs.csv beside it: 6,000 decisions of a made-up shop, always the same ones.
+
+A visitor sees a coupon, a banner or nothing, and buys or does not. The first 3,000 decisions were taken by chance (v1), the
+others by a rule that looks at the country and still tries everything (v2). The columns pi_* are the probabilities of a
+candidate that also looks at the device: what `surefoot evaluate logs.csv --policy columns:pi_` judges.
+"""
+
+import csv
+import pathlib
+import random
+
+ACTIONS = ["banner", "coupon", "nothing"]
+SHARES = {"NO": 0.4, "SE": 0.4, "DK": 0.2}
+
+
+def buys(country: str, device: str, age: float, action: str) -> float:
+    """The probability that a visitor buys."""
+    if country == "NO":
+        best = "coupon" if device == "phone" else "banner"
+    elif country == "SE":
+        best = "banner"
+    else:
+        best = "nothing" if age > 45 else "coupon"
+    return 0.55 if action == best else 0.2
+
+
+def preferring(best: str, much: float) -> list[float]:
+    return [much if action == best else (1 - much) / 2 for action in ACTIONS]
+
+
+def main() -> None:
+    chance = random.Random(7)
+    with open(pathlib.Path(__file__).parent / "logs.csv", "w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        pi = [f"pi_{action}" for action in ACTIONS]
+        features = ["country", "device", "age"]
+        writer.writerow(["event_id", *features, "action", "pscore", "reward", "policy_version", *pi])
+        for i in range(6000):
+            country = chance.choices(list(SHARES), SHARES.values())[0]
+            device = chance.choice(["phone", "desktop", "tablet"])
+            age = chance.randint(18, 75)
+            version = "v1" if i < 3000 else "v2"
+            second = preferring({"NO": "coupon", "SE": "banner", "DK": "coupon"}[country], 0.6)
+            logged = [1 / 3] * 3 if version == "v1" else second
+            action = chance.choices(range(3), logged)[0]
+            reward = int(chance.random() < buys(country, device, age, ACTIONS[action]))
+            best = {"NO": "coupon" if device == "phone" else "banner", "SE": "banner", "DK": "coupon"}[country]
+            shown = "" if chance.random() < 0.03 else age
+            candidate = preferring(best, 0.8)
+            row = [f"e{i:05}", country, device, shown, ACTIONS[action], logged[action], reward, version, *candidate]
+            writer.writerow([round(x, 12) if isinstance(x, float) else x for x in row])
+
+
+main()
