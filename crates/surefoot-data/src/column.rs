@@ -247,7 +247,20 @@ impl<'a> Column<'a> {
             }
             return Ok(lists);
         }
-        self.json_lists(&mut lists, r#"a list of texts, such as ["a", "b"]"#)?;
+        let mut found = Lists::new();
+        let allowed = r#"a list of texts, such as ["a", "b"]"#;
+        self.json_lists::<serde_json::Value>(&mut found, allowed)?;
+        for i in 0..found.len() {
+            for value in found.get(i) {
+                lists.values.push(match value {
+                    serde_json::Value::String(text) => text.clone(),
+                    // The name of an action may be a number.
+                    serde_json::Value::Number(number) => number.to_string(),
+                    other => return Err(self.error(i, allowed, other)),
+                });
+            }
+            lists.end();
+        }
         Ok(lists)
     }
 

@@ -1,7 +1,6 @@
 //! The tests of chance: how often they call right logs wrong, and whether they find wrong ones.
 
 use super::*;
-use crate::judged::Judged;
 use crate::lint::weights::{Verdict, Weights};
 
 /// Seeds of a log with a warning or an error.
