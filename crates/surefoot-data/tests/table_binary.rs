@@ -224,6 +224,8 @@ fn bad_parquet_files_are_refused_in_these_words() {
         ("chunk-outside", wrong("row group 0: action should lie between byte 4 and the footer at 4, but has 75 at 4")),
         ("deep", footer.clone()),
         ("empty", wrong("should have at least 12 bytes, but has 0")),
+        ("endless-footer", footer.clone()),
+        ("endless-header", wrong("a page's header is none")),
         ("encrypted", wrong("should begin and end with PAR1, but does with PAR1 and PARE")),
         ("fixed-bytes", refused("b", "FixedSizeBinary(3)")),
         ("footer-cut", footer),

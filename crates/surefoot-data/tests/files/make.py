@@ -1,6 +1,7 @@
 """Writes the files that others made, with pyarrow 26, polars 2 and numpy 2: `python make.py`, in this folder.
 
-The bytes depend on the versions; the tests only on what is in the files. `bad-*` files are made from good ones.
+The bytes depend on the versions; the tests only on what is in the files. `bad-*` files are made from good ones,
+but for `bad-endless-*`, which a fuzzer found: they kept the Parquet reader busy for seconds or for good.
 """
 
 import datetime as dt

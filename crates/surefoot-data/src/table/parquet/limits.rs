@@ -116,6 +116,7 @@ impl<R: ChunkReader + 'static> Iterator for Chunks<R> {
             input,
             offset,
             left: length,
+            looked: false,
             packing: chunk.compression(),
             kind: chunk.column_type(),
             levels: [chunk.column_descr().max_rep_level(), chunk.column_descr().max_def_level()],
@@ -131,6 +132,8 @@ struct Pages<R: ChunkReader> {
     /// Where the next page begins, and what is left of the chunk from there.
     offset: u64,
     left: u64,
+    /// Whether the reader has yet to take the page before that.
+    looked: bool,
     packing: Compression,
     kind: Type,
     /// The highest repetition and definition level.
@@ -139,26 +142,27 @@ struct Pages<R: ChunkReader> {
 }
 
 impl<R: ChunkReader> Pages<R> {
-    /// Looks at the header of the next page that has values or a dictionary, if there is one.
+    /// Looks at the header of the next page, if there is one, unless that was done already.
     fn check_next(&mut self) -> Result<()> {
-        while self.left > 0 {
-            let read = self.input.get_read(self.offset)?.take(self.left);
-            let header = Header::read(read).ok_or_else(|| ParquetError::General("a page's header is none".into()))?;
-            let left = self.left - header.length;
-            let (packed, unpacked) = match (u64::try_from(header.packed), u64::try_from(header.unpacked)) {
-                (Ok(packed), Ok(unpacked)) if packed <= left => (packed, unpacked),
-                _ => return wrong(format!("a page of {} bytes is in a chunk with {left} left", header.packed)),
-            };
-            self.offset += header.length + packed;
-            self.left = left - packed;
-            if unpacked > LARGEST_PAGE || unpacked > packed.saturating_mul(ratio(self.packing)) {
-                return wrong(format!("a page of {packed} bytes should become {unpacked}"));
-            }
-            // The reader passes over an index as well.
-            if header.kind != INDEX {
-                return self.check_values(header.values, packed);
-            }
+        if self.looked || self.left == 0 {
+            return Ok(());
         }
+        let read = self.input.get_read(self.offset)?.take(self.left);
+        let Some(header) = Header::read(read) else {
+            return Err(ParquetError::General("a page's header is none".into()));
+        };
+        let left = self.left - header.length;
+        let (packed, unpacked) = match (u64::try_from(header.packed), u64::try_from(header.unpacked)) {
+            (Ok(packed), Ok(unpacked)) if packed <= left => (packed, unpacked),
+            _ => return wrong(format!("a page of {} bytes is in a chunk with {left} left", header.packed)),
+        };
+        if unpacked > LARGEST_PAGE || unpacked > packed.saturating_mul(ratio(self.packing)) {
+            return wrong(format!("a page of {packed} bytes should become {unpacked}"));
+        }
+        self.check_values(header.values, packed)?;
+        self.offset += header.length + packed;
+        self.left = left - packed;
+        self.looked = true;
         Ok(())
     }
 
@@ -239,6 +243,7 @@ impl<R: ChunkReader> Iterator for Pages<R> {
 impl<R: ChunkReader> PageReader for Pages<R> {
     fn get_next_page(&mut self) -> Result<Option<Page>> {
         self.check_next()?;
+        self.looked = false;
         let page = self.inner.get_next_page()?;
         if let Some(page) = &page {
             self.check_page(page)?;
@@ -247,6 +252,7 @@ impl<R: ChunkReader> PageReader for Pages<R> {
     }
 
     fn peek_next_page(&mut self) -> Result<Option<PageMetadata>> {
+        self.check_next()?;
         self.inner.peek_next_page()
     }
 
@@ -255,6 +261,7 @@ impl<R: ChunkReader> PageReader for Pages<R> {
     }
 
     fn at_record_boundary(&mut self) -> Result<bool> {
+        self.check_next()?;
         self.inner.at_record_boundary()
     }
 }
@@ -262,32 +269,35 @@ impl<R: ChunkReader> PageReader for Pages<R> {
 /// What of a page's header tells its size.
 struct Header {
     length: u64,
-    kind: i64,
     unpacked: i64,
     packed: i64,
-    /// Of data or of a dictionary; 0 if it does not say, which the reader does not take.
     values: i64,
 }
 
-/// The kind of pages that hold an index.
-const INDEX: i64 = 1;
-
 impl Header {
+    /// `None` if it is none, or of an index, which no writer writes and the reader confuses with its own header.
     fn read(input: impl Read) -> Option<Self> {
-        let (mut page, mut unpacked, mut packed, mut values) = (None, None, None, 0);
+        let (mut kind, mut unpacked, mut packed) = (None, None, None);
+        let (mut data, mut dictionary, mut data_v2) = (None, None, None);
         let length = walk(input, &PAGE_HEADER, &mut |tag, value| {
             match tag {
-                Tag::Kind => page = Some(value),
+                Tag::Kind => kind = Some(value),
                 Tag::Unpacked => unpacked = Some(value),
                 Tag::Packed => packed = Some(value),
-                // A header may have several; one below 0 must not hide behind another.
-                Tag::Values if value < 0 || values < 0 => values = values.min(value),
-                Tag::Values => values = values.max(value),
+                Tag::Data => data = Some(value),
+                Tag::Dictionary => dictionary = Some(value),
+                Tag::DataV2 => data_v2 = Some(value),
                 Tag::Element | Tag::Children => {}
             }
             Some(())
         })?;
-        Some(Header { length, kind: page?, unpacked: unpacked?, packed: packed?, values })
+        let values = match kind? {
+            0 => data?,
+            2 => dictionary?,
+            3 => data_v2?,
+            _ => return None,
+        };
+        Some(Header { length, unpacked: unpacked?, packed: packed?, values })
     }
 }
 

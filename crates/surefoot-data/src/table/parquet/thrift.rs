@@ -3,8 +3,8 @@
 //! A struct is a row of fields, each a byte with the step from the last field's number (0: the number follows) and the
 //! type, then the value; a type of 0 ends it. Integers are zigzag varints.
 //!
-//! The reader takes the type of a field that it knows on trust, and in a list of booleans, which it passes over, each
-//! takes no bytes: a few bytes can keep it busy for minutes. So the known fields are held against [`FOOTER`] and
+//! The reader takes the type of a field that it knows on trust; in a list of booleans that it passes over, each takes no
+//! bytes, and so does everything at the end of the input: a few bytes can keep it busy for minutes. So the known fields are held against [`FOOTER`] and
 //! [`PAGE_HEADER`], and such lists, which Parquet has in neither, are refused. Nothing here takes memory or recurses by
 //! what the bytes say: the deepest nesting is [`DEEPEST`], and the end of the input ends everything.
 
@@ -35,11 +35,13 @@ pub(super) enum Tag {
     /// An element of the schema begins, and how many of the next ones are its children.
     Element,
     Children,
-    /// The kind of a page, its bytes, and its values or those of its dictionary.
+    /// The kind of a page, its bytes, and how many values it has as each kind.
     Kind,
     Unpacked,
     Packed,
-    Values,
+    Data,
+    Dictionary,
+    DataV2,
 }
 
 use Shape::{Asked, Begins, Boolean, Byte, Bytes, Double, Integer, List, Struct};
@@ -143,13 +145,13 @@ pub(super) const PAGE_HEADER: Shape = Struct(&[
     (2, Asked(Tag::Unpacked)),
     (3, Asked(Tag::Packed)),
     (4, Integer),
-    (5, Struct(&[(1, Asked(Tag::Values)), (2, Integer), (3, Integer), (4, Integer), (5, STATISTICS)])),
+    (5, Struct(&[(1, Asked(Tag::Data)), (2, Integer), (3, Integer), (4, Integer), (5, STATISTICS)])),
     (6, EMPTY),
-    (7, Struct(&[(1, Asked(Tag::Values)), (2, Integer), (3, Boolean)])),
+    (7, Struct(&[(1, Asked(Tag::Dictionary)), (2, Integer), (3, Boolean)])),
     (
         8,
         Struct(&[
-            (1, Asked(Tag::Values)),
+            (1, Asked(Tag::DataV2)),
             (2, Integer),
             (3, Integer),
             (4, Integer),
