@@ -89,7 +89,7 @@ fn a_better_policy_comes_out_of_a_log_file_with_a_certificate_that_verifies() {
         (&3.into(), &400.into(), &true.into())
     );
     let number = |key: &str| learned[key].as_f64().unwrap();
-    assert!(number("estimate") > 0.6 && number("at_least") > 0.45, "{learned}");
+    assert!(number("estimate") > 0.55 && number("at_least") > 0.5, "{learned}");
     // The uniform policy has 0.4.
     assert!(number("better_by") > 0.05, "{learned}");
     assert!(folder.join("next.certificates.json").exists());
@@ -142,7 +142,7 @@ fn a_policy_decides_the_same_for_the_same_event_and_its_logs_can_be_learned_from
         total += f64::from(reward);
         writeln!(csv, "{visitor},{},{},{reward},{}", cells[1], cells[2], cells[3]).unwrap();
     }
-    assert!(total / 1500.0 > 0.6, "{total}");
+    assert!(total / 1500.0 > 0.5, "chance has 0.4: {total}");
     fs::write(folder.join("second.csv"), csv).unwrap();
     let found = json(&run_in(
         &folder,
@@ -181,8 +181,10 @@ fn of_several_policies_the_one_with_the_most_proven_is_chosen() {
     assert!(evaluated.contains("SNIPS"), "{evaluated}");
     let scored = output(&run_in(&folder, "score mixed.json logs.csv"));
     assert_eq!(scored.lines().count(), 4001);
-    fs::write(folder.join("mixed.json"), fs::read_to_string(folder.join("mixed.json")).unwrap().replace("0.", "0.1"))
-        .unwrap();
+    let mut broken: Value = serde_json::from_slice(&fs::read(folder.join("mixed.json")).unwrap()).unwrap();
+    broken["policies"][0]["weight"] = 0.7.into();
+    broken["policies"][1]["weight"] = 0.7.into();
+    fs::write(folder.join("mixed.json"), broken.to_string()).unwrap();
     assert!(failure(&run_in(&folder, "score mixed.json logs.csv")).contains("sum to 1"));
     let wrong = failure(&run_in(&folder, "select logs.csv --policy uniform --mixture other.json"));
     assert!(wrong.contains("uniform: a mixture is written of policy files in its own folder"), "{wrong}");
@@ -212,8 +214,10 @@ fn a_log_file_survives_every_format() {
     let said = output(&run_in(&folder, "convert logs.csv --out again.vw"));
     assert!(said.contains("action \"left\" is now 0"), "{said}");
     let wrong = failure(&run_in(&folder, "convert logs.csv --out logs.npz"));
-    assert!(wrong.contains("country"), "texts have no place among numbers: {wrong}");
+    assert!(wrong.contains("event_id") && wrong.contains("--ignore"), "texts have no place among numbers: {wrong}");
     assert!(!folder.join("logs.npz").exists(), "nothing is half written");
+    output(&run_in(&folder, "convert logs.csv --out logs.npz --ignore event_id,country,policy_version,age"));
+    assert_eq!(value("npz"), expected, "npz");
 }
 
 #[test]

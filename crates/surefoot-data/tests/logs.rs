@@ -244,7 +244,7 @@ fn rounds_are_read_with_the_first_records_set_aside() {
         rounds.rounds.iter().map(|logs| (logs.policy_version().to_owned(), logs.len())).collect();
     assert_eq!(sizes, [("one".to_owned(), 9), ("two".to_owned(), 8)]);
     assert_eq!(rounds.rounds[0].contexts().row(0).values(), [3.0]);
-    assert!(rounds.rounds[0].eligible().is_none());
+    assert_eq!(rounds.rounds[0].eligible().unwrap().get(0), [0, 1, 2], "a cell without a list is no restriction");
     let sets = rounds.rounds[1].eligible().unwrap();
     assert_eq!((sets.get(3), sets.get(4)), (&[0, 1][..], &[0, 1, 2][..]));
     assert!(read(0.0).unwrap().set_aside.is_none());
