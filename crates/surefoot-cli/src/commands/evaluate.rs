@@ -23,7 +23,7 @@ use crate::progress;
 
 /// What the logs say of policies that did not collect them: the value by every estimator, with intervals
 ///
-/// One pass (two where a reward model is fitted), in memory that does not grow with the logs. Values are rewards. The
+/// One pass (three where a linear reward model is fitted), in memory that does not grow with the logs. Values are rewards. The
 /// anytime interval is proven and may be looked at as often as one likes; Bernstein's is proven for a number of records that
 /// was fixed before, where the largest weight is known; the bootstrap's holds in the limit. Look at the weights first: a mean
 /// away from 1 tells of wrong propensities, a small effective sample size that the logs know little of the policy.
