@@ -7,24 +7,15 @@ evaluation policy (pi_0, pi_1, ...) and of predicted rewards (r_0, r_1, ...), an
 estimators give. Both are made from a fixed seed.
 """
 
-import importlib.util
 import json
 import pathlib
 import sys
-from unittest.mock import MagicMock
 
 import numpy as np
 import pandas as pd
 
-if importlib.util.find_spec("torch") is None:
-    # The package imports it on the way to estimators that never use it.
-    torch = MagicMock()
-    torch.nn.Module = torch.utils.data.Dataset = type("Module", (), {})
-    torch.Tensor = type("Tensor", (), {})
-    sys.modules["torch"] = torch
-    for name in ("nn", "nn.functional", "optim", "utils", "utils.data"):
-        sys.modules[f"torch.{name}"] = MagicMock(Module=torch.nn.Module, Dataset=torch.nn.Module)
-
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[4] / "bench/rivals"))
+import without_torch  # noqa: F401 (before the package, which asks for it)
 import obp
 from obp.ope import (
     DirectMethod,
