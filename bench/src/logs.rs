@@ -33,7 +33,7 @@ pub(crate) const ACTIONS: usize = 10;
 
 const TIMES: usize = 3;
 
-/// How the logged distribution is kept.
+/// How the probabilities of a policy are kept.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Form {
     /// A column for each action, `pi_0` to `pi_9`.
@@ -73,9 +73,9 @@ impl Logs {
             let size = format!("{:.0} MB", fs::metadata(&path)?.len() as f64 / 1e6);
             rows.push([name.into(), size, speed(alone), speed(ours), format!("**{:.0} %**", 100.0 * alone / ours)]);
         }
-        let body = table(["the distribution is in", "file", "the reader alone", "read_table", "speed of it"], &rows);
+        let body = table(["the probabilities are in", "file", "the reader alone", "read_table", "speed of it"], &rows);
         let settings = format!(
-            "{} records of {ACTIONS} actions: timestamp, action, pscore, reward and the logged distribution, all of them \
+            "{} records of {ACTIONS} actions: timestamp, action, pscore, reward and the probabilities of a policy, all of them \
              decoded in batches of {ROWS}. The best of {TIMES} readings, in turn, one thread, the file in the page cache.",
             self.records
         );
@@ -100,8 +100,8 @@ fn ours(path: &Path) -> Result<usize> {
     Ok(rows)
 }
 
-/// Writes a log in Parquet: `timestamp` in milliseconds, `action`, `pscore`, `reward` in {0, 1}, and the distribution of
-/// all actions as the columns `pi_0` to `pi_9`. The same number of records gives the same file.
+/// Writes a log in Parquet: `timestamp` in milliseconds, `action`, `pscore`, `reward` in {0, 1}, and the
+/// probabilities of a policy to be judged as the columns `pi_0` to `pi_9`. The same number of records gives the same file.
 pub(crate) fn logs_file(path: &Path, records: usize) -> Result<()> {
     write(path, records, Form::Columns)
 }
@@ -138,15 +138,16 @@ fn batch(schema: &SchemaRef, rng: &mut ChaCha8Rng, first: usize, rows: usize, fo
         pi.fill_with(|| (2.0 * rng.random::<f64>()).exp());
         let sum: f64 = pi.iter().sum();
         pi.iter_mut().for_each(|p| *p /= sum);
-        // The last action takes what rounding leaves.
+        // The logging policy is half uniform; the last action takes what rounding leaves.
+        let logged = |p: f64| 0.5 * p + 0.5 / ACTIONS as f64;
         let mut left = rng.random::<f64>();
         let chosen = pi.iter().position(|&p| {
-            left -= p;
+            left -= logged(p);
             left < 0.0
         });
         let chosen = chosen.unwrap_or(ACTIONS - 1);
         action.push(chosen as u32);
-        pscore.push(pi[chosen]);
+        pscore.push(logged(pi[chosen]));
         reward.push(f64::from(u8::from(rng.random::<f64>() < 0.02 * (1 + chosen) as f64)));
     }
     let time = (first..first + rows).map(|row| 1_700_000_000_000 + 20 * row.cast_signed() as i64);

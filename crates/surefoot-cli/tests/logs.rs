@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -130,6 +130,17 @@ fn a_policy_decides_the_same_for_the_same_event_and_its_logs_can_be_learned_from
         assert_eq!(find(&again), find(&decided), "{other}");
     }
     assert_ne!(output(&run_in(&folder, "score next.safetensors visitors.csv --seed 4 --probabilities")), decided);
+
+    // A reader that has seen enough is not an error.
+    let mut run = Command::new(env!("CARGO_BIN_EXE_surefoot"))
+        .current_dir(&folder)
+        .args(["score", "next.safetensors", "visitors.csv"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(run.stdout.take());
+    assert!(run.wait_with_output().unwrap().status.success());
 
     // What is logged is what the policy gives: the world answers, and the second round is in the file.
     let mut draws = Draws(5);

@@ -207,7 +207,17 @@ pub(crate) fn write(
     if schema.fields().is_empty() {
         return Err(Error::Malformed { place: place.to_owned(), reason: "should have a column, but has none".into() });
     }
-    let unwritten = |error: ::csv::Error| unwritten(place, error.into());
+    // What the operating system says is kept: that a pipe was closed is no failure of everybody's.
+    let unwritten = |error: ::csv::Error| {
+        let text = error.to_string();
+        unwritten(
+            place,
+            match error.into_kind() {
+                ::csv::ErrorKind::Io(reason) => reason,
+                _ => std::io::Error::other(text),
+            },
+        )
+    };
     let mut out = ::csv::Writer::from_writer(out);
     out.write_record(schema.fields().iter().map(|field| field.name())).map_err(unwritten)?;
     let mut text = String::new();
