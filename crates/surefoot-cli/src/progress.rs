@@ -1,5 +1,7 @@
 //! Progress on standard error: a bar in a terminal, nothing in a pipe.
 
+use std::time::Duration;
+
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// A bar of `rounds` steps, with the time left.
@@ -20,6 +22,14 @@ pub(crate) fn share(work: u64, quiet: bool) -> ProgressBar {
 /// How many records have been read, where nobody knows how many there are.
 pub(crate) fn records(quiet: bool) -> ProgressBar {
     drawn(None, "{spinner} {human_pos} records, {per_sec}", quiet)
+}
+
+/// What is being done, and for how long, where nobody knows how long it will take.
+pub(crate) fn doing(what: &'static str, quiet: bool) -> ProgressBar {
+    let bar = drawn(None, "{spinner} {msg}, {elapsed}", quiet);
+    bar.set_message(what);
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar
 }
 
 fn drawn(length: Option<u64>, template: &str, quiet: bool) -> ProgressBar {

@@ -9,6 +9,7 @@ use surefoot_data::{Converted, Format, convert};
 use super::Running;
 use crate::failure::{Failure, Result};
 use crate::logs::LogFlags;
+use crate::progress;
 
 /// Convert log files between Parquet, CSV, JSON lines, dsjson, Vowpal Wabbit's text and Open Bandit Pipeline's npz
 ///
@@ -49,10 +50,12 @@ impl Convert {
     pub(crate) fn run(self) -> Result<()> {
         self.running.start()?;
         let format = self.to.map_or_else(|| Format::of(&self.out), Ok).map_err(Failure::new)?;
+        let bar = progress::doing("converting", self.running.quiet);
         let Converted { records, renamed, numbered } = convert(&self.logs.reader(), &self.out, format, &self.ignore)
             .map_err(|e| {
                 Failure::new(e).hint("columns that the format has no place for can be left out with --ignore")
             })?;
+        bar.finish_and_clear();
         let version = env!("CARGO_PKG_VERSION");
         let output = Output { version, file: &self.out, records, renamed: &renamed, numbered: numbered.as_deref() };
         self.running.answer(&output, || {

@@ -6,8 +6,8 @@ use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use surefoot::{
-    Certificate, Challenger, FeatureMap, Gate, Labelled, Learner, LinearGaussian, Logs, Policy, Posterior, RewardRange,
-    Scale, Softmax, SoftmaxTraining, State, ladder,
+    Certificate, Challenger, FeatureMap, Fingerprint, Gate, Labelled, Learner, LinearGaussian, Logs, Policy, Posterior,
+    RewardRange, Scale, Softmax, SoftmaxTraining, State, ladder,
 };
 use surefoot_data::{
     Encode, EncodingSettings, Grouping, Inputs, Kind, Lineage, PolicyReader, Rounds, Statement, Survey,
@@ -20,7 +20,7 @@ use crate::failure::{Failure, Result};
 use crate::files::with_suffix;
 use crate::logs::{LogFlags, RewardFlags};
 use crate::options::{Options, Text};
-use crate::{bundle, statistics};
+use crate::{bundle, progress, statistics};
 
 /// Learn the next policy from all rounds in the logs, with a certificate
 ///
@@ -113,6 +113,8 @@ pub(crate) struct Learn {
 struct Output {
     version: &'static str,
     policy: PathBuf,
+    /// The basis of the policy, which is a file beside it.
+    basis: Option<Fingerprint>,
     rounds: Vec<RoundOutput>,
     set_aside: usize,
     held_back: usize,
@@ -156,6 +158,7 @@ impl Learn {
             "file" => Grouping::File,
             column => Grouping::Column(column.into()),
         };
+        let bar = progress::doing("looking at the logs", self.running.quiet);
         let survey = Survey::of(&reader, &grouping).map_err(Failure::new)?;
         let known = self.known_prior()?;
         let actions = known.as_ref().map_or(&survey.actions, |(_, inputs)| &inputs.actions).clone();
@@ -163,6 +166,7 @@ impl Learn {
             Some((_, inputs)) => Encode::Known(inputs.encoding.clone()),
             None => Encode::Fit { settings: self.encoding(), set_aside: self.set_aside },
         };
+        bar.set_message("reading the logs");
         let rounds = Rounds::read(&reader, &survey, &actions, &grouping, range, encode)
             .map_err(|e| Failure::new(e).hint("surefoot lint tells all that is wrong with logs at once"))?;
         if rounds.rounds.is_empty() {
@@ -173,7 +177,9 @@ impl Learn {
             None => self.prior(&rounds, actions.len())?,
         };
         let learner = self.learner(&rounds.rounds)?;
+        bar.set_message("learning");
         let mut output = self.learn(&learner, &prior, &rounds, range)?;
+        bar.finish_and_clear();
         output.0.skipped = survey.skipped;
         if survey.interleaved {
             output.0.warnings.push("rounds are interleaved: a policy goes on after another has begun".into());
@@ -290,6 +296,7 @@ impl Learn {
         let output = Output {
             version: env!("CARGO_PKG_VERSION"),
             policy: self.out.clone(),
+            basis: policy.posterior().basis().map(|basis| basis.fingerprint()),
             rounds: logs.iter().map(|l| RoundOutput { name: l.policy_version().into(), records: l.len() }).collect(),
             set_aside: rounds.set_aside.as_ref().map_or(0, |(_, actions)| actions.len()),
             held_back: records - report.records,
@@ -339,7 +346,11 @@ fn text(output: &Output, certificates: &Path) -> String {
     table.load_style(presets::NOTHING);
     let total: usize = output.rounds.iter().map(|round| round.records).sum();
     let percent = format!("{:.0} %", 100.0 * output.confidence);
-    table.add_row(["records", &format!("{total} in {} rounds", output.rounds.len())]);
+    let rounds = match output.rounds.len() {
+        1 => "1 round".to_owned(),
+        n => format!("{n} rounds"),
+    };
+    table.add_row(["records", &format!("{total} in {rounds}")]);
     table.add_row(["set aside", &output.set_aside.to_string()]);
     table.add_row(["held back", &output.held_back.to_string()]);
     if output.skipped > 0 {
@@ -359,8 +370,9 @@ fn text(output: &Output, certificates: &Path) -> String {
     }
     let warnings: String = output.warnings.iter().map(|warning| format!("\nwarning: {warning}")).collect();
     let on_trust = super::on_trust(output.certificates.iter().map(|statement| &statement.certificate));
+    let beside = output.basis.map_or_else(String::new, |print| format!(", basis-{print}.safetensors beside it"));
     format!(
-        "{}\n\nwrote {} and {}{on_trust}{warnings}",
+        "{}\n\nwrote {}{beside} and {}{on_trust}{warnings}",
         table.trim_fmt(),
         output.policy.display(),
         certificates.display()
