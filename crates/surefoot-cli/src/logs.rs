@@ -51,6 +51,17 @@ impl LogFlags {
     }
 }
 
+impl LogFlags {
+    /// The actions as the policy should know them: those that are counted from 1 are called so, lest anybody count them
+    /// otherwise later.
+    pub(crate) fn named(&self, actions: &Actions) -> Actions {
+        match actions {
+            Actions::Count(k) if self.actions_from_one => Actions::Names((1..=*k).map(|a| a.to_string()).collect()),
+            actions => actions.clone(),
+        }
+    }
+}
+
 /// The range of the rewards.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RewardFlags {
@@ -111,11 +122,13 @@ pub(crate) fn policies(texts: &[String]) -> Result<Vec<Named>> {
 
 /// A warning about each policy that was learned from logs: of these, if they are the same, it knows too much.
 pub(crate) fn learned(policies: &[Named]) -> impl Iterator<Item = String> {
-    let rounds = |policy: &Judged| match policy {
-        Judged::Own { inputs, .. } => inputs.lineage.logs.len(),
-        _ => 0,
+    let knows = |policy: &Judged| match policy {
+        Judged::Own { inputs, .. } => !inputs.lineage.logs.is_empty(),
+        // Its weights are from logs.
+        Judged::Mixture(_) => true,
+        _ => false,
     };
-    policies.iter().filter(move |named| rounds(&named.policy) > 0).map(|Named { name, .. }| {
+    policies.iter().filter(move |named| knows(&named.policy)).map(|Named { name, .. }| {
         format!("{name} was learned from logs: if these are among them, what is said of it here is too good to be true")
     })
 }

@@ -101,12 +101,16 @@ fn a_better_policy_comes_out_of_a_log_file_with_a_certificate_that_verifies() {
     assert_eq!(fs::read(folder.join("next.safetensors")).unwrap(), bytes);
 
     let warned = output(&run_in(&folder, "learn logs.csv --epochs 1 --set-aside 0 --out a.safetensors"));
-    assert!(warned.contains("warning: NOT certified: features or prior were fitted"), "{warned}");
+    assert!(warned.contains("warning: NOT certified: features or prior may have been fitted"), "{warned}");
     let estimated = "learn logs.csv --prior estimated --epochs 1 --out a.safetensors --json";
     assert_eq!(json(&run_in(&folder, estimated))["certified"], true);
     // The next round starts from what was deployed.
     let next = json(&run_in(&folder, "learn logs.csv --prior next.safetensors --epochs 1 --out b.safetensors --json"));
     assert_eq!((&next["set_aside"], &next["features"]), (&0.into(), &learned["features"]));
+    // It was learned from logs, and nobody says that these are others.
+    assert_eq!(next["certified"], false);
+    let older = "learn logs.csv --prior next.safetensors --prior-is-older --epochs 1 --out b.safetensors --json";
+    assert_eq!(json(&run_in(&folder, older))["certified"], true);
 }
 
 #[test]
@@ -197,6 +201,26 @@ fn of_several_policies_the_one_with_the_most_proven_is_chosen() {
     broken["policies"][1]["weight"] = 0.7.into();
     fs::write(folder.join("mixed.json"), broken.to_string()).unwrap();
     assert!(failure(&run_in(&folder, "score mixed.json logs.csv")).contains("sum to 1"));
+    // Policies over other actions do not mix.
+    let other = fs::read_to_string(folder.join("logs.csv")).unwrap().replace(",stay,", ",jump,");
+    fs::write(folder.join("other.csv"), other).unwrap();
+    output(&run_in(&folder, "learn other.csv --epochs 1 --out other.safetensors --quiet"));
+    let print = |policy: &str| {
+        output(&run_in(&folder, &format!("score {policy} logs.csv")))
+            .lines()
+            .nth(1)
+            .unwrap()
+            .rsplit(',')
+            .next()
+            .unwrap()
+            .to_owned()
+    };
+    broken["policies"][0]["weight"] = 0.3.into();
+    broken["policies"][1]["file"] = "other.safetensors".into();
+    broken["policies"][1]["fingerprint"] = print("other.safetensors").into();
+    fs::write(folder.join("mixed.json"), broken.to_string()).unwrap();
+    let wrong = failure(&run_in(&folder, "score mixed.json logs.csv"));
+    assert!(wrong.contains("should have the actions of the first policy"), "{wrong}");
     let wrong = failure(&run_in(&folder, "select logs.csv --policy uniform --mixture other.json"));
     assert!(wrong.contains("uniform: a mixture is written of policy files in its own folder"), "{wrong}");
 }
@@ -262,6 +286,29 @@ fn bad_logs_and_bad_policies_give_clear_errors() {
     assert!(wrong.contains("the inputs should have the hash"), "{wrong}");
     let wrong = failure(&run_in(&folder, "convert logs.txt --out logs.parquet"));
     assert!(wrong.contains("the name should end in .parquet, .csv"), "{wrong}");
+}
+
+#[test]
+fn actions_that_are_counted_from_one_are_called_so_ever_after() {
+    let folder = folder("from-one", 600);
+    let logs = fs::read_to_string(folder.join("logs.csv")).unwrap();
+    let numbered = logs.replace(",left,", ",1,").replace(",right,", ",2,").replace(",stay,", ",3,");
+    fs::write(folder.join("numbered.csv"), numbered).unwrap();
+    output(&run_in(&folder, "learn numbered.csv --actions-from-one --epochs 1 --out p.safetensors --quiet"));
+    output(&run_in(&folder, "learn logs.csv --epochs 1 --out q.safetensors --quiet"));
+    let actions = |policy: &str| -> Vec<String> {
+        let scored = output(&run_in(&folder, &format!("score {policy} logs.csv")));
+        scored.lines().skip(1).map(|line| line.split(',').nth(1).unwrap().to_owned()).collect()
+    };
+    let named: Vec<String> = actions("q.safetensors")
+        .iter()
+        .map(|name| (NAMES.iter().position(|n| n == name).unwrap() + 1).to_string())
+        .collect();
+    assert_eq!(actions("p.safetensors"), named);
+    // With or without the flag, the policy knows which action is which.
+    let value =
+        |flags: &str| json(&run_in(&folder, &format!("evaluate numbered.csv --policy p.safetensors {flags} --json")));
+    assert_eq!(value("")["policies"], value("--actions-from-one")["policies"]);
 }
 
 #[test]

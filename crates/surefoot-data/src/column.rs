@@ -188,6 +188,10 @@ impl<'a> Column<'a> {
         match self.array.data_type() {
             DataType::Int64 => written!(Int64Type),
             DataType::UInt64 => written!(UInt64Type),
+            DataType::Boolean => {
+                let array = self.array.as_boolean();
+                Ok(array.iter().map(|x| x.map(|x| Cow::Borrowed(if x { "true" } else { "false" }))).collect())
+            }
             _ => {
                 let numbers = numeric(self.array).ok_or_else(|| self.mistyped("texts or numbers"))?;
                 let text = |(i, x): (usize, &f64)| (!self.array.is_null(i)).then(|| Cow::Owned(x.to_string()));

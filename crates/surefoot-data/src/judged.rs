@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::str::FromStr;
 
+use sha2::{Digest, Sha256};
 use surefoot::{Eligible, LinearGaussian, Policy};
 
 use crate::column::Column;
@@ -69,6 +70,21 @@ impl FromStr for Cells {
 const SUM: f64 = 1e-6;
 
 impl Judged {
+    /// What its decisions are logged with: its fingerprint, or that of a mixture's parts and weights.
+    pub fn version(&self) -> Option<String> {
+        match self {
+            Judged::Own { policy, .. } => Some(policy.fingerprint().to_string()),
+            Judged::Mixture(parts) => {
+                let mut hasher = Sha256::new();
+                for (weight, part) in parts {
+                    hasher.update(format!("{}:{weight}\n", part.version()?));
+                }
+                Some(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+            }
+            _ => None,
+        }
+    }
+
     /// The actions that it knows, if the first records tell.
     pub fn actions(&self, first: &LogBatch) -> Result<Option<Actions>> {
         match self {
@@ -99,11 +115,11 @@ impl Judged {
             Judged::Given(Cells::Columns(prefix)) => {
                 let columns = columns(prefix, batch, actions)?;
                 let cells = numbers(&columns)?;
-                check(&columns[0], n, |i| cells.iter().map(move |column| column[i]))?;
+                check(&columns[0], n, records.eligible.as_ref(), |i| cells.iter().map(move |column| column[i]))?;
                 Ok((0..n).map(|i| cells[records.action[i] as usize][i]).collect())
             }
             Judged::Given(_) => {
-                let (k, p) = (actions.len(), self.distribution(batch, None, actions)?);
+                let (k, p) = (actions.len(), self.distribution(batch, records.eligible.as_ref(), actions)?);
                 Ok((0..n).map(|i| p[i * k + records.action[i] as usize]).collect())
             }
         }
@@ -130,7 +146,7 @@ impl Judged {
             Judged::Mixture(parts) => mixed(parts, |part| part.distribution(batch, eligible, actions)),
             Judged::Given(cells) => {
                 let p = cells.read(batch, actions)?;
-                check(&cells.first(batch, actions)?, n, |i| p[i * k..(i + 1) * k].iter().copied())?;
+                check(&cells.first(batch, actions)?, n, eligible, |i| p[i * k..(i + 1) * k].iter().copied())?;
                 Ok(p)
             }
             Judged::Logged => logged(batch, actions),
@@ -177,7 +193,10 @@ impl Cells {
             Cells::Columns(prefix) => prefix,
             Cells::List(column) => {
                 let lists = first.required(column)?.lists()?;
-                return Ok((lists.len() > 0).then(|| Actions::Count(lists.get(0).len())));
+                return match (lists.len() > 0).then(|| lists.get(0).len()) {
+                    Some(k @ 0..=1) => Err(first.required(column)?.error(0, "at least 2 numbers, one an action", k)),
+                    k => Ok(k.map(Actions::Count)),
+                };
             }
         };
         let schema = first.table().schema();
@@ -229,11 +248,21 @@ fn numbers<'a>(columns: &[Column<'a>]) -> Result<Vec<Cow<'a, [f64]>>> {
     columns.iter().map(Column::all_numbers).collect()
 }
 
-/// Fails unless each record has a distribution.
-fn check<I: Iterator<Item = f64>>(column: &Column<'_>, n: usize, of: impl Fn(usize) -> I) -> Result<()> {
+/// Fails unless each record has a distribution over its eligible actions.
+fn check<I: Iterator<Item = f64>>(
+    column: &Column<'_>,
+    n: usize,
+    eligible: Option<&Eligible>,
+    of: impl Fn(usize) -> I,
+) -> Result<()> {
     for i in 0..n {
         let mut sum = 0.0;
-        for p in of(i) {
+        let set = eligible.map(|sets| sets.get(i));
+        for (a, p) in of(i).enumerate() {
+            if p > 0.0 && set.is_some_and(|set| set.binary_search(&(a as u32)).is_err()) {
+                let (place, column) = (column.at(i), format!("the probability of action {a}, which is not eligible,"));
+                return Err(Error::Field { place, column, allowed: "0".into(), found: p.to_string() });
+            }
             if !(0.0..=1.0).contains(&p) {
                 return Err(column.error(i, "a probability, in [0, 1]", p));
             }

@@ -63,6 +63,11 @@ impl Role {
         }
     }
 
+    /// Whether a column of this name is usually something else than a feature.
+    pub(crate) fn is_usual(name: &str) -> bool {
+        Role::ALL.iter().any(|role| role.names().contains(&name))
+    }
+
     /// Our name of it.
     pub(crate) fn name(self) -> &'static str {
         self.names()[0]
@@ -102,12 +107,18 @@ impl Columns {
     }
 
     /// The columns of a batch that have a role.
-    fn find(&self, place: &str, table: &RecordBatch) -> Result<HashMap<&'static str, usize>> {
+    fn find(&self, place: &str, table: &RecordBatch, ragged: bool) -> Result<HashMap<&'static str, usize>> {
         let mut found = HashMap::new();
         for role in Role::ALL {
             if let Some(name) = self.given(role) {
-                let index = table.schema().index_of(name).map_err(|_| missing(place, name, table))?;
-                found.insert(role.name(), index);
+                match table.schema().index_of(name) {
+                    Ok(index) => {
+                        found.insert(role.name(), index);
+                    }
+                    // No record of the batch has it.
+                    Err(_) if ragged => {}
+                    Err(_) => return Err(missing(place, name, table)),
+                }
                 continue;
             }
             let places: Vec<(&str, usize)> = role
@@ -237,7 +248,7 @@ impl Batches<'_> {
     fn batch(&mut self, path: &Path, table: RecordBatch) -> Result<LogBatch> {
         let place = path.display().to_string();
         let columns = &self.reader.columns;
-        let roles = columns.find(&place, &table)?;
+        let roles = columns.find(&place, &table, self.ragged)?;
         let rows = table.num_rows();
         let mut batch = LogBatch {
             place,
@@ -419,7 +430,7 @@ impl LogBatch {
     /// A batch that is in no file.
     #[cfg(test)]
     pub(crate) fn of(place: &str, start: usize, table: RecordBatch, columns: &Columns) -> Result<LogBatch> {
-        let roles = columns.find(place, &table)?;
+        let roles = columns.find(place, &table, false)?;
         let from_one = columns.from_one;
         let mut batch = LogBatch {
             place: place.into(),
@@ -520,7 +531,7 @@ impl LogBatch {
 
     /// The texts of a column that groups records.
     pub fn texts_of(&self, name: &str) -> Result<Vec<Option<Cow<'_, str>>>> {
-        self.required(name)?.texts()
+        self.feature(name)?.map_or_else(|| Ok(vec![None; self.len()]), |column| column.texts())
     }
 
     /// The actions that could be chosen, in the order of the file.

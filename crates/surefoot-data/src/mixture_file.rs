@@ -52,13 +52,21 @@ pub fn read_mixture(path: &Path, reader: &mut PolicyReader) -> Result<Judged> {
     if document.policies.iter().any(|part| !(0.0..=1.0).contains(&part.weight)) || (sum - 1.0).abs() > 1e-9 {
         return Err(malformed(format!("the weights should be in [0, 1] and sum to 1, but sum to {sum}")));
     }
-    let mut parts = Vec::new();
+    let mut parts: Vec<(f64, Judged)> = Vec::new();
     for Part { file, fingerprint, weight } in document.policies {
         let file = path.with_file_name(&file);
         let (policy, inputs) = reader.read_with(&file)?;
         check_fingerprint(&file.display().to_string(), fingerprint, policy.fingerprint())?;
         let inputs =
             inputs.ok_or_else(|| malformed(format!("{} does not say how records become features", file.display())))?;
+        if let Some((_, Judged::Own { inputs: first, .. })) = parts.first()
+            && first.actions != inputs.actions
+        {
+            return Err(malformed(format!(
+                "{} should have the actions of the first policy, but has others",
+                file.display()
+            )));
+        }
         parts.push((weight, Judged::Own { policy: Box::new(policy), inputs: Box::new(inputs) }));
     }
     Ok(Judged::Mixture(parts))

@@ -1,6 +1,6 @@
 //! SURVEY: what can be known of logs only when all of them have been seen, in one pass.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::error::{Error, Result};
 use crate::logs::{Actions, LogBatch, LogReader, Role};
@@ -85,6 +85,8 @@ struct Seen {
     /// One more than the largest number, counted from 0.
     count: usize,
     names: BTreeSet<String>,
+    /// Those of the names that came as numbers.
+    numbers: HashSet<u32>,
     text: bool,
 }
 
@@ -93,19 +95,27 @@ impl Seen {
         let first = usize::from(batch.counts_from_one());
         let column = batch.required_role(Role::Action)?;
         let eligible = batch.role(Role::Eligible);
+        if eligible.is_none()
+            && let Some(lists) = batch.probabilities()?
+        {
+            self.count = (0..lists.len()).map(|i| lists.get(i).len()).fold(self.count, usize::max);
+        }
         if !column.is_text() {
             for (i, &x) in column.all_numbers()?.iter().enumerate() {
-                self.count = self.count.max(column.whole(i, x)? as usize + 1 - first.min(1));
+                let number = column.whole(i, x)?;
+                self.count = self.count.max((number as usize + 1).saturating_sub(first));
+                // Should another batch have names, this is one too.
+                if self.names.len() < MOST_NAMES && self.numbers.insert(number) {
+                    self.names.insert(number.to_string());
+                }
             }
             if let Some(column) = eligible {
                 let lists = column.lists()?;
                 for i in 0..lists.len() {
                     for &x in lists.get(i) {
-                        self.count = self.count.max(column.whole(i, x)? as usize + 1 - first);
+                        self.count = self.count.max((column.whole(i, x)? as usize + 1).saturating_sub(first));
                     }
                 }
-            } else if let Some(lists) = batch.probabilities()? {
-                self.count = (0..lists.len()).map(|i| lists.get(i).len()).fold(self.count, usize::max);
             }
             return Ok(());
         }
@@ -114,9 +124,12 @@ impl Seen {
             names.extend(column.text_lists()?.values);
         }
         for name in names {
+            // A number with zeros before it is a name.
             match name.trim().parse::<u32>() {
-                Ok(number) => self.count = self.count.max((number as usize + 1).saturating_sub(first)),
-                Err(_) => self.text = true,
+                Ok(number) if number.to_string() == name.trim() => {
+                    self.count = self.count.max((number as usize + 1).saturating_sub(first));
+                }
+                _ => self.text = true,
             }
             if self.names.len() < MOST_NAMES && !self.names.contains(&name) {
                 self.names.insert(name);

@@ -135,6 +135,12 @@ fn a_survey_finds_actions_rounds_and_their_order() {
     assert_eq!(survey.actions, Actions::Names(["blue", "green", "red"].map(String::from).to_vec()));
     assert!(survey.interleaved, "day 1 comes back");
 
+    let wide = file(&folder, "d.csv", "action,probabilities\n0,\"[0.5, 0.2, 0.3]\"\n");
+    assert_eq!(Survey::of(&reader(&wide), &Grouping::File).unwrap().actions, Actions::Count(3));
+    let zeros = file(&folder, "e.csv", "action\n7\n07\n");
+    let survey = Survey::of(&reader(&zeros), &Grouping::File).unwrap();
+    assert_eq!(survey.actions, Actions::Names(vec!["07".into(), "7".into()]));
+
     let empty = file(&folder, "c.csv", "action,pscore,reward\n");
     let said = Survey::of(&reader(&empty), &Grouping::File).unwrap_err().to_string();
     assert!(said.ends_with("c.csv: should have records, but has none"), "{said}");
@@ -176,6 +182,21 @@ fn columns_become_features_as_one_expects() {
     let features = Some(vec!["size".to_owned()]);
     let said = fitted(EncodingSettings { features, ..Default::default() }).unwrap_err().to_string();
     assert!(said.ends_with("logs.csv: no column size; it has action, age, country, zip, flag"), "{said}");
+    // NaN is missing, infinity refused, a usual name no feature; a column that changes its type has all its categories.
+    let odd = file(&folder, "odd.csv", "action,propensity,reward,click,x\n0,1,1,1,2\n0,1,1,0,NaN\n");
+    let columns = Columns { reward: Some("reward".into()), ..Columns::default() };
+    let fitted = |path: &Path| {
+        let reader = LogReader::new(vec![path.to_owned()], None, columns.clone());
+        let mut fit = EncodingFit::new(EncodingSettings::default()).unwrap();
+        let added: Result<(), _> = reader.batches().try_for_each(|batch| fit.add(&batch?));
+        added.map(|()| fit.finish("odd").unwrap().names().join(" "))
+    };
+    assert_eq!(fitted(&odd).unwrap(), "x x is missing");
+    let endless = file(&folder, "endless.csv", "reward,x\n1,inf\n");
+    assert!(fitted(&endless).unwrap_err().to_string().ends_with("row 0: x should be finite, but is inf"));
+    let late = format!("{}{{\"x\": \"a\", \"y\": 1}}\n", "{\"x\": 1}\n".repeat(8192));
+    let late = file(&folder, "late.jsonl", &late);
+    assert_eq!(fitted(&late).unwrap(), "x=1 x=a y y is missing");
     // What it has not seen has an encoding too, and the encoding survives a file.
     let other = file(&folder, "new.csv", "age,country,zip,flag\n30,DK,9,\n");
     let again: Encoding = serde_json::from_str(&serde_json::to_string(&encoding).unwrap()).unwrap();
@@ -268,6 +289,14 @@ fn probabilities_in_the_logs_are_those_of_a_policy() {
     assert_eq!(Judged::Logged.propensity(&batch, &records, &actions).unwrap(), [0.5, 0.5]);
     let mixture = Judged::Mixture(vec![(0.5, columns), (0.5, Judged::Uniform)]);
     assert_eq!(mixture.propensity(&batch, &records, &actions).unwrap(), [0.625, 0.75]);
+
+    let sets = surefoot::Eligible::new([[1], [0]]).unwrap();
+    let said = Judged::distribution(&"columns:p_".parse().unwrap(), &batch, Some(&sets), &actions).unwrap_err();
+    let said = said.to_string();
+    assert!(
+        said.ends_with("row 0: the probability of action 0, which is not eligible, should be 0, but is 0.25"),
+        "{said}"
+    );
 
     let list: Judged = "list:both".parse().unwrap();
     assert_eq!(list.actions(&batch).unwrap(), Some(Actions::Count(2)));

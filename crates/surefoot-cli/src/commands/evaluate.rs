@@ -237,7 +237,16 @@ impl Model {
             }
             Model::Given(given) => {
                 let rewards = given.read(batch, actions).map_err(Failure::new)?;
-                Ok(Some(range.costs(&rewards).map_err(|e| Failure::new(format!("predicted rewards: {e}")))?))
+                let costs = range.costs(&rewards).map_err(|e| match e {
+                    surefoot::Error::Value { row, allowed, value, .. } => {
+                        let (row, action) = (batch.row() + row / actions.len(), actions.name(row % actions.len()));
+                        Failure::new(format!(
+                            "record {row}: the predicted reward of action {action} should be {allowed}, but is {value}"
+                        ))
+                    }
+                    e => Failure::from(e),
+                })?;
+                Ok(Some(costs))
             }
         }
     }

@@ -7,7 +7,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use surefoot::{
     Certificate, Challenger, FeatureMap, Fingerprint, Gate, Labelled, Learner, LinearGaussian, Logs, Policy, Posterior,
-    RewardRange, Scale, Softmax, SoftmaxTraining, State, ladder,
+    Regularizer, RewardRange, Scale, Softmax, SoftmaxTraining, State, estimate, ladder,
 };
 use surefoot_data::{
     Encode, EncodingSettings, Grouping, Inputs, Kind, Lineage, PolicyReader, Rounds, Statement, Survey,
@@ -70,6 +70,9 @@ pub(crate) struct Learn {
     /// aside). A file brings its own features
     #[arg(long, value_name = "FILE|NAME", default_value = "uniform", help_heading = "Learning")]
     prior: String,
+    /// The prior was not learned from any of these records, though from others
+    #[arg(long, help_heading = "Learning")]
+    prior_is_older: bool,
     /// How it is learned
     #[arg(long, value_name = "NAME", default_value = "seq-adj-ls", help_heading = "Learning",
           value_parser = ["batch-ls", "seq-ls", "seq-adj-ls"])]
@@ -128,7 +131,7 @@ struct Output {
     certified: bool,
     /// The mean reward of the newest round, and its standard error.
     logged: [f64; 2],
-    /// The reward of the new policy: the smoothed estimate behind the certificate.
+    /// The reward of the new policy by importance weights, on what was held back; on all records, if nothing was.
     estimate: f64,
     /// What it is at least, if that says anything.
     at_least: Option<f64>,
@@ -161,7 +164,10 @@ impl Learn {
         let bar = progress::doing("looking at the logs", self.running.quiet);
         let survey = Survey::of(&reader, &grouping).map_err(Failure::new)?;
         let known = self.known_prior()?;
-        let actions = known.as_ref().map_or(&survey.actions, |(_, inputs)| &inputs.actions).clone();
+        let actions = match &known {
+            Some((_, inputs)) => inputs.actions.clone(),
+            None => self.logs.named(&survey.actions),
+        };
         let encode = match &known {
             Some((_, inputs)) => Encode::Known(inputs.encoding.clone()),
             None => Encode::Fit { settings: self.encoding(), set_aside: self.set_aside },
@@ -172,13 +178,18 @@ impl Learn {
         if rounds.rounds.is_empty() {
             return Err(Failure::new("no record is left to learn from").hint("set a smaller share aside"));
         }
+        // Whether what is certified rests on nothing that may know the records: the prior, and how they were encoded.
+        let certified = match &known {
+            Some((_, inputs)) => inputs.lineage.logs.is_empty() || self.prior_is_older,
+            None => rounds.set_aside.is_some(),
+        };
         let prior = match known {
             Some((policy, _)) => policy,
             None => self.prior(&rounds, actions.len())?,
         };
         let learner = self.learner(&rounds.rounds)?;
         bar.set_message("learning");
-        let mut output = self.learn(&learner, &prior, &rounds, range)?;
+        let mut output = self.learn(&learner, &prior, certified, &rounds, range)?;
         bar.finish_and_clear();
         output.0.skipped = survey.skipped;
         if survey.interleaved {
@@ -193,7 +204,11 @@ impl Learn {
         };
         let inputs = Inputs::new(actions, rounds.encoding, self.reward.reward_range, lineage);
         write_policy_with(&self.out, &policy, Some(&inputs)).map_err(Failure::new)?;
-        let certificates = with_suffix(&self.out.with_extension(""), ".certificates.json");
+        let stem = match self.out.extension() {
+            Some(end) if end == "safetensors" => self.out.with_extension(""),
+            _ => self.out.clone(),
+        };
+        let certificates = with_suffix(&stem, ".certificates.json");
         write_certificates(&certificates, output.certificates.clone()).map_err(Failure::new)?;
         if let Some(folder) = &self.save {
             let learned = [(&prior, &inputs), (&policy, &inputs)];
@@ -269,6 +284,7 @@ impl Learn {
         &self,
         learner: &Learner,
         prior: &LinearGaussian,
+        certified: bool,
         rounds: &Rounds,
         range: RewardRange,
     ) -> Result<(Output, LinearGaussian)> {
@@ -291,7 +307,6 @@ impl Learn {
         let width = range.reward(-1.0) - range.reward(0.0);
         let statement =
             |kind, certificate: &Certificate| Statement { round: logs.len(), kind, certificate: certificate.clone() };
-        let certified = rounds.set_aside.is_some() || !["uniform", "estimated"].contains(&self.prior.as_str());
         let records: usize = logs.iter().map(Logs::len).sum();
         let output = Output {
             version: env!("CARGO_PKG_VERSION"),
@@ -308,7 +323,7 @@ impl Learn {
             kl: report.kl,
             certified,
             logged: [range.reward(mean), deviation / (newest.len() as f64).sqrt() * width],
-            estimate: range.reward(proven.estimate),
+            estimate: range.reward(estimate(&policy, &newest_of(logs, records - report.records), Regularizer::Ips)?),
             at_least: (!proven.vacuous).then(|| range.reward(proven.upper)),
             better_by: -better.upper * width,
             confidence: 1.0 - self.delta,
@@ -319,13 +334,28 @@ impl Learn {
     }
 }
 
+/// The newest records, so many; all of them for 0.
+fn newest_of(logs: &[Logs], records: usize) -> Vec<Logs> {
+    let mut left = if records == 0 { usize::MAX } else { records };
+    let mut newest = Vec::new();
+    for logs in logs.iter().rev().take_while(|logs| !logs.is_empty()) {
+        if left == 0 {
+            break;
+        }
+        let taken = logs.len().min(left);
+        newest.push(logs.slice(logs.len() - taken..logs.len()));
+        left -= taken;
+    }
+    newest
+}
+
 /// What the user should not overlook.
 fn warnings(certified: bool, proven: &Certificate, better: &Certificate) -> Vec<String> {
     let mut warnings = Vec::new();
     if !certified {
         warnings.push(
-            "NOT certified: features or prior were fitted to the records that the numbers are from; set some aside, or give \
-             the first policy as --prior"
+            "NOT certified: features or prior may have been fitted to the records that the numbers are from; set some \
+             aside, or say --prior-is-older of a prior that was learned from earlier logs"
                 .into(),
         );
     }
@@ -370,6 +400,7 @@ fn text(output: &Output, certificates: &Path) -> String {
     }
     let warnings: String = output.warnings.iter().map(|warning| format!("\nwarning: {warning}")).collect();
     let on_trust = super::on_trust(output.certificates.iter().map(|statement| &statement.certificate));
+    let on_trust = format!("{on_trust}; that there are no other actions than those in the logs");
     let beside = output.basis.map_or_else(String::new, |print| format!(", basis-{print}.safetensors beside it"));
     format!(
         "{}\n\nwrote {}{beside} and {}{on_trust}{warnings}",

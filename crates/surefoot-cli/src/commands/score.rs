@@ -52,14 +52,14 @@ impl Score {
     pub(crate) fn run(self) -> Result<()> {
         super::threads(self.threads)?;
         let policy = own(&self.policy, &mut PolicyReader::default())?;
-        let (actions, version) = match &policy {
-            Judged::Own { policy, inputs } => (inputs.actions.clone(), policy.fingerprint().to_string()),
-            Judged::Mixture(parts) => match parts.first() {
-                Some((_, Judged::Own { inputs, .. })) => (inputs.actions.clone(), self.policy.display().to_string()),
-                _ => return Err(Failure::new(format!("{}: the mixture is empty", self.policy.display()))),
-            },
-            _ => unreachable!("a file holds nothing else"),
+        let own = match &policy {
+            Judged::Mixture(parts) => parts.first().map(|(_, part)| part),
+            policy => Some(policy),
         };
+        let (Some(Judged::Own { inputs, .. }), Some(version)) = (own, policy.version()) else {
+            return Err(Failure::new(format!("{}: the mixture is empty", self.policy.display())));
+        };
+        let actions = inputs.actions.clone();
         let scorer = Scorer::new(policy, actions, version, self.seed, self.probabilities);
         let columns = Columns { event_id: self.event_id, ..Columns::default() };
         let reader = LogReader::new(self.contexts, self.format, columns);

@@ -79,8 +79,8 @@ impl Proven {
     }
 }
 
-const ASSUMPTION: &str =
-    "every candidate was fixed before the records, each record has its right propensity, and none was dropped";
+const ASSUMPTION: &str = "every candidate was fixed before the records, each record has its right propensity, none was dropped for its reward, \
+     and contexts are independent, from one distribution";
 
 impl Select {
     pub(crate) fn run(self) -> Result<()> {

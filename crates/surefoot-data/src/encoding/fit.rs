@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Encoding, Field, MOST_BITS};
 use crate::column::{Column, parse};
 use crate::error::{Error, Result};
-use crate::logs::LogBatch;
+use crate::logs::{LogBatch, Role};
 
 /// Whether a column is among these names, of which one that ends in `*` stands for all that begin so.
 pub(crate) fn among(names: &[String], column: &str) -> bool {
@@ -95,6 +95,8 @@ pub struct EncodingFit {
     /// One more than the largest of `context_indices`.
     sparse: Option<usize>,
     named: bool,
+    /// The records so far.
+    records: usize,
 }
 
 impl EncodingFit {
@@ -104,7 +106,7 @@ impl EncodingFit {
             return Err(format!("the bits of a hash should be at most {MOST_BITS}, but are {}", settings.hash_bits));
         }
         let (order, seen) = (Vec::new(), HashMap::new());
-        Ok(EncodingFit { settings, order, seen, width: None, sparse: None, named: false })
+        Ok(EncodingFit { settings, order, seen, width: None, sparse: None, named: false, records: 0 })
     }
 
     /// Looks at the records of a batch.
@@ -115,7 +117,8 @@ impl EncodingFit {
         }
         for column in batch.others() {
             let asked = self.settings.features.as_ref();
-            let wanted = asked.is_none_or(|names| among(names, column.name));
+            // What is known by a usual name, and not taken for what it is, is still no feature unless asked for.
+            let wanted = asked.map_or(!Role::is_usual(column.name), |names| among(names, column.name));
             if !wanted || among(&self.settings.ignore, column.name) {
                 continue;
             }
@@ -129,6 +132,10 @@ impl EncodingFit {
                 _ => self.scalar(&column)?,
             }
         }
+        for (name, seen) in &mut self.seen {
+            seen.missing |= batch.column(name).is_none();
+        }
+        self.records += batch.len();
         Ok(())
     }
 
@@ -160,29 +167,41 @@ impl EncodingFit {
         if !self.seen.contains_key(column.name) {
             self.order.push(column.name.to_owned());
         }
-        let seen = self.seen.entry(column.name.to_owned()).or_default();
-        let most = self.settings.vocabulary + 1;
+        let late = Seen { missing: self.records > 0, ..Seen::default() };
+        let seen = self.seen.entry(column.name.to_owned()).or_insert(late);
+        let most = self.settings.vocabulary.saturating_add(1);
         let categorical = among(&self.settings.categorical, column.name);
         if !column.is_text() && !categorical {
             for (i, &x) in column.numbers()?.iter().enumerate() {
                 if x.is_infinite() {
                     return Err(column.error(i, "finite", x));
                 }
-                if x.is_nan() { seen.missing = true } else { seen.numbers.add(x) }
+                if x.is_nan() {
+                    seen.missing = true;
+                } else {
+                    seen.numbers.add(x);
+                }
+                // Should another batch have texts, this is a category too.
+                if !x.is_nan() && seen.categories.len() < most {
+                    seen.categories.insert(x.to_string());
+                }
             }
             return Ok(());
         }
         seen.text |= categorical;
-        for text in column.texts()? {
+        for (i, text) in column.texts()?.into_iter().enumerate() {
             let Some(text) = text else {
                 seen.missing = true;
                 continue;
             };
-            if !seen.text {
-                match parse(&text).filter(|x| x.is_finite()) {
-                    Some(x) => seen.numbers.add(x),
-                    None => seen.text = true,
+            match parse(&text) {
+                Some(x) if x.is_nan() => {
+                    seen.missing = true;
+                    continue;
                 }
+                Some(x) if x.is_infinite() && !seen.text => return Err(column.error(i, "finite", x)),
+                Some(x) => seen.numbers.add(x),
+                None => seen.text = true,
             }
             if seen.categories.len() < most && !seen.categories.contains(&*text) {
                 seen.categories.insert(text.into_owned());
@@ -193,7 +212,7 @@ impl EncodingFit {
 
     /// The encoding; `place` is what an error calls the records.
     pub fn finish(self, place: &str) -> Result<Encoding> {
-        let EncodingFit { settings, order, mut seen, width, sparse, named } = self;
+        let EncodingFit { settings, order, mut seen, width, sparse, named, .. } = self;
         let mut fields = Vec::new();
         for column in order {
             let Some(Seen { numbers, missing, text, categories }) = seen.remove(&column) else { continue };

@@ -63,7 +63,7 @@ pub enum Form {
 }
 
 impl Form {
-    pub(super) fn apply(self, lambda: f64, x: f64) -> f64 {
+    pub(crate) fn apply(self, lambda: f64, x: f64) -> f64 {
         match self {
             // `exp_m1`: lambda x is often small.
             Form::Psi => -(-lambda * x).exp_m1() / lambda,

@@ -38,7 +38,7 @@ pub struct Selection {
 /// What is known of a policy's risk.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Standing {
-    /// The smoothed estimate behind the bound.
+    /// The smoothed estimate behind the bound, `psi_l` of `-S/(l N)`: what the bound would be if nothing were paid.
     pub estimate: f64,
     /// The upper bound, numerical error included; at most 0.
     pub upper: f64,
@@ -76,7 +76,10 @@ impl Selection {
             let at = terms.lambdas.iter().position(|&lambda| lambda == bound.lambda).unwrap_or(0);
             Ok(Standing { estimate: estimate(at), upper: bound.upper.min(0.0), lambda: bound.lambda })
         };
-        let estimate = |logs: f64, at: usize| -logs / (terms.lambdas[at] * records as f64);
+        let estimate = |logs: f64, at: usize| {
+            let lambda = terms.lambdas[at];
+            terms.form.apply(lambda, -logs / (lambda * records as f64))
+        };
         let candidates: Vec<Standing> = sums
             .iter()
             .zip(&prior)
