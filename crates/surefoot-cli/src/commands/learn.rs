@@ -6,8 +6,9 @@ use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use surefoot::{
-    Certificate, Challenger, FeatureMap, Fingerprint, Gate, Labelled, Learner, LinearGaussian, Logs, Policy, Posterior,
-    Regularizer, RewardRange, Scale, Softmax, SoftmaxTraining, State, estimate, ladder,
+    Certificate, Challenger, Estimate, Estimator, EvaluationSettings, FeatureMap, Fingerprint, Gate, Labelled, Learner,
+    LinearGaussian, Logs, Observed, Policy, Posterior, RewardRange, Scale, Softmax, SoftmaxTraining, State, Tally,
+    ladder,
 };
 use surefoot_data::{
     Encode, EncodingSettings, Grouping, Inputs, Kind, Lineage, PolicyReader, Rounds, Statement, Survey,
@@ -131,8 +132,9 @@ struct Output {
     certified: bool,
     /// The mean reward of the newest round, and its standard error.
     logged: [f64; 2],
-    /// The reward of the new policy by importance weights, on what was held back; on all records, if nothing was.
-    estimate: f64,
+    /// The reward of the new policy by self-normalised importance weights, on what was held back (on all records, if nothing
+    /// was), and its standard error.
+    estimate: [f64; 2],
     /// What it is at least, if that says anything.
     at_least: Option<f64>,
     /// How much more than the newest round it brings at least; below 0 if it is not shown to bring more.
@@ -308,6 +310,7 @@ impl Learn {
         let statement =
             |kind, certificate: &Certificate| Statement { round: logs.len(), kind, certificate: certificate.clone() };
         let records: usize = logs.iter().map(Logs::len).sum();
+        let estimate = self_normalised(&policy, &newest_of(logs, records - report.records))?;
         let output = Output {
             version: env!("CARGO_PKG_VERSION"),
             policy: self.out.clone(),
@@ -323,7 +326,7 @@ impl Learn {
             kl: report.kl,
             certified,
             logged: [range.reward(mean), deviation / (newest.len() as f64).sqrt() * width],
-            estimate: range.reward(estimate(&policy, &newest_of(logs, records - report.records), Regularizer::Ips)?),
+            estimate: [range.reward(estimate.value), estimate.standard_error * width],
             at_least: (!proven.vacuous).then(|| range.reward(proven.upper)),
             better_by: -better.upper * width,
             confidence: 1.0 - self.delta,
@@ -332,6 +335,17 @@ impl Learn {
         };
         Ok((output, policy))
     }
+}
+
+/// What self-normalised importance weights say of a policy.
+fn self_normalised(policy: &LinearGaussian, rounds: &[Logs]) -> Result<Estimate> {
+    let estimators = vec![Estimator::SelfNormalised];
+    let mut tally = Tally::new(&EvaluationSettings { estimators, replicates: 0, ..EvaluationSettings::default() })?;
+    for logs in rounds {
+        let p = policy.propensity(logs.contexts(), logs.action(), logs.eligible())?;
+        tally.add(&Observed { p: &p, q: logs.propensity(), c: logs.cost(), model: None })?;
+    }
+    Ok(tally.finish()?.estimates.swap_remove(0))
 }
 
 /// The newest records, so many; all of them for 0.
@@ -371,6 +385,10 @@ fn warnings(certified: bool, proven: &Certificate, better: &Certificate) -> Vec<
     warnings
 }
 
+fn plus_minus([value, error]: [f64; 2]) -> String {
+    format!("{value:.4} ± {error:.4}")
+}
+
 fn text(output: &Output, certificates: &Path) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
@@ -389,8 +407,8 @@ fn text(output: &Output, certificates: &Path) -> String {
     table.add_row(["features", &output.features.to_string()]);
     table.add_row(["actions", &output.actions.to_string()]);
     table.add_row(["lambda", &output.lambda.to_string()]);
-    table.add_row(["reward of the newest round", &format!("{:.4} ± {:.4}", output.logged[0], output.logged[1])]);
-    table.add_row(["reward of the new policy, estimated", &format!("{:.4}", output.estimate)]);
+    table.add_row(["reward of the newest round", &plus_minus(output.logged)]);
+    table.add_row(["reward of the new policy, estimated", &plus_minus(output.estimate)]);
     let at_least = output.at_least.map_or("nothing".into(), |reward| format!("at least {reward:.4} ({percent})"));
     table.add_row(["... certified", &at_least]);
     let better = format!("at least {:+.4} ({percent})", output.better_by);
