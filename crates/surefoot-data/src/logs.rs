@@ -4,6 +4,14 @@
 //! given in [`Columns`], or else the usual ones. Values are handed out as they are, wrong ones included, so that they can be
 //! reported; a [`Check`] refuses what no policy can have logged.
 
+mod check;
+mod roles;
+
+pub use check::{Check, Records};
+pub use roles::Columns;
+use roles::missing;
+pub(crate) use roles::{COST, Role};
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -12,145 +20,11 @@ use std::path::{Path, PathBuf};
 use arrow_array::{BooleanArray, RecordBatch};
 use arrow_select::filter::filter_record_batch;
 use serde::{Deserialize, Serialize};
-use surefoot::{Eligible, RewardRange};
+use surefoot::Eligible;
 
 use crate::column::{Column, Lists};
 use crate::error::{Error, Result};
 use crate::table::{Format, Tables, read_table};
-
-/// What a column can be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
-    EventId,
-    Timestamp,
-    Action,
-    Propensity,
-    Reward,
-    PolicyVersion,
-    Eligible,
-    Probabilities,
-    DropProbability,
-    Skip,
-}
-
-impl Role {
-    const ALL: [Role; 10] = [
-        Role::EventId,
-        Role::Timestamp,
-        Role::Action,
-        Role::Propensity,
-        Role::Reward,
-        Role::PolicyVersion,
-        Role::Eligible,
-        Role::Probabilities,
-        Role::DropProbability,
-        Role::Skip,
-    ];
-
-    /// The names by which it is known, the first one ours.
-    fn names(self) -> &'static [&'static str] {
-        match self {
-            Role::EventId => &["event_id", "EventId"],
-            Role::Timestamp => &["timestamp", "Timestamp"],
-            Role::Action => &["action", "item_id"],
-            Role::Propensity => &["pscore", "propensity", "action_prob", "propensity_score"],
-            Role::Reward => &["reward", "click", "cost"],
-            Role::PolicyVersion => &["policy_version"],
-            Role::Eligible => &["eligible"],
-            Role::Probabilities => &["probabilities", "pi_b"],
-            Role::DropProbability => &["pdrop"],
-            Role::Skip => &["skip"],
-        }
-    }
-
-    /// Whether a column of this name is usually something else than a feature.
-    pub(crate) fn is_usual(name: &str) -> bool {
-        Role::ALL.iter().any(|role| role.names().contains(&name))
-    }
-
-    /// Our name of it.
-    pub(crate) fn name(self) -> &'static str {
-        self.names()[0]
-    }
-}
-
-/// The column that holds minus the reward, where there is no other.
-pub(crate) const COST: &str = "cost";
-
-/// Which columns are what, where their names do not say so; `None` for the usual names.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Columns {
-    /// What tells records apart: `event_id`.
-    pub event_id: Option<String>,
-    /// The action: `action` or `item_id`, counted from 0 or by name.
-    pub action: Option<String>,
-    /// Its probability: `pscore`, `propensity`, `action_prob` or `propensity_score`.
-    pub propensity: Option<String>,
-    /// The reward: `reward`, `click`, or `cost`, which is minus it.
-    pub reward: Option<String>,
-    /// The version of the policy that took the decision: `policy_version`.
-    pub policy_version: Option<String>,
-    /// Whether actions that are numbers are counted from 1 on.
-    pub from_one: bool,
-}
-
-impl Columns {
-    fn given(&self, role: Role) -> Option<&str> {
-        match role {
-            Role::EventId => self.event_id.as_deref(),
-            Role::Action => self.action.as_deref(),
-            Role::Propensity => self.propensity.as_deref(),
-            Role::Reward => self.reward.as_deref(),
-            Role::PolicyVersion => self.policy_version.as_deref(),
-            _ => None,
-        }
-    }
-
-    /// The columns of a batch that have a role.
-    fn find(&self, place: &str, table: &RecordBatch, ragged: bool) -> Result<HashMap<&'static str, usize>> {
-        let mut found = HashMap::new();
-        for role in Role::ALL {
-            if let Some(name) = self.given(role) {
-                match table.schema().index_of(name) {
-                    Ok(index) => {
-                        found.insert(role.name(), index);
-                    }
-                    // No record of the batch has it.
-                    Err(_) if ragged => {}
-                    Err(_) => return Err(missing(place, name, table)),
-                }
-                continue;
-            }
-            let places: Vec<(&str, usize)> = role
-                .names()
-                .iter()
-                .filter_map(|name| table.schema().index_of(name).ok().map(|index| (*name, index)))
-                .collect();
-            match places[..] {
-                [] => {}
-                [(_, index)] => {
-                    found.insert(role.name(), index);
-                }
-                [(one, _), (other, _), ..] => {
-                    return Err(Error::Field {
-                        place: place.into(),
-                        column: format!("the column of the {}", role.name()),
-                        allowed: "one, or be named".into(),
-                        found: format!("{one} or {other}"),
-                    });
-                }
-            }
-        }
-        Ok(found)
-    }
-}
-
-fn missing(place: &str, column: &str, table: &RecordBatch) -> Error {
-    let schema = table.schema();
-    let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-    let found = if names.is_empty() { "none".into() } else { names.join(", ") };
-    Error::MissingColumn { place: place.into(), column: column.into(), found }
-}
 
 /// The actions of some logs: numbers below `K`, or names.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -626,85 +500,4 @@ fn some(names: &[String]) -> String {
     const SHOWN: usize = 8;
     let shown = names[..names.len().min(SHOWN)].join(", ");
     if names.len() > SHOWN { format!("{shown}, ... ({} in all)", names.len()) } else { shown }
-}
-
-/// Records that could have been logged: every action is known, every propensity is in (0, 1], every reward within its
-/// range.
-#[derive(Debug)]
-pub struct Records {
-    /// The actions.
-    pub action: Vec<u32>,
-    /// Their propensities.
-    pub propensity: Vec<f64>,
-    /// Their costs, in [-1, 0].
-    pub cost: Vec<f64>,
-    /// The actions that could be chosen, if they were logged.
-    pub eligible: Option<Eligible>,
-}
-
-/// Refuses records that no policy can have logged.
-#[derive(Debug, Clone)]
-pub struct Check {
-    actions: Actions,
-    range: RewardRange,
-    /// The probability with which records were left out, once it is known: the same for all.
-    thinned: Option<f64>,
-}
-
-impl Check {
-    /// Over these actions, with rewards in this range.
-    pub fn new(actions: Actions, range: RewardRange) -> Self {
-        Check { actions, range, thinned: None }
-    }
-
-    /// The actions.
-    pub fn actions(&self) -> &Actions {
-        &self.actions
-    }
-
-    /// The records of a batch.
-    pub fn records(&mut self, batch: &LogBatch) -> Result<Records> {
-        self.thinning(batch)?;
-        let action = batch.action(&self.actions)?;
-        let column = batch.required_role(Role::Propensity)?;
-        let propensity = column.all_numbers()?.into_owned();
-        if let Some(i) = propensity.iter().position(|q| !(*q > 0.0 && *q <= 1.0)) {
-            return Err(column.error(i, "in (0, 1]", propensity[i]));
-        }
-        let column = batch.required_role(Role::Reward)?;
-        column.all_numbers()?;
-        let cost = self.range.costs(&batch.reward()?).map_err(|reason| batch.refused(reason))?;
-        let eligible = batch.eligible(&self.actions)?;
-        if let Some(sets) = &eligible
-            && let Some(i) = (0..sets.len()).find(|&i| !sets.get(i).contains(&action[i]))
-        {
-            let column = batch.required_role(Role::Action)?;
-            let allowed = format!("one of the eligible {:?}", sets.get(i));
-            return Err(column.error(i, allowed, action[i]));
-        }
-        Ok(Records { action, propensity, cost, eligible })
-    }
-
-    /// A log from which every record was left out with the same probability is a smaller log. Otherwise records would have
-    /// to be weighed, which no certificate here is about.
-    fn thinning(&mut self, batch: &LogBatch) -> Result<()> {
-        let Some(column) = batch.role(Role::DropProbability) else {
-            return Ok(());
-        };
-        for (i, &p) in column.numbers()?.iter().enumerate() {
-            let p = if p.is_nan() { 0.0 } else { p };
-            if !(0.0..1.0).contains(&p) {
-                return Err(column.error(i, "in [0, 1)", p));
-            }
-            let first = *self.thinned.get_or_insert(p);
-            if p != first {
-                return Err(column.error(
-                    i,
-                    format!("{first} as before, for records left out unevenly are not a sample"),
-                    p,
-                ));
-            }
-        }
-        Ok(())
-    }
 }

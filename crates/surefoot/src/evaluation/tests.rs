@@ -291,33 +291,3 @@ fn settings_and_results_are_the_same_after_a_file() {
     let found = evaluate(&EvaluationSettings { replicates: 10, ..settings }, &draw(50, 7).view());
     assert_eq!(serde_json::from_str::<Evaluation>(&serde_json::to_string(&found).unwrap()).unwrap(), found);
 }
-
-/// `cargo test --release -p surefoot ten_million -- --ignored --nocapture`
-#[test]
-#[ignore = "a measurement"]
-fn ten_million_records_take_seconds() {
-    let records = draw(1_000_000, 8);
-    let five = vec![
-        Estimator::Weighted(Regularizer::Ips),
-        Estimator::SelfNormalised,
-        Estimator::Weighted(Regularizer::ClippedWeight { max: 10.0 }),
-        Estimator::Weighted(Regularizer::Ls { lambda: 0.1 }),
-        Estimator::DoublyRobust,
-    ];
-    let five = EvaluationSettings { estimators: five, largest_weight: Some(10.0), ..Default::default() };
-    let all = EvaluationSettings { largest_weight: Some(10.0), ..EvaluationSettings::with_model() };
-    for (name, settings) in [("five estimators", five), ("all twelve", all)] {
-        for threads in [1, 2] {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| {
-                let start = std::time::Instant::now();
-                let mut tally = Tally::new(&settings).unwrap();
-                (0..10).for_each(|_| tally.add(&records.view()).unwrap());
-                let added = start.elapsed();
-                let found = tally.finish().unwrap();
-                let finished = start.elapsed() - added;
-                eprintln!("{name}, {threads} threads: pass {added:.2?}, finish {finished:.2?}, {:?}", found.anytime);
-            });
-        }
-    }
-}

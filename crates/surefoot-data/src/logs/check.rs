@@ -1,0 +1,87 @@
+//! Records that a policy can have logged.
+
+use surefoot::{Eligible, RewardRange};
+
+use super::{Actions, LogBatch, Role};
+use crate::error::Result;
+
+/// Records that could have been logged: every action is known, every propensity is in (0, 1], every reward within its
+/// range.
+#[derive(Debug)]
+pub struct Records {
+    /// The actions.
+    pub action: Vec<u32>,
+    /// Their propensities.
+    pub propensity: Vec<f64>,
+    /// Their costs, in [-1, 0].
+    pub cost: Vec<f64>,
+    /// The actions that could be chosen, if they were logged.
+    pub eligible: Option<Eligible>,
+}
+
+/// Refuses records that no policy can have logged.
+#[derive(Debug, Clone)]
+pub struct Check {
+    actions: Actions,
+    range: RewardRange,
+    /// The probability with which records were left out, once it is known: the same for all.
+    thinned: Option<f64>,
+}
+
+impl Check {
+    /// Over these actions, with rewards in this range.
+    pub fn new(actions: Actions, range: RewardRange) -> Self {
+        Check { actions, range, thinned: None }
+    }
+
+    /// The actions.
+    pub fn actions(&self) -> &Actions {
+        &self.actions
+    }
+
+    /// The records of a batch.
+    pub fn records(&mut self, batch: &LogBatch) -> Result<Records> {
+        self.thinning(batch)?;
+        let action = batch.action(&self.actions)?;
+        let column = batch.required_role(Role::Propensity)?;
+        let propensity = column.all_numbers()?.into_owned();
+        if let Some(i) = propensity.iter().position(|q| !(*q > 0.0 && *q <= 1.0)) {
+            return Err(column.error(i, "in (0, 1]", propensity[i]));
+        }
+        let column = batch.required_role(Role::Reward)?;
+        column.all_numbers()?;
+        let cost = self.range.costs(&batch.reward()?).map_err(|reason| batch.refused(reason))?;
+        let eligible = batch.eligible(&self.actions)?;
+        if let Some(sets) = &eligible
+            && let Some(i) = (0..sets.len()).find(|&i| !sets.get(i).contains(&action[i]))
+        {
+            let column = batch.required_role(Role::Action)?;
+            let allowed = format!("one of the eligible {:?}", sets.get(i));
+            return Err(column.error(i, allowed, action[i]));
+        }
+        Ok(Records { action, propensity, cost, eligible })
+    }
+
+    /// A log from which every record was left out with the same probability is a smaller log. Otherwise records would have
+    /// to be weighed, which no certificate here is about.
+    fn thinning(&mut self, batch: &LogBatch) -> Result<()> {
+        let Some(column) = batch.role(Role::DropProbability) else {
+            return Ok(());
+        };
+        for (i, &p) in column.numbers()?.iter().enumerate() {
+            let p = if p.is_nan() { 0.0 } else { p };
+            if !(0.0..1.0).contains(&p) {
+                return Err(column.error(i, "in [0, 1)", p));
+            }
+            let first = *self.thinned.get_or_insert(p);
+            if p != first {
+                return Err(column.error(
+                    i,
+                    format!("{first} as before, for records left out unevenly are not a sample"),
+                    p,
+                ));
+            }
+        }
+        Ok(())
+    }
+}

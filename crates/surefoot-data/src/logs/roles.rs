@@ -1,0 +1,141 @@
+//! Which column is what.
+
+use std::collections::HashMap;
+
+use arrow_array::RecordBatch;
+
+use crate::error::{Error, Result};
+
+/// What a column can be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    EventId,
+    Timestamp,
+    Action,
+    Propensity,
+    Reward,
+    PolicyVersion,
+    Eligible,
+    Probabilities,
+    DropProbability,
+    Skip,
+}
+
+impl Role {
+    pub(super) const ALL: [Role; 10] = [
+        Role::EventId,
+        Role::Timestamp,
+        Role::Action,
+        Role::Propensity,
+        Role::Reward,
+        Role::PolicyVersion,
+        Role::Eligible,
+        Role::Probabilities,
+        Role::DropProbability,
+        Role::Skip,
+    ];
+
+    /// The names by which it is known, the first one ours.
+    pub(super) fn names(self) -> &'static [&'static str] {
+        match self {
+            Role::EventId => &["event_id", "EventId"],
+            Role::Timestamp => &["timestamp", "Timestamp"],
+            Role::Action => &["action", "item_id"],
+            Role::Propensity => &["pscore", "propensity", "action_prob", "propensity_score"],
+            Role::Reward => &["reward", "click", "cost"],
+            Role::PolicyVersion => &["policy_version"],
+            Role::Eligible => &["eligible"],
+            Role::Probabilities => &["probabilities", "pi_b"],
+            Role::DropProbability => &["pdrop"],
+            Role::Skip => &["skip"],
+        }
+    }
+
+    /// Whether a column of this name is usually something else than a feature.
+    pub(crate) fn is_usual(name: &str) -> bool {
+        Role::ALL.iter().any(|role| role.names().contains(&name))
+    }
+
+    /// Our name of it.
+    pub(crate) fn name(self) -> &'static str {
+        self.names()[0]
+    }
+}
+
+/// The column that holds minus the reward, where there is no other.
+pub(crate) const COST: &str = "cost";
+
+/// Which columns are what, where their names do not say so; `None` for the usual names.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Columns {
+    /// What tells records apart: `event_id`.
+    pub event_id: Option<String>,
+    /// The action: `action` or `item_id`, counted from 0 or by name.
+    pub action: Option<String>,
+    /// Its probability: `pscore`, `propensity`, `action_prob` or `propensity_score`.
+    pub propensity: Option<String>,
+    /// The reward: `reward`, `click`, or `cost`, which is minus it.
+    pub reward: Option<String>,
+    /// The version of the policy that took the decision: `policy_version`.
+    pub policy_version: Option<String>,
+    /// Whether actions that are numbers are counted from 1 on.
+    pub from_one: bool,
+}
+
+impl Columns {
+    fn given(&self, role: Role) -> Option<&str> {
+        match role {
+            Role::EventId => self.event_id.as_deref(),
+            Role::Action => self.action.as_deref(),
+            Role::Propensity => self.propensity.as_deref(),
+            Role::Reward => self.reward.as_deref(),
+            Role::PolicyVersion => self.policy_version.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The columns of a batch that have a role.
+    pub(super) fn find(&self, place: &str, table: &RecordBatch, ragged: bool) -> Result<HashMap<&'static str, usize>> {
+        let mut found = HashMap::new();
+        for role in Role::ALL {
+            if let Some(name) = self.given(role) {
+                match table.schema().index_of(name) {
+                    Ok(index) => {
+                        found.insert(role.name(), index);
+                    }
+                    // No record of the batch has it.
+                    Err(_) if ragged => {}
+                    Err(_) => return Err(missing(place, name, table)),
+                }
+                continue;
+            }
+            let places: Vec<(&str, usize)> = role
+                .names()
+                .iter()
+                .filter_map(|name| table.schema().index_of(name).ok().map(|index| (*name, index)))
+                .collect();
+            match places[..] {
+                [] => {}
+                [(_, index)] => {
+                    found.insert(role.name(), index);
+                }
+                [(one, _), (other, _), ..] => {
+                    return Err(Error::Field {
+                        place: place.into(),
+                        column: format!("the column of the {}", role.name()),
+                        allowed: "one, or be named".into(),
+                        found: format!("{one} or {other}"),
+                    });
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+pub(super) fn missing(place: &str, column: &str, table: &RecordBatch) -> Error {
+    let schema = table.schema();
+    let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+    let found = if names.is_empty() { "none".into() } else { names.join(", ") };
+    Error::MissingColumn { place: place.into(), column: column.into(), found }
+}
