@@ -6,9 +6,9 @@ use rayon::prelude::*;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use surefoot::{
-    Adam, Algorithm, Certify, Contexts, Crm, Dataset, Environment, FeatureMap, Gate, LabelBandit, Lambda, Lbfgs,
-    Learner, LinearGaussian, Optimiser, Outcome, Plan, Schedule, Shape, Sharpness, SimulatedRound, Spending, Synthetic,
-    SyntheticSettings, Terms, Truth, Window,
+    Adam, Algorithm, Certify, Contexts, Crm, Dataset, Environment, FeatureMap, Gate, LabelBandit, Lbfgs, Learner,
+    LinearGaussian, Optimiser, Outcome, Plan, Schedule, SimulatedRound, Spending, Synthetic, SyntheticSettings, Terms,
+    Truth, Window,
 };
 
 use crate::failure::{Failure, Result};
@@ -166,7 +166,7 @@ impl Experiment {
     }
 
     /// Runs the loop.
-    pub(crate) fn run(&self, on_round: impl FnMut(&SimulatedRound)) -> Result<Outcome> {
+    pub(crate) fn run(&self, on_round: impl FnMut(&SimulatedRound) + Send) -> Result<Outcome> {
         let environment = self.world.environment();
         Ok(surefoot::simulate(environment, self.first.clone(), &self.plan, &self.sizes, on_round)?)
     }
@@ -213,79 +213,13 @@ fn named<T: DeserializeOwned>(flag: &str, value: &str, allowed: &str) -> Result<
     serde_json::from_value(serde_json::Value::String(value.to_owned())).map_err(|_| unknown(flag, value, allowed))
 }
 
-/// What the rule of thumb is multiplied by for kernel features: measured on MNIST, where 0.4 and
-/// 0.5 are better than 0.7 and 1.
-const KERNEL_BANDWIDTH: f64 = 0.5;
-
 fn feature_map(config: &Config, known: &Contexts) -> Result<FeatureMap> {
-    let bad = || {
-        unknown("features", &config.features, "raw, rff:NUMBER[:BANDWIDTH] or kernel:NUMBER[:BANDWIDTH]")
-            .hint("for example --features rff:1500, or --features kernel:500")
-    };
-    let parts: Vec<&str> = config.features.split(':').collect();
-    let (kind, count, bandwidth) = match parts[..] {
-        ["raw"] => ("raw", 0, None),
-        [kind, count] => (kind, count.parse().map_err(|_| bad())?, None),
-        [kind, count, bandwidth] => {
-            (kind, count.parse().map_err(|_| bad())?, Some(bandwidth.parse().map_err(|_| bad())?))
-        }
-        _ => return Err(bad()),
-    };
-    let bandwidth = |factor: f64| bandwidth.unwrap_or_else(|| factor * FeatureMap::rule_of_thumb(known));
-    let map = match kind {
-        "raw" if parts.len() == 1 => FeatureMap::identity(known.features()),
-        "rff" => FeatureMap::fourier(known.features(), count, bandwidth(1.0), config.seed)?,
-        "kernel" => FeatureMap::kernel(known, count, bandwidth(KERNEL_BANDWIDTH))?,
-        _ => return Err(bad()),
-    };
+    let example = "for example --features rff:1500, or --features kernel:500";
+    let map = FeatureMap::named(&config.features, known, config.seed).map_err(|e| match &e {
+        surefoot::Error::Setting { name, .. } if name == "features" => Failure::from(e).hint(example),
+        _ => Failure::from(e),
+    })?;
     Ok(if config.intercept { map.with_intercept() } else { map })
-}
-
-fn lambda(text: &str) -> Result<Lambda> {
-    let allowed =
-        "auto, auto-doubling, a number, 1/sqrt(m), theorem-4.4:ALPHA:GAMMA or corollary-4.5:ALPHA:GAMMA:BETA1:BETA2";
-    let bad = || unknown("lambda", text, allowed);
-    let number = |text: &str| text.parse::<f64>().map_err(|_| bad());
-    let parts: Vec<&str> = text.split(':').collect();
-    Ok(match parts[..] {
-        ["auto"] => Lambda::Auto,
-        ["auto-doubling"] => Lambda::Doubling,
-        ["1/sqrt(m)"] => Lambda::InverseSqrt,
-        ["theorem-4.4", alpha, gamma] => Lambda::Rate { alpha: number(alpha)?, gamma: number(gamma)? },
-        ["corollary-4.5", alpha, gamma, beta1, beta2] => Lambda::VaryingRate {
-            alpha: number(alpha)?,
-            gamma: number(gamma)?,
-            beta1: number(beta1)?,
-            beta2: number(beta2)?,
-        },
-        [value] => Lambda::Fixed(number(value)?),
-        _ => return Err(bad()),
-    })
-}
-
-/// The rule of a gate.
-fn gate(text: &str) -> Result<Gate> {
-    let bad = || {
-        unknown("gate", text, "always, improvement, non-inferiority:MARGIN or certified-risk")
-            .hint("for example --gate non-inferiority:0.01")
-    };
-    Ok(match text.split(':').collect::<Vec<_>>()[..] {
-        ["always"] => Gate::Always,
-        ["improvement"] => Gate::Improvement,
-        ["non-inferiority", margin] => Gate::NonInferiority { margin: margin.parse().map_err(|_| bad())? },
-        ["certified-risk"] => Gate::CertifiedRisk,
-        _ => return Err(bad()),
-    })
-}
-
-/// What is held back: by default a round where candidates are compared by what it says of them.
-fn held_back(config: &Config, algorithm: Algorithm) -> Result<f64> {
-    let chosen = ["auto", "auto-doubling"].contains(&config.lambda.0.as_str()) || config.sharpness.0 == "auto";
-    match config.held_back.0.as_str() {
-        "auto" if (chosen && algorithm.smooths()) || config.gate != "always" => Ok(1.0),
-        "auto" => Ok(0.0),
-        share => share.parse().map_err(|_| unknown("held-back", share, "auto or a number of rounds")),
-    }
 }
 
 /// The learner of a configuration.
@@ -311,12 +245,6 @@ pub(crate) fn learner(config: &Config, rounds: usize) -> Result<Learner> {
             named("algorithm", name, allowed)?
         }
     };
-    let shape = match config.posterior.as_str() {
-        "isotropic" => Shape::Isotropic,
-        "per-feature" => Shape::PerFeature,
-        "shaped" => Shape::Principal,
-        name => return Err(unknown("posterior", name, "isotropic, per-feature or shaped")),
-    };
     let optimiser = match config.optimiser.as_str() {
         "adam" => {
             let adam = Adam {
@@ -331,20 +259,14 @@ pub(crate) fn learner(config: &Config, rounds: usize) -> Result<Learner> {
         "lbfgs" => Optimiser::Lbfgs(Lbfgs { iterations: config.iterations, ..Lbfgs::default() }),
         name => return Err(unknown("optimiser", name, "adam or lbfgs")),
     };
-    Ok(Learner {
+    let learner = Learner {
         algorithm,
-        lambda: lambda(&config.lambda.0)?,
-        sharpness: match config.sharpness.0.as_str() {
-            "auto" => Sharpness::Auto,
-            number => {
-                Sharpness::Fixed(number.parse().map_err(|_| unknown("sharpness", number, "auto or a number above 0"))?)
-            }
-        },
-        shape,
+        lambda: config.lambda.0.parse()?,
+        sharpness: config.sharpness.0.parse()?,
+        shape: config.posterior.parse()?,
         start: named("start", &config.start, "warm or anchor")?,
         precision: named("precision", &config.precision, "single or double")?,
         optimiser,
-        held_back: held_back(config, algorithm)?,
         trade: config.trade,
         terms: Terms {
             delta: config.delta,
@@ -357,7 +279,17 @@ pub(crate) fn learner(config: &Config, rounds: usize) -> Result<Learner> {
         },
         seed: config.seed,
         ..Learner::default()
-    })
+    };
+    let held_back = match config.held_back.0.as_str() {
+        "auto" => learner.usually_held_back(gate(&config.gate)?),
+        rounds => rounds.parse().map_err(|_| unknown("held-back", rounds, "auto or a number of rounds"))?,
+    };
+    Ok(Learner { held_back, ..learner })
+}
+
+/// The rule of a gate.
+fn gate(text: &str) -> Result<Gate> {
+    text.parse().map_err(|e| Failure::from(e).hint("for example --gate non-inferiority:0.01"))
 }
 
 fn schedule(config: &Config) -> Result<Schedule> {

@@ -4,12 +4,12 @@ mod builder;
 mod storage;
 
 pub use builder::ContextsBuilder;
-pub use storage::{Indices, Row};
+pub use storage::{Indices, Memory, Row};
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use self::storage::Storage;
+use self::storage::{Storage, Values};
 use crate::error::{Error, Result};
 
 /// The feature rows of a batch: dense (row-major) or sparse (CSR), always `f32`.
@@ -38,6 +38,21 @@ pub struct Contexts {
 impl Contexts {
     /// Rows of `features` values each, one after the other.
     pub fn dense(values: Vec<f32>, features: usize) -> Result<Self> {
+        Self::of_values(Values::Own(values), features)
+    }
+
+    /// The same in memory that somebody else owns: nothing is copied.
+    ///
+    /// ```
+    /// let rows: &'static [f32] = &[3.0, 4.0, 0.0, 1.0];
+    /// assert_eq!(surefoot::Contexts::foreign(Box::new(rows), 2)?.norm(0), 5.0);
+    /// # Ok::<(), surefoot::Error>(())
+    /// ```
+    pub fn foreign(values: Memory, features: usize) -> Result<Self> {
+        Self::of_values(Values::Foreign(values), features)
+    }
+
+    fn of_values(values: Values, features: usize) -> Result<Self> {
         check_features(features)?;
         if !values.len().is_multiple_of(features) {
             return Err(Error::size("dense contexts", format!("a multiple of {features} values"), values.len()));

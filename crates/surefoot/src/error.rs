@@ -41,6 +41,9 @@ pub enum Error {
     /// The optimiser could not go on.
     #[error("the optimiser stopped: {0}")]
     Optimiser(String),
+    /// Who watched it said so.
+    #[error("stopped on request")]
+    Stopped,
 }
 
 impl Error {

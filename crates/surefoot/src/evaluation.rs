@@ -49,6 +49,9 @@ pub struct Observed<'a> {
     pub c: &'a [f64],
     /// What a cost model says of the records; only some estimators need it.
     pub model: Option<Modelled<'a>>,
+    /// The terms of estimators of the user's own, one row a record, one column for each [`Estimator::Own`]; empty if there
+    /// is none.
+    pub own: &'a [f64],
 }
 
 /// What a cost model `chat(x, a)` says of some records.
@@ -66,9 +69,11 @@ impl<'a> Observed<'a> {
     }
 
     fn slice(&self, range: Range<usize>) -> Observed<'a> {
-        let Observed { p, q, c, model } = *self;
+        let Observed { p, q, c, model, own } = *self;
+        let width = own.len() / p.len().max(1);
         Observed {
             p: &p[range.clone()],
+            own: &own[range.start * width..range.end * width],
             q: &q[range.clone()],
             c: &c[range.clone()],
             model: model.map(|m| Modelled { logged: &m.logged[range.clone()], mean: &m.mean[range] }),

@@ -9,14 +9,15 @@ pub use algorithm::{Algorithm, Crm, Window};
 pub use lambda::Lambda;
 pub use sharpness::Sharpness;
 
-use std::sync::Arc;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use algorithm::Anchor;
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 use settings::{Setting, sharpened};
 
-use crate::certificate::{Birth, Evidence, Judged, Since, Smoothing, Terms, bound};
+use crate::certificate::{Birth, Evidence, Gate, Judged, Since, Smoothing, Terms, bound};
 use crate::error::{Error, Result, check_setting};
 use crate::features::FeatureMap;
 use crate::logs::Logs;
@@ -24,7 +25,9 @@ use crate::math::quadrature::Integrate;
 use crate::math::random::{Purpose, stream};
 use crate::objective::{Objective, ObjectiveParts, Search};
 use crate::optim::{Optimiser, Trace};
+use crate::own::Own;
 use crate::policy::{Basis, LinearGaussian, Policy, Posterior, Scale};
+use crate::watch::{Unwatched, Watch};
 
 /// The family of posteriors that is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -38,6 +41,19 @@ pub enum Shape {
     /// One scale a principal axis of the first round's contexts. A prior with one scale looks the same in every
     /// orthonormal basis, so that the choice costs nothing in any bound.
     Principal,
+}
+
+impl FromStr for Shape {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "isotropic" => Ok(Shape::Isotropic),
+            "per-feature" => Ok(Shape::PerFeature),
+            "shaped" => Ok(Shape::Principal),
+            _ => Err(Error::setting("posterior", "isotropic, per-feature or shaped", text)),
+        }
+    }
 }
 
 /// Where the search of a round starts.
@@ -93,6 +109,9 @@ pub struct Learner {
     /// By what lambda and the sharpness are chosen: 0 for what is certified, 1 for what is estimated, in between for a mean of
     /// both.
     pub trade: f64,
+    /// What is minimised in place of the algorithm's own estimator; its window, its anchor and the divergence stay.
+    #[serde(default, skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub own: Option<Own>,
     /// The terms of the certificates.
     pub terms: Terms,
     /// The seed of the order of the records.
@@ -112,6 +131,7 @@ impl Default for Learner {
             tolerance: 1e-5,
             held_back: 0.0,
             trade: 0.0,
+            own: None,
             terms: Terms::default(),
             seed: 0,
         }
@@ -226,6 +246,23 @@ struct Learned {
     trace: Trace,
 }
 
+/// Who looks on, and how much of a round's search was done before the one at hand.
+struct Watched<'w> {
+    watch: &'w mut dyn Watch,
+    done: f64,
+    searches: f64,
+    stopped: bool,
+}
+
+impl Watched<'_> {
+    /// A step of the search at hand: its value, or no number once it is to stop, which ends every search.
+    fn ask(&mut self, step: usize, total: usize, value: impl FnOnce() -> f64) -> f64 {
+        let share = (step as f64 / total as f64).min(1.0);
+        self.stopped |= self.watch.searching(self.done + share / self.searches).is_break();
+        if self.stopped { f64::NAN } else { value() }
+    }
+}
+
 /// The policy over the features that a [`State`] keeps: mapped, and in the basis.
 fn in_coordinates(policy: &LinearGaussian) -> Result<LinearGaussian> {
     let posterior = policy.posterior();
@@ -234,6 +271,13 @@ fn in_coordinates(policy: &LinearGaussian) -> Result<LinearGaussian> {
 }
 
 impl Learner {
+    /// How much is usefully held back, in rounds: one where candidates are compared by what it says of them, or a gate has
+    /// to judge; else nothing.
+    pub fn usually_held_back(&self, gate: Gate) -> f64 {
+        let chosen = matches!(self.lambda, Lambda::Auto | Lambda::Doubling) || self.sharpness == Sharpness::Auto;
+        if (chosen && self.algorithm.smooths()) || gate != Gate::Always { 1.0 } else { 0.0 }
+    }
+
     /// The state with a round in it that was not learned from at the time: what the next [`step`](Learner::step) learns, it
     /// learns from all rounds.
     pub fn remember(&self, state: &State, logs: &Logs) -> Result<State> {
@@ -255,6 +299,11 @@ impl Learner {
     /// One round: learns the next policy from the new logs and what the state remembers. The state that came in is
     /// not changed.
     pub fn step(&self, state: &State, logs: &Logs) -> Result<(State, Round)> {
+        self.step_watched(state, logs, &mut Unwatched)
+    }
+
+    /// The same, while somebody looks on.
+    pub fn step_watched(&self, state: &State, logs: &Logs, watch: &mut dyn Watch) -> Result<(State, Round)> {
         self.check_logs(state, logs)?;
         let mut next = self.take_in(state, logs)?;
         check_setting("what is held back", self.held_back, self.held_back >= 0.0, "at least 0")?;
@@ -274,13 +323,15 @@ impl Learner {
         // would tell the new one of them.
         let warm = self.start == Start::Warm && state.rounds() > 0 && unseen.len() < 2;
         let mut learned = Vec::new();
-        for setting in settings {
+        let searches = settings.len() as f64;
+        for (done, setting) in settings.into_iter().enumerate() {
             let anchor = match self.algorithm.recipe(setting.lambda).anchor {
                 Anchor::First => sharpened(&next.prior, setting.sharpness)?,
                 Anchor::Incumbent => next.turned(&next.deployed)?,
             };
             let start = if warm { &next.current } else { &anchor };
-            let (policy, records, trace) = self.learn(setting.lambda, &rounds, &anchor, start, &next)?;
+            let mut watched = Watched { watch, done: done as f64 / searches, searches, stopped: false };
+            let (policy, records, trace) = self.learn(setting.lambda, &rounds, &anchor, start, &next, &mut watched)?;
             learned.push(Learned { policy, setting, anchor, records, trace });
         }
         // Where more than the newest round is held back, a setting that was kept has been chosen by some of it: then the
@@ -331,12 +382,14 @@ impl Learner {
         anchor: &LinearGaussian,
         start: &LinearGaussian,
         state: &State,
+        watched: &mut Watched<'_>,
     ) -> Result<(LinearGaussian, usize, Trace)> {
         let recipe = self.algorithm.recipe(lambda);
         let shape = self.shaped(start.posterior())?;
         let objective = Objective::new(ObjectiveParts {
             rounds,
             criterion: recipe.criterion,
+            own: self.own.as_ref(),
             anchor: anchor.posterior(),
             shape: &shape,
             learn_scale: recipe.learn_scale,
@@ -351,8 +404,8 @@ impl Learner {
         let x = objective.parameters(&shape);
         let mut rng = stream(self.seed, Purpose::Shuffle, state.rounds() as u64 - 1);
         let (x, trace) = match self.precision {
-            Precision::Single => self.search::<f32>(&objective, &x, &mut rng)?,
-            Precision::Double => self.search::<f64>(&objective, &x, &mut rng)?,
+            Precision::Single => self.search::<f32>(&objective, &x, &mut rng, watched)?,
+            Precision::Double => self.search::<f64>(&objective, &x, &mut rng, watched)?,
         };
         let policy = state.current.with_posterior(objective.posterior(&x)?);
         Ok((policy, objective.records(), trace))
@@ -389,23 +442,46 @@ impl Learner {
         objective: &Objective<'_>,
         x: &[f64],
         rng: &mut impl Rng,
+        watched: &mut Watched<'_>,
     ) -> Result<(Vec<f64>, Trace)> {
         let records = objective.records();
-        match &self.optimiser {
+        // What the user's own estimator cannot do.
+        let failure = Mutex::new(None);
+        let value = |value: Result<f64>| {
+            value.unwrap_or_else(|e| {
+                failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
+                f64::NAN
+            })
+        };
+        let mut steps = 0;
+        let found = match &self.optimiser {
             Optimiser::Adam(adam) => {
+                let total = adam.epochs * records.div_ceil(adam.batch_size.max(1));
                 let search = Search::<R>::new(objective);
                 let start: Vec<R> = x.iter().map(|&x| R::of(x)).collect();
-                let (end, trace) =
-                    adam.search(start.clone(), records, rng, |x, batch, g| search.evaluate(x, batch, g))?;
+                let found = adam.search(start.clone(), records, rng, |x, batch, g| {
+                    steps += 1;
+                    watched.ask(steps, total, || value(search.evaluate(x, batch, g)))
+                });
                 // The way is added, so that what does not move is not rounded either.
-                let way = end.iter().zip(&start).map(|(end, start)| end.to_f64() - start.to_f64());
-                Ok((x.iter().zip(way).map(|(x, way)| x + way).collect(), trace))
+                found.map(|(end, trace)| {
+                    let way = end.iter().zip(&start).map(|(end, start)| end.to_f64() - start.to_f64());
+                    (x.iter().zip(way).map(|(x, way)| x + way).collect(), trace)
+                })
             }
             Optimiser::Lbfgs(lbfgs) => {
                 let search = Search::<f64>::new(objective);
                 let everything: Vec<u32> = (0..records as u32).collect();
-                lbfgs.minimise(x.to_vec(), |x, g| search.evaluate(x, &everything, g))
+                lbfgs.minimise(x.to_vec(), |x, g| {
+                    steps += 1;
+                    watched.ask(steps, lbfgs.iterations, || value(search.evaluate(x, &everything, g)))
+                })
             }
+        };
+        match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            Some(failure) => Err(failure),
+            None if watched.stopped => Err(Error::Stopped),
+            None => found,
         }
     }
 
@@ -432,10 +508,13 @@ impl Learner {
         let basis = next.prior.posterior().basis();
         // Contexts as they are cost nothing: they are shared. Features of them are only made where they will be read.
         let made = basis.is_some() || !features.is_identity();
-        let logs = logs.clone().map_contexts(made && self.algorithm.ignores_zero_costs(), |contexts| {
-            let x = features.apply(contexts)?;
-            basis.map_or(Ok(x.clone()), |basis| basis.apply(&x))
-        })?;
+        let logs = logs.clone().map_contexts(
+            made && (self.own.is_some() || self.algorithm.ignores_zero_costs()),
+            |contexts| {
+                let x = features.apply(contexts)?;
+                basis.map_or(Ok(x.clone()), |basis| basis.apply(&x))
+            },
+        )?;
         next.rounds.push(Arc::new(logs));
         Ok(next)
     }

@@ -38,7 +38,7 @@
 //! | --- | --- |
 //! | [`Contexts`], [`FeatureMap`] | feature rows, dense or sparse; maps that are fixed before the data |
 //! | [`Logs`], [`Eligible`], [`RewardRange`] | what a policy left behind, checked once |
-//! | [`Regularizer`], [`estimate()`] | the estimator `h(p, q, c)`, and the risk of a policy that did not collect the logs |
+//! | [`Regularizer`], [`OwnTerms`], [`estimate()`] | the estimator `h(p, q, c)`, and the risk of a policy that did not collect the logs |
 //! | [`Tally`], [`Evaluation`], [`Estimator`], [`CostModel`] | every estimator at once, with intervals, in one pass over a stream |
 //! | [`Criterion`], [`Objective`] | `mean h + KL/(lambda N)`, value and gradient |
 //! | [`Optimiser`], [`Adam`], [`Lbfgs`] | a closure in, a minimiser and its trace out |
@@ -47,7 +47,8 @@
 //! | [`Certificate`], [`ladder()`], [`Gate`], [`verify()`] | what is proven about a policy, from logs and policies alone; [`Terms`] are fixed before the data |
 //! | [`Gibbs`], [`Mixture`] | the exact posterior over a finite set of policies |
 //! | [`Environment`], [`LabelBandit`], [`Synthetic`], [`Finite`], [`Truth`] | worlds in which everything is known |
-//! | [`simulate()`], [`Plan`], [`Schedule`] | the loop closed |
+//! | [`Course`], [`Taken`], [`Proven`] | a loop under way, simulated or live: logs in, what runs next out |
+//! | [`simulate()`], [`Plan`], [`Schedule`] | the loop closed; a [`Watch`] looks on, and may stop it |
 //!
 //! # Conventions
 //!
@@ -64,6 +65,7 @@
 
 mod certificate;
 mod contexts;
+mod course;
 mod environment;
 mod error;
 mod estimate;
@@ -76,16 +78,19 @@ mod logs;
 mod math;
 mod objective;
 mod optim;
+mod own;
 mod policy;
 mod regularizer;
 mod schedule;
 mod simulation;
+mod watch;
 
 pub use certificate::{
     Birth, Case, Certificate, Challenger, Difference, Form, Gate, Quantity, Share, Since, Smoothing, Spending, Terms,
     Theorem, Verdict, ladder, verify,
 };
-pub use contexts::{Contexts, ContextsBuilder, Indices, Row};
+pub use contexts::{Contexts, ContextsBuilder, Indices, Memory, Row};
+pub use course::{Course, Proven, Taken};
 pub use environment::{
     Dataset, Environment, Finite, LabelBandit, Labelled, Profile, Synthetic, SyntheticSettings, Truth, Turn,
 };
@@ -104,12 +109,14 @@ pub use learner::{
 pub use logs::{Eligible, Logs, RewardRange};
 pub use objective::{Criterion, Objective, ObjectiveParts};
 pub use optim::{Adam, Decay, Lbfgs, Optimiser, Trace};
+pub use own::{Own, OwnTerms};
 pub use policy::{
     Basis, Decision, LinearGaussian, Mixture, Policy, Posterior, Scale, Softmax, SoftmaxTraining, Uniform,
 };
 pub use regularizer::Regularizer;
 pub use schedule::Schedule;
-pub use simulation::{Certify, GateDecision, Outcome, Plan, Proven, SimulatedRound, simulate};
+pub use simulation::{Certify, GateDecision, Outcome, Plan, SimulatedRound, simulate, simulate_watched};
+pub use watch::Watch;
 
 /// The README's example is a test.
 #[cfg(doctest)]

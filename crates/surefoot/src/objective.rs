@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result, check_setting};
 use crate::logs::Logs;
+use crate::own::Own;
 use crate::policy::{Posterior, Scale, same_basis};
+use crate::regularizer::Regularizer;
 
 /// An objective over the records of some rounds, for posteriors of the shape of a given one.
 #[derive(Debug)]
@@ -19,6 +21,7 @@ pub struct Objective<'a> {
     /// The number of records before each round, and of all of them at the end.
     offsets: Vec<usize>,
     criterion: Criterion,
+    own: Option<&'a Own>,
     anchor: &'a Posterior,
     /// What the parameters leave open: actions, basis, the kind of scale, and the scale itself if it is not learned.
     shape: &'a Posterior,
@@ -35,6 +38,8 @@ pub struct ObjectiveParts<'a> {
     pub rounds: &'a [Arc<Logs>],
     /// What is minimised over their records.
     pub criterion: Criterion,
+    /// What is minimised in its place: the mean of an estimator of the user's own.
+    pub own: Option<&'a Own>,
     /// The posterior from which the divergence is measured, in the same basis.
     pub anchor: &'a Posterior,
     /// A posterior of the kind that is sought.
@@ -52,7 +57,8 @@ pub struct ObjectiveParts<'a> {
 impl<'a> Objective<'a> {
     /// Checks that the parts fit each other.
     pub fn new(parts: ObjectiveParts<'a>) -> Result<Self> {
-        let ObjectiveParts { rounds, criterion, anchor, shape, learn_scale, lambda, exploration, tolerance } = parts;
+        let ObjectiveParts { rounds, criterion, own, anchor, shape, learn_scale, lambda, exploration, tolerance } =
+            parts;
         criterion.check()?;
         if let Some(lambda) = lambda {
             check_setting("lambda", lambda, lambda > 0.0, "in (0, inf)")?;
@@ -73,7 +79,7 @@ impl<'a> Objective<'a> {
             if logs.actions() != k {
                 return Err(Error::size("the logs", format!("{k} actions, as the policy"), logs.actions()));
             }
-            if !logs.is_complete() && !criterion.skips_zero_costs() {
+            if !logs.is_complete() && own.is_none() && !criterion.skips_zero_costs() {
                 let allowed = "one that needs no records of cost 0, as in the rounds before";
                 return Err(Error::setting("the criterion", allowed, "self-normalised"));
             }
@@ -84,7 +90,7 @@ impl<'a> Objective<'a> {
             return Err(Error::size("the rounds", "from 1 to 4294967295 records", records));
         }
         let kl_weight = lambda.map_or(0.0, |lambda| (1.0 - exploration) / (lambda * records as f64));
-        Ok(Objective { rounds, offsets, criterion, anchor, shape, learn_scale, kl_weight, exploration, tolerance })
+        Ok(Objective { rounds, offsets, criterion, own, anchor, shape, learn_scale, kl_weight, exploration, tolerance })
     }
 
     /// The number of records, `N`.
@@ -124,13 +130,32 @@ impl<'a> Objective<'a> {
     ///
     /// Records whose cost is 0 only count in the batch's size: neither their contexts nor their propensities are
     /// touched. Sums are cut at places that depend on the batch alone, so that the result is the same for every
-    /// number of threads.
+    /// number of threads. Only an estimator of the user's own can fail.
     ///
     /// # Panics
     /// If `x` and `gradient` are not as long as [`parameters`](Objective::parameters) makes them, or a place is not
     /// below [`records`](Objective::records).
-    pub fn evaluate(&self, x: &[f64], batch: &[u32], gradient: &mut [f64]) -> f64 {
+    pub fn evaluate(&self, x: &[f64], batch: &[u32], gradient: &mut [f64]) -> Result<f64> {
         Search::new(self).evaluate(x, batch, gradient)
+    }
+
+    /// Whether records of cost 0 are left out.
+    fn skips_zero_costs(&self) -> bool {
+        self.own.is_some() || self.criterion.skips_zero_costs()
+    }
+
+    /// The estimator, if the value is the mean of it and each record's slope is known from its propensity alone.
+    fn mean_of(&self) -> Option<&Regularizer> {
+        self.criterion.mean_of().filter(|_| self.own.is_none())
+    }
+
+    /// The value over `n` records and its derivative in each `p`; records that are not listed are zeros.
+    fn joint(&self, n: usize, p: &[f64], q: &[f64], c: &[f64]) -> Result<(f64, Vec<f64>)> {
+        let Some(own) = self.own.filter(|_| !p.is_empty()) else {
+            return Ok(self.criterion.evaluate(n, p, q, c));
+        };
+        let (sum, slopes) = own.checked(p, q, c)?;
+        Ok((sum / n as f64, slopes.into_iter().map(|slope| slope / n as f64).collect()))
     }
 
     fn locate(&self, i: usize) -> (&'a Logs, usize) {

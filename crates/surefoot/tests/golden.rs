@@ -213,6 +213,7 @@ fn each_objective(mut check: impl FnMut(&ObjectiveCase, &str, &Objective<'_>, &[
             let objective = Objective::new(ObjectiveParts {
                 rounds: &rounds,
                 criterion: case.criterion(),
+                own: None,
                 anchor: &prior,
                 shape: &q,
                 learn_scale: true,
@@ -233,7 +234,7 @@ fn each_objective(mut check: impl FnMut(&ObjectiveCase, &str, &Objective<'_>, &[
 fn every_objective_has_the_reference_s_value_and_gradient() {
     each_objective(|case, what, objective, x, batch| {
         let mut gradient = vec![f64::NAN; x.len()];
-        let value = objective.evaluate(x, batch, &mut gradient);
+        let value = objective.evaluate(x, batch, &mut gradient).unwrap();
         assert_close(value, case.value, 1e-10, what);
         let expected = case.gradient_mean.iter().chain([&case.gradient_log_scales]);
         assert_all_close(&gradient, expected, 1e-9, what);
@@ -245,12 +246,12 @@ fn every_gradient_is_the_finite_difference() {
     each_objective(|_, what, objective, x, batch| {
         let mut gradient = vec![0.0; x.len()];
         let mut scratch = gradient.clone();
-        objective.evaluate(x, batch, &mut gradient);
+        objective.evaluate(x, batch, &mut gradient).unwrap();
         for i in 0..x.len() {
             let mut at = |e: f64| {
                 let mut moved = x.to_vec();
                 moved[i] += e;
-                objective.evaluate(&moved, batch, &mut scratch)
+                objective.evaluate(&moved, batch, &mut scratch).unwrap()
             };
             let difference = (at(1e-4) - at(-1e-4)) / 2e-4;
             assert_close(gradient[i], difference, 2e-6, &format!("{what}, parameter {i}"));

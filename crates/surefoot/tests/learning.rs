@@ -1,9 +1,11 @@
 //! The loop as a whole: what a step promises beyond the numbers of the reference.
 
+use std::ops::ControlFlow;
+
 use surefoot::{
     Adam, Algorithm, Contexts, Crm, Decay, Environment, Error, FeatureMap, Lambda, Lbfgs, Learner, Logs, Objective,
-    ObjectiveParts, Optimiser, Outcome, Policy, Posterior, Regularizer, Scale, Shape, Start, State, Synthetic,
-    SyntheticSettings, Turn, simulate,
+    ObjectiveParts, Optimiser, Outcome, Own, OwnTerms, Policy, Posterior, Precision, Regularizer, Scale, Shape,
+    SimulatedRound, Start, State, Synthetic, SyntheticSettings, Turn, Watch, simulate, simulate_watched,
 };
 
 fn world() -> Synthetic {
@@ -113,6 +115,7 @@ fn a_record_of_cost_zero_is_never_touched() {
             let objective = Objective::new(ObjectiveParts {
                 rounds: &rounds,
                 criterion,
+                own: None,
                 anchor: &q,
                 shape: &q,
                 learn_scale: true,
@@ -123,7 +126,7 @@ fn a_record_of_cost_zero_is_never_touched() {
             .unwrap();
             let mut gradient = vec![0.0; 6];
             let batch: Vec<u32> = (0..30).collect();
-            (objective.evaluate(&objective.parameters(&q), &batch, &mut gradient), gradient)
+            (objective.evaluate(&objective.parameters(&q), &batch, &mut gradient).unwrap(), gradient)
         };
         assert_eq!(value(1.0), value(1e8), "{criterion:?}");
     }
@@ -233,6 +236,7 @@ fn an_objective_refuses_parts_that_do_not_fit() {
         let parts = ObjectiveParts {
             rounds,
             criterion: surefoot::Criterion::Mean { regularizer: Regularizer::Ips },
+            own: None,
             anchor,
             shape: &q,
             learn_scale: true,
@@ -319,4 +323,94 @@ fn errors_of_the_optimiser_reach_the_caller() {
     let learner = Learner { optimiser: Optimiser::Adam(adam), ..quick(Algorithm::SeqLs) };
     let result = simulate(&world, first(&world, 0.0), &learner.into(), &[10], |_| {});
     assert!(matches!(result, Err(Error::Setting { .. })));
+}
+
+/// One of ours as if it were somebody's own.
+#[derive(Debug)]
+struct Mine {
+    regularizer: Regularizer,
+    fails: bool,
+}
+
+impl OwnTerms for Mine {
+    fn name(&self) -> &str {
+        "mine"
+    }
+
+    fn h_and_slope(&self, p: &[f64], q: &[f64], c: &[f64]) -> surefoot::Result<(Vec<f64>, Vec<f64>)> {
+        if self.fails {
+            return Ok((vec![f64::NAN; p.len()], vec![0.0; p.len()]));
+        }
+        let each = |f: &dyn Fn(usize) -> f64| (0..p.len()).map(f).collect::<Vec<f64>>();
+        Ok((each(&|i| self.regularizer.h(p[i], q[i], c[i])), each(&|i| self.regularizer.dh_dp(p[i], q[i], c[i]))))
+    }
+}
+
+#[test]
+fn an_estimator_of_the_users_own_learns_what_it_would_learn_as_ours() {
+    let world = world();
+    for optimiser in [Optimiser::default(), Optimiser::Lbfgs(Lbfgs { iterations: 5, ..Lbfgs::default() })] {
+        let ours = Learner {
+            algorithm: Algorithm::SeqLs,
+            lambda: Lambda::Fixed(0.4),
+            precision: Precision::Double,
+            optimiser,
+            ..Learner::default()
+        };
+        let regularizer = Regularizer::LsLinear { lambda: 0.4 };
+        let theirs = Learner { own: Some(Own::new(Mine { regularizer, fails: false })), ..ours.clone() };
+        let logs = world.collect(&first(&world, 0.3), Turn { round: 0, start: 0, n: 500 }).unwrap();
+        let state = State::new(first(&world, 0.3));
+        let (ours, _) = ours.step(&state, &logs).unwrap();
+        let (theirs, _) = theirs.step(&state, &logs).unwrap();
+        for (a, b) in ours.current().posterior().mean().iter().zip(theirs.current().posterior().mean()) {
+            assert!((a - b).abs() < 1e-9, "{a} {b}");
+        }
+        let broken = Learner { own: Some(Own::new(Mine { regularizer, fails: true })), ..Learner::default() };
+        assert_eq!(
+            broken.step(&state, &logs).unwrap_err().to_string(),
+            "row 0: h of mine should be finite, but is NaN"
+        );
+    }
+}
+
+#[derive(Default)]
+struct Impatient {
+    shares: Vec<f64>,
+    rounds: usize,
+    stop_at: f64,
+}
+
+impl Watch for Impatient {
+    fn searching(&mut self, share: f64) -> ControlFlow<()> {
+        self.shares.push(share);
+        if share >= self.stop_at { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    fn round(&mut self, _: &SimulatedRound) -> ControlFlow<()> {
+        self.rounds += 1;
+        ControlFlow::Continue(())
+    }
+}
+
+#[test]
+fn who_watches_sees_how_far_it_is_and_can_stop_it() {
+    let world = world();
+    let state = State::new(first(&world, 0.3));
+    let logs = world.collect(state.current(), Turn { round: 0, start: 0, n: 500 }).unwrap();
+    for optimiser in [Optimiser::default(), Optimiser::Lbfgs(Lbfgs { iterations: 20, ..Lbfgs::default() })] {
+        // Four candidates are searched for.
+        let learner = Learner { lambda: Lambda::Auto, held_back: 0.5, optimiser, ..Learner::default() };
+        let mut patient = Impatient { stop_at: 2.0, ..Impatient::default() };
+        let watched = learner.step_watched(&state, &logs, &mut patient).unwrap();
+        assert_eq!(watched.0.current(), learner.step(&state, &logs).unwrap().0.current());
+        assert!(patient.shares.is_sorted() && *patient.shares.last().unwrap() <= 1.0);
+        let mut impatient = Impatient { stop_at: 0.3, ..Impatient::default() };
+        let stopped = learner.step_watched(&state, &logs, &mut impatient);
+        assert_eq!(stopped.unwrap_err(), Error::Stopped);
+    }
+    let plan = Learner::default().into();
+    let mut patient = Impatient { stop_at: 2.0, ..Impatient::default() };
+    simulate_watched(&world, first(&world, 0.3), &plan, &[100, 100], &mut patient).unwrap();
+    assert_eq!(patient.rounds, 2);
 }

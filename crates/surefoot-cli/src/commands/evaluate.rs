@@ -311,7 +311,7 @@ fn observe(
     let (q, c) = (&records.propensity[..], &records.cost[..]);
     let Some(predicted) = predicted else {
         let p = policy.propensity(batch, records, actions).map_err(Failure::new)?;
-        return Ok(tally.add(&Observed { p: &p, q, c, model: None })?);
+        return Ok(tally.add(&Observed { p: &p, q, c, model: None, own: &[] })?);
     };
     let k = actions.len();
     let distribution = policy.distribution(batch, records.eligible.as_ref(), actions).map_err(Failure::new)?;
@@ -320,7 +320,7 @@ fn observe(
     let logged: Vec<f64> = (0..batch.len()).map(|row| predicted[at(row)]).collect();
     let rows = distribution.chunks_exact(k).zip(predicted.chunks_exact(k));
     let mean: Vec<f64> = rows.map(|(p, c)| p.iter().zip(c).map(|(p, c)| p * c).sum()).collect();
-    Ok(tally.add(&Observed { p: &p, q, c, model: Some(Modelled { logged: &logged, mean: &mean }) })?)
+    Ok(tally.add(&Observed { p: &p, q, c, model: Some(Modelled { logged: &logged, mean: &mean }), own: &[] })?)
 }
 
 /// An estimator by its name.

@@ -343,7 +343,7 @@ fn self_normalised(policy: &LinearGaussian, rounds: &[Logs]) -> Result<Estimate>
     let mut tally = Tally::new(&EvaluationSettings { estimators, replicates: 0, ..EvaluationSettings::default() })?;
     for logs in rounds {
         let p = policy.propensity(logs.contexts(), logs.action(), logs.eligible())?;
-        tally.add(&Observed { p: &p, q: logs.propensity(), c: logs.cost(), model: None })?;
+        tally.add(&Observed { p: &p, q: logs.propensity(), c: logs.cost(), model: None, own: &[] })?;
     }
     Ok(tally.finish()?.estimates.swap_remove(0))
 }

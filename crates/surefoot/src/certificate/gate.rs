@@ -1,11 +1,12 @@
 //! The gate: a candidate replaces the incumbent only if it is shown to be no step back.
 
 use std::fmt::{self, Display, Formatter};
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
 use super::{Birth, Case, Certificate, Judgement, Share, Since, Smoothing, Terms, Theorem, ladder};
-use crate::error::{Result, check_setting};
+use crate::error::{Error, Result, check_setting};
 use crate::logs::Logs;
 use crate::policy::LinearGaussian;
 
@@ -60,6 +61,22 @@ impl Display for Gate {
             Gate::NonInferiority { margin } => write!(f, "non-inferiority:{margin}"),
             Gate::CertifiedRisk => write!(f, "certified-risk"),
         }
+    }
+}
+
+impl FromStr for Gate {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let allowed = "always, improvement, non-inferiority:MARGIN or certified-risk";
+        let bad = || Error::setting("gate", allowed, text);
+        Ok(match text.split(':').collect::<Vec<_>>()[..] {
+            ["always"] => Gate::Always,
+            ["improvement"] => Gate::Improvement,
+            ["non-inferiority", margin] => Gate::NonInferiority { margin: margin.parse().map_err(|_| bad())? },
+            ["certified-risk"] => Gate::CertifiedRisk,
+            _ => return Err(bad()),
+        })
     }
 }
 

@@ -1,5 +1,47 @@
 //! What contexts are made of: rows one after the other, dense or sparse, with their norms.
 
+use std::fmt::{self, Debug, Formatter};
+use std::ops::Deref;
+
+/// Memory that somebody else owns, such as an array of another language. It must not change while it is held.
+pub type Memory = Box<dyn AsRef<[f32]> + Send + Sync>;
+
+/// The values of all rows.
+pub(super) enum Values {
+    Own(Vec<f32>),
+    Foreign(Memory),
+}
+
+impl Values {
+    /// Those that can be changed.
+    fn own(&mut self) -> &mut Vec<f32> {
+        if let Values::Foreign(memory) = self {
+            *self = Values::Own((**memory).as_ref().to_vec());
+        }
+        match self {
+            Values::Own(values) => values,
+            Values::Foreign(_) => unreachable!("they have just been copied"),
+        }
+    }
+}
+
+impl Deref for Values {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        match self {
+            Values::Own(values) => values,
+            Values::Foreign(memory) => (**memory).as_ref(),
+        }
+    }
+}
+
+impl Debug for Values {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.deref().fmt(f)
+    }
+}
+
 /// One feature row.
 #[derive(Debug, Clone, Copy)]
 pub enum Row<'a> {
@@ -59,7 +101,7 @@ impl<'a> Row<'a> {
 #[derive(Debug)]
 pub(super) struct Storage {
     pub(super) features: usize,
-    values: Vec<f32>,
+    values: Values,
     /// Of sparse rows; dense ones hold every feature.
     places: Option<Places>,
     pub(super) norms: Vec<f64>,
@@ -83,7 +125,7 @@ const NARROW: usize = 1 << 16;
 
 impl Storage {
     /// Dense rows.
-    pub(super) fn dense(features: usize, values: Vec<f32>) -> Self {
+    pub(super) fn dense(features: usize, values: Values) -> Self {
         let norms = values.chunks_exact(features).map(norm).collect();
         Storage { features, values, places: None, norms }
     }
@@ -92,7 +134,7 @@ impl Storage {
     pub(super) fn sparse(features: usize, offsets: Vec<usize>, indices: Vec<u32>, values: Vec<f32>) -> Self {
         let norms = offsets.windows(2).map(|pair| norm(&values[pair[0]..pair[1]])).collect();
         let indices = if features <= NARROW { IndexList::Narrow(narrowed(indices)) } else { IndexList::Wide(indices) };
-        Storage { features, values, places: Some(Places { offsets, indices }), norms }
+        Storage { features, values: Values::Own(values), places: Some(Places { offsets, indices }), norms }
     }
 
     /// No rows yet, but room for so many with so many stored values: no more, lest growing holds them twice.
@@ -107,7 +149,7 @@ impl Storage {
             };
             Places { offsets, indices }
         });
-        let values = Vec::with_capacity(if sparse { stored } else { rows * features });
+        let values = Values::Own(Vec::with_capacity(if sparse { stored } else { rows * features }));
         Storage { features, values, places, norms: Vec::with_capacity(rows) }
     }
 
@@ -115,11 +157,11 @@ impl Storage {
     #[inline]
     pub(super) fn push(&mut self, feature: usize, value: f32) {
         match &mut self.places {
-            None => self.values.resize(self.norms.len() * self.features + feature, 0.0),
+            None => self.values.own().resize(self.norms.len() * self.features + feature, 0.0),
             Some(Places { indices: IndexList::Narrow(indices), .. }) => indices.push(feature as u16),
             Some(Places { indices: IndexList::Wide(indices), .. }) => indices.push(feature as u32),
         }
-        self.values.push(value);
+        self.values.own().push(value);
     }
 
     /// Finishes the row.
@@ -127,7 +169,7 @@ impl Storage {
         let start = match &mut self.places {
             None => {
                 let start = self.norms.len() * self.features;
-                self.values.resize(start + self.features, 0.0);
+                self.values.own().resize(start + self.features, 0.0);
                 start
             }
             Some(places) => {
@@ -159,7 +201,7 @@ impl Storage {
 
     /// Divides each row by its norm; rows of zeros stay.
     pub(super) fn normalise(&mut self) {
-        let mut rest = &mut self.values[..];
+        let mut rest = &mut self.values.own()[..];
         for (i, size) in self.norms.iter_mut().enumerate() {
             let length = self.places.as_ref().map_or(self.features, |p| p.offsets[i + 1] - p.offsets[i]);
             let row = rest.split_off_mut(..length).expect("the rows are one after the other");

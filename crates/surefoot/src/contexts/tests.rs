@@ -186,3 +186,21 @@ proptest! {
         assert_alike(&view.unit_rows(), &copy.unit_rows());
     }
 }
+
+#[test]
+fn foreign_memory_is_looked_at_and_never_changed() {
+    let rows: Arc<Vec<f32>> = Arc::new(vec![3.0, 4.0, 0.0, 1.0]);
+    struct Theirs(Arc<Vec<f32>>);
+    impl AsRef<[f32]> for Theirs {
+        fn as_ref(&self) -> &[f32] {
+            &self.0
+        }
+    }
+    let contexts = Contexts::foreign(Box::new(Theirs(Arc::clone(&rows))), 2).unwrap();
+    assert_eq!(contexts.row(0).values().as_ptr(), rows.as_ptr());
+    assert_eq!(contexts.unit_rows().row(0).values(), [0.6, 0.8]);
+    assert_eq!(rows[..], [3.0, 4.0, 0.0, 1.0]);
+    assert_eq!(Arc::strong_count(&rows), 1);
+    let wrong: Vec<f32> = vec![0.0, f32::NAN];
+    assert!(Contexts::foreign(Box::new(wrong), 2).is_err());
+}

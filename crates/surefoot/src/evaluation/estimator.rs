@@ -33,6 +33,11 @@ pub enum Estimator {
         /// The largest weight that is believed.
         tau: f64,
     },
+    /// The mean of terms that the user computes ([`Observed::own`]).
+    Own {
+        /// Their column, counted from 0: one for each such estimator.
+        column: usize,
+    },
 }
 
 impl Estimator {
@@ -47,7 +52,7 @@ impl Estimator {
 
     /// Whether it needs a cost model.
     pub fn needs_model(&self) -> bool {
-        !matches!(self, Estimator::Weighted(_) | Estimator::SelfNormalised)
+        !matches!(self, Estimator::Weighted(_) | Estimator::SelfNormalised | Estimator::Own { .. })
     }
 
     /// The columns whose means it is made of.
@@ -64,6 +69,7 @@ impl Estimator {
                 Formula { base: Some(Column::Mean), ratio: Some((Column::Correction, Column::Weight)) }
             }
             Estimator::Switch { tau } => corrected(tau),
+            Estimator::Own { column } => Formula::mean(Column::Own { column }),
         }
     }
 
@@ -75,7 +81,7 @@ impl Estimator {
             Estimator::DirectMethod => Some(1.0),
             Estimator::DoublyRobust => largest_weight.map(corrected),
             Estimator::Switch { tau } => Some(corrected(largest_weight.map_or(tau, |w| w.min(tau)))),
-            Estimator::SelfNormalised | Estimator::SelfNormalisedDoublyRobust => None,
+            Estimator::SelfNormalised | Estimator::SelfNormalisedDoublyRobust | Estimator::Own { .. } => None,
         }
     }
 }
@@ -99,6 +105,7 @@ impl fmt::Display for Estimator {
             Estimator::DoublyRobust => write!(f, "DR"),
             Estimator::SelfNormalisedDoublyRobust => write!(f, "SNDR"),
             Estimator::Switch { tau } => write!(f, "switch DR, weight at most {tau}"),
+            Estimator::Own { column } => write!(f, "own {column}"),
         }
     }
 }
@@ -155,12 +162,14 @@ pub(super) enum Column {
     Correction,
     /// `chat(x, pi) + w 1[w <= largest] (c - chat(x, a))`.
     Corrected { largest: f64 },
+    /// The user's own.
+    Own { column: usize },
 }
 
 impl Column {
     /// The terms of some records with their weights.
     pub(super) fn fill(self, records: &Observed<'_>, w: &[f64], out: &mut [f64]) {
-        let Observed { p, q, c, model } = *records;
+        let Observed { p, q, c, model, own } = *records;
         let model = || model.expect("a model, since the estimators were checked against the records");
         match self {
             Column::Weight => out.copy_from_slice(w),
@@ -176,6 +185,10 @@ impl Column {
                 out.iter_mut().zip(p).zip(q).zip(c).for_each(|(((out, &p), &q), &c)| *out = r.h(p, q, c));
             }
             Column::Mean => out.copy_from_slice(model().mean),
+            Column::Own { column } => {
+                let width = own.len() / p.len();
+                out.iter_mut().zip(own.chunks_exact(width)).for_each(|(out, row)| *out = row[column]);
+            }
             Column::Correction => {
                 let terms = out.iter_mut().zip(w).zip(c).zip(model().logged);
                 terms.for_each(|(((out, w), c), logged)| *out = w * (c - logged));

@@ -134,7 +134,7 @@ mod tests {
         let tally = |&take: &f64| {
             let p: Vec<f64> = first.iter().map(|&f| if f { take } else { 1.0 - take }).collect();
             let mut tally = Tally::new(&EvaluationSettings { replicates: 0, ..Default::default() }).unwrap();
-            tally.add(&Observed { p: &p, q: &q, c: &c, model: None }).unwrap();
+            tally.add(&Observed { p: &p, q: &q, c: &c, model: None, own: &[] }).unwrap();
             tally
         };
         takes.iter().map(tally).collect()

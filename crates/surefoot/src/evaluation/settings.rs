@@ -68,6 +68,15 @@ impl EvaluationSettings {
             return Err(Error::size("the list of estimators", "at least one entry", 0));
         }
         self.estimators.iter().try_for_each(Estimator::check)?;
+        let own =
+            self.estimators.iter().filter_map(|e| if let Estimator::Own { column } = e { Some(column) } else { None });
+        if let Some((place, column)) = own.enumerate().find(|(place, column)| place != *column) {
+            return Err(Error::setting(
+                "the column of an own estimator",
+                format!("{place}, its place among them"),
+                column,
+            ));
+        }
         self.largest_weight.map_or(Ok(()), |w| check_setting("the largest weight", w, w > 0.0, "in (0, inf)"))?;
         self.terms.check()
     }

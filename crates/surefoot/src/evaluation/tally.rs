@@ -21,8 +21,8 @@ use crate::policy::probability;
 ///
 /// let settings = EvaluationSettings { estimators: vec![Estimator::SelfNormalised], ..Default::default() };
 /// let mut tally = Tally::new(&settings)?;
-/// tally.add(&Observed { p: &[0.5, 0.5], q: &[0.25, 0.5], c: &[-1.0, 0.0], model: None })?;
-/// tally.add(&Observed { p: &[0.1], q: &[0.2], c: &[-0.5], model: None })?;
+/// tally.add(&Observed { p: &[0.5, 0.5], q: &[0.25, 0.5], c: &[-1.0, 0.0], model: None, own: &[] })?;
+/// tally.add(&Observed { p: &[0.1], q: &[0.2], c: &[-0.5], model: None, own: &[] })?;
 /// let evaluation = tally.finish()?;
 /// assert_eq!(evaluation.records, 3);
 /// assert!((evaluation.estimates[0].value - (-2.0 - 0.25) / 3.5).abs() < 1e-15);
@@ -45,6 +45,7 @@ struct Pending {
     q: Vec<f64>,
     c: Vec<f64>,
     model: Option<(Vec<f64>, Vec<f64>)>,
+    own: Vec<f64>,
 }
 
 impl Pending {
@@ -52,6 +53,7 @@ impl Pending {
         self.p.extend(records.p);
         self.q.extend(records.q);
         self.c.extend(records.c);
+        self.own.extend(records.own);
         if let (Some((logged, mean)), Some(model)) = (&mut self.model, records.model) {
             logged.extend(model.logged);
             mean.extend(model.mean);
@@ -60,13 +62,13 @@ impl Pending {
 
     fn view(&self) -> Observed<'_> {
         let model = self.model.as_ref().map(|(logged, mean)| Modelled { logged, mean });
-        Observed { p: &self.p, q: &self.q, c: &self.c, model }
+        Observed { p: &self.p, q: &self.q, c: &self.c, model, own: &self.own }
     }
 
     fn clear(&mut self) {
-        let Pending { p, q, c, model } = self;
+        let Pending { p, q, c, model, own } = self;
         let model = model.iter_mut().flat_map(|(logged, mean)| [logged, mean]);
-        [p, q, c].into_iter().chain(model).for_each(Vec::clear);
+        [p, q, c, own].into_iter().chain(model).for_each(Vec::clear);
     }
 }
 
@@ -127,7 +129,7 @@ impl Tally {
     }
 
     fn check(&self, records: &Observed<'_>) -> Result<()> {
-        let Observed { p, q, c, model } = *records;
+        let Observed { p, q, c, model, own } = *records;
         let n = p.len();
         let fits = |column: &str, found: usize| match found == n {
             true => Ok(()),
@@ -135,6 +137,15 @@ impl Tally {
         };
         fits("q", q.len())?;
         fits("c", c.len())?;
+        let count = self.settings.estimators.iter().filter(|e| matches!(e, Estimator::Own { .. })).count();
+        if own.len() != n * count {
+            let expected = format!("{n} records x {count} of the estimators");
+            return Err(Error::size("the own terms", expected, own.len()));
+        }
+        if let Some(i) = own.iter().position(|h| !h.is_finite()) {
+            let (row, column) = (self.records() + i / count, format!("own term {}", i % count));
+            return Err(Error::value(row, column, "finite", own[i]));
+        }
         let first = self.records();
         let largest = self.settings.largest_weight.map_or(f64::MAX, |largest| largest * (1.0 + 1e-9));
         let sound = |p: f64, q: f64, c: f64| {

@@ -27,7 +27,7 @@ struct Records {
 impl Records {
     fn view(&self) -> Observed<'_> {
         let model = Some(Modelled { logged: &self.logged, mean: &self.mean });
-        Observed { p: &self.p, q: &self.q, c: &self.c, model }
+        Observed { p: &self.p, q: &self.q, c: &self.c, model, own: &[] }
     }
 }
 
@@ -125,7 +125,7 @@ fn the_upper_end_at_any_time_is_that_of_a_certificate() {
         let terms = Terms::default();
         let case = Case { share: Share { round: None, part: 0.5 }, ..Case::whole(&logs, &terms) };
         let certificate = Certificate::fixed(Smoothing::Ls, &Uniform::new(3).unwrap(), 1, &case).unwrap();
-        let records = Observed { p: &vec![1.0 / 3.0; n], q: &q, c: &c, model: None };
+        let records = Observed { p: &vec![1.0 / 3.0; n], q: &q, c: &c, model: None, own: &[] };
         let found = evaluate(&EvaluationSettings { replicates: 0, ..Default::default() }, &records).anytime;
         let expected = certificate.upper.min(0.0);
         assert!((found.upper - expected).abs() <= 1e-12 * expected.abs(), "{n}: {found:?} {expected}");
@@ -241,11 +241,12 @@ fn what_is_wrong_is_refused_with_its_row_in_the_stream_and_changes_nothing() {
     let settings = EvaluationSettings { largest_weight: Some(4.0), replicates: 10, ..Default::default() };
     let mut tally = Tally::new(&settings).unwrap();
     assert_eq!(text(tally.finish()), "the logs should have at least 1 record, but has 0");
-    let good = Observed { p: &[0.5; 3], q: &[0.25; 3], c: &[-1.0, -0.5, 0.0], model: None };
+    let good = Observed { p: &[0.5; 3], q: &[0.25; 3], c: &[-1.0, -0.5, 0.0], model: None, own: &[] };
     tally.add(&good).unwrap();
     let before = tally.finish().unwrap();
-    let mut refused =
-        |p: f64, q: f64, c: f64| text(tally.add(&Observed { p: &[0.1, p], q: &[0.5, q], c: &[0.0, c], model: None }));
+    let mut refused = |p: f64, q: f64, c: f64| {
+        text(tally.add(&Observed { p: &[0.1, p], q: &[0.5, q], c: &[0.0, c], model: None, own: &[] }))
+    };
     assert_eq!(refused(1.1, 0.5, 0.0), "row 4: the probability of the logged action should be in [0, 1], but is 1.1");
     assert_eq!(
         refused(f64::NAN, 0.5, 0.0),
@@ -257,11 +258,11 @@ fn what_is_wrong_is_refused_with_its_row_in_the_stream_and_changes_nothing() {
     let uneven = Observed { q: &[0.5], ..good };
     assert_eq!(text(tally.add(&uneven)), "q should have 3 entries, one for each p, but has 1");
     assert_eq!(tally.finish().unwrap(), before);
-    let rounded = Observed { p: &[1.0 + 1e-12], q: &[1.0], c: &[0.0], model: None };
+    let rounded = Observed { p: &[1.0 + 1e-12], q: &[1.0], c: &[0.0], model: None, own: &[] };
     tally.add(&rounded).unwrap();
 
     let mut unbounded = Tally::new(&EvaluationSettings::default()).unwrap();
-    let tiny = Observed { p: &[1.0], q: &[5e-324], c: &[0.0], model: None };
+    let tiny = Observed { p: &[1.0], q: &[5e-324], c: &[0.0], model: None, own: &[] };
     assert_eq!(text(unbounded.add(&tiny)), "row 0: the weight p/q should be finite, but is inf");
 
     let mut modelled = Tally::new(&EvaluationSettings::with_model()).unwrap();
@@ -290,4 +291,39 @@ fn settings_and_results_are_the_same_after_a_file() {
     assert_eq!(serde_json::from_str::<EvaluationSettings>(&json).unwrap(), settings);
     let found = evaluate(&EvaluationSettings { replicates: 10, ..settings }, &draw(50, 7).view());
     assert_eq!(serde_json::from_str::<Evaluation>(&serde_json::to_string(&found).unwrap()).unwrap(), found);
+}
+
+#[test]
+fn terms_of_the_users_own_are_as_good_as_ours() {
+    let regularizer = Regularizer::Ls { lambda: 0.3 };
+    let n = 3000;
+    let p: Vec<f64> = (0..n).map(|i| f64::from(i % 7) / 7.0).collect();
+    let q: Vec<f64> = (0..n).map(|i| f64::from(1 + i % 5) / 5.0).collect();
+    let c: Vec<f64> = (0..n).map(|i| -f64::from(i % 3) / 2.0).collect();
+    let own: Vec<f64> = (0..n as usize).flat_map(|i| [p[i] * c[i] / q[i], regularizer.h(p[i], q[i], c[i])]).collect();
+    let ours = vec![Estimator::Weighted(Regularizer::Ips), Estimator::Weighted(regularizer)];
+    let theirs = vec![Estimator::Own { column: 0 }, Estimator::Own { column: 1 }];
+    let mut ours = Tally::new(&EvaluationSettings { estimators: ours, ..Default::default() }).unwrap();
+    let mut theirs = Tally::new(&EvaluationSettings { estimators: theirs, ..Default::default() }).unwrap();
+    for range in [0..500, 500..3000] {
+        let part = |own| Observed { p: &p, q: &q, c: &c, model: None, own }.slice(range.clone());
+        ours.add(&part(&[])).unwrap();
+        theirs.add(&part(&own)).unwrap();
+    }
+    let (ours, theirs) = (ours.finish().unwrap(), theirs.finish().unwrap());
+    for (a, b) in ours.estimates.iter().zip(&theirs.estimates) {
+        assert_eq!((a.value, a.standard_error, &a.bootstrap), (b.value, b.standard_error, &b.bootstrap));
+        assert_eq!(b.bernstein, None);
+    }
+    let text = |r: Result<()>| r.unwrap_err().to_string();
+    let estimators = vec![Estimator::Own { column: 0 }];
+    let mut one = Tally::new(&EvaluationSettings { estimators, ..Default::default() }).unwrap();
+    let record = |own| Observed { p: &[0.5], q: &[0.5], c: &[0.0], model: None, own };
+    assert_eq!(text(one.add(&record(&[]))), "the own terms should have 1 records x 1 of the estimators, but has 0");
+    assert_eq!(text(one.add(&record(&[f64::NAN]))), "row 0: own term 0 should be finite, but is NaN");
+    let misplaced = EvaluationSettings { estimators: vec![Estimator::Own { column: 3 }], ..Default::default() };
+    assert_eq!(
+        misplaced.check().unwrap_err().to_string(),
+        "the column of an own estimator should be 0, its place among them, but is 3"
+    );
 }

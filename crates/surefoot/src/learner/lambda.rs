@@ -1,10 +1,12 @@
 //! The rules for lambda.
 
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 
 #[cfg(doc)]
 use super::Algorithm;
-use crate::error::{Result, check_setting};
+use crate::error::{Error, Result, check_setting};
 
 /// The rule that fixes `lambda` before the data; `m` is the size of the first round (of all rounds together for
 /// [`Algorithm::BatchLs`] and [`Algorithm::Crm`], whose data is one batch).
@@ -66,5 +68,29 @@ impl Lambda {
                 Ok(1.0 / (1.0 + (2.0 + alpha).exp2() * gamma * beta1 * beta2 / (1.0 - alpha)))
             }
         }
+    }
+}
+
+impl FromStr for Lambda {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let allowed = "auto, auto-doubling, a number, 1/sqrt(m), theorem-4.4:ALPHA:GAMMA or \
+                       corollary-4.5:ALPHA:GAMMA:BETA1:BETA2";
+        let number = |part: &str| part.parse::<f64>().map_err(|_| Error::setting("lambda", allowed, text));
+        Ok(match text.split(':').collect::<Vec<_>>()[..] {
+            ["auto"] => Lambda::Auto,
+            ["auto-doubling"] => Lambda::Doubling,
+            ["1/sqrt(m)"] => Lambda::InverseSqrt,
+            ["theorem-4.4", alpha, gamma] => Lambda::Rate { alpha: number(alpha)?, gamma: number(gamma)? },
+            ["corollary-4.5", alpha, gamma, beta1, beta2] => Lambda::VaryingRate {
+                alpha: number(alpha)?,
+                gamma: number(gamma)?,
+                beta1: number(beta1)?,
+                beta2: number(beta2)?,
+            },
+            [value] => Lambda::Fixed(number(value)?),
+            _ => return Err(Error::setting("lambda", allowed, text)),
+        })
     }
 }

@@ -1,6 +1,10 @@
 //! How sure the prior of a search is.
 
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
 
 /// How much sharper than the first policy the prior is from which the divergence is measured: its means are multiplied by
 /// this number.
@@ -22,4 +26,16 @@ pub enum Sharpness {
 impl Sharpness {
     /// What [`Sharpness::Auto`] chooses from.
     pub const CANDIDATES: [f64; 3] = [1.0, 3.0, 7.0];
+}
+
+impl FromStr for Sharpness {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match (text, text.parse()) {
+            ("auto", _) => Ok(Sharpness::Auto),
+            (_, Ok(number)) => Ok(Sharpness::Fixed(number)),
+            _ => Err(Error::setting("sharpness", "auto or a number above 0", text)),
+        }
+    }
 }

@@ -77,6 +77,7 @@ fn kept(learner: &Learner, state: &State, rounds: &[Logs]) -> Posterior {
     let objective = Objective::new(ObjectiveParts {
         rounds: &rounds,
         criterion: recipe.criterion,
+        own: None,
         anchor: first.posterior(),
         shape: state.current.posterior(),
         learn_scale: recipe.learn_scale,
@@ -87,7 +88,8 @@ fn kept(learner: &Learner, state: &State, rounds: &[Logs]) -> Posterior {
     .unwrap();
     let mut rng = stream(learner.seed, Purpose::Shuffle, 1);
     let x = objective.parameters(state.current.posterior());
-    objective.posterior(&learner.search::<f64>(&objective, &x, &mut rng).unwrap().0).unwrap()
+    let mut alone = Watched { watch: &mut Unwatched, done: 0.0, searches: 1.0, stopped: false };
+    objective.posterior(&learner.search::<f64>(&objective, &x, &mut rng, &mut alone).unwrap().0).unwrap()
 }
 
 #[test]

@@ -6,6 +6,7 @@ use rayon::prelude::*;
 
 use super::Objective;
 use crate::contexts::Row;
+use crate::error::Result;
 use crate::logs::Logs;
 use crate::math::kernels::{PIECE, add, add_squares, lane_sum, pull, sum_of_squares};
 use crate::math::linear::{BLOCK, Block};
@@ -100,7 +101,7 @@ struct Sums<R> {
 impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
     pub(crate) fn new(objective: &'o Objective<'a>) -> Self {
         let anchor = objective.anchor;
-        let skip = objective.criterion.skips_zero_costs();
+        let skip = objective.skips_zero_costs();
         let sigmas = || (0..anchor.features()).map(|f| anchor.scale().get(f));
         Search {
             objective,
@@ -113,7 +114,7 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
     }
 
     /// See [`Objective::evaluate`].
-    pub(crate) fn evaluate(&self, x: &[R], batch: &[u32], gradient: &mut [R]) -> f64 {
+    pub(crate) fn evaluate(&self, x: &[R], batch: &[u32], gradient: &mut [R]) -> Result<f64> {
         let o = self.objective;
         let point = self.point(x);
         // Without a branch, which nobody could predict: every place is written, those that do not weigh are written over.
@@ -124,7 +125,7 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
         }
         let active: Vec<Record<'a>> = places[..count].iter().map(|&i| o.locate(i as usize)).collect();
         // A mean is a sum over records; any other criterion has to know all propensities before the first slope.
-        let joint = o.criterion.mean_of().is_none().then(|| self.joint(&point, &active, batch.len()));
+        let joint = o.mean_of().is_none().then(|| self.joint(&point, &active, batch.len())).transpose()?;
         let parts = active.len().div_ceil(PART).clamp(1, PARTS);
         let size = active.len().div_ceil(parts).max(1);
         let work = |(part, records): (usize, &[Record<'a>])| {
@@ -144,7 +145,7 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
         let mean = rooms.iter().map(|room| room.sums.value).sum::<f64>();
         let divergence = self.finish(x, &point, &rooms, gradient);
         self.rooms.lock().unwrap_or_else(PoisonError::into_inner).extend(rooms);
-        joint.map_or(mean, |(value, _)| value) + divergence
+        Ok(joint.map_or(mean, |(value, _)| value) + divergence)
     }
 
     fn point<'x>(&self, x: &'x [R]) -> Point<'x, R> {
@@ -201,7 +202,7 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
     }
 
     /// The value of a criterion that is not a mean, and its slope in each propensity.
-    fn joint(&self, point: &Point<'_, R>, active: &[Record<'a>], n: usize) -> (f64, Vec<f64>) {
+    fn joint(&self, point: &Point<'_, R>, active: &[Record<'a>], n: usize) -> Result<(f64, Vec<f64>)> {
         let work = |records: &[Record<'a>]| -> Vec<f64> {
             let mut room = self.room();
             let Room { x, work, .. } = &mut room;
@@ -216,7 +217,7 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
         let column = |of: fn(&Record<'a>) -> f64| -> Vec<f64> { active.iter().map(of).collect() };
         let q = column(|(logs, row)| logs.propensity()[*row]);
         let c = column(|(logs, row)| logs.cost()[*row]);
-        self.objective.criterion.evaluate(n, &p.concat(), &q, &c)
+        self.objective.joint(n, &p.concat(), &q, &c)
     }
 
     /// Adds a block's share of the value over `n` records and of the gradient. `slopes` are those of the criterion in
@@ -231,7 +232,7 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
         self.gradients(records, work);
         for i in 0..records.len() {
             let p = work.p[i];
-            let slope = match (slopes, o.criterion.mean_of()) {
+            let slope = match (slopes, o.mean_of()) {
                 (None, Some(h)) => {
                     let Columns { q, c, .. } = work.columns[i];
                     let (h, slope) = h.h_and_slope(p, q, c);

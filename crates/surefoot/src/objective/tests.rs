@@ -67,6 +67,7 @@ impl Problem {
         ObjectiveParts {
             rounds: &self.rounds,
             criterion,
+            own: None,
             anchor: &self.anchor,
             shape: &self.shape,
             learn_scale: true,
@@ -91,10 +92,10 @@ fn evaluate<R: Integrate>(objective: &Objective<'_>, batch: &[u32]) -> (f64, Vec
     let x: Vec<R> = objective.parameters(objective.shape).iter().map(|&x| R::of(x)).collect();
     let mut gradient = vec![R::ONE; x.len()];
     let search = Search::<R>::new(objective);
-    let value = search.evaluate(&x, batch, &mut gradient);
+    let value = search.evaluate(&x, batch, &mut gradient).unwrap();
     // Again, in rooms that have been used.
     let mut again = vec![R::ZERO; x.len()];
-    assert_eq!(search.evaluate(&x, batch, &mut again).to_bits(), value.to_bits());
+    assert_eq!(search.evaluate(&x, batch, &mut again).unwrap().to_bits(), value.to_bits());
     assert_eq!(again, gradient);
     (value, gradient.iter().map(|g| g.to_f64()).collect())
 }
@@ -175,7 +176,7 @@ fn the_gradient_of_every_criterion_is_the_finite_difference() {
         let at = |i: usize, e: f64| {
             let mut x = x.clone();
             x[i] += e;
-            objective.evaluate(&x, &batch, &mut vec![0.0; x.len()])
+            objective.evaluate(&x, &batch, &mut vec![0.0; x.len()]).unwrap()
         };
         for (i, g) in gradient.iter().enumerate() {
             let e = 1e-5;
@@ -217,10 +218,10 @@ fn parameters_that_are_not_numbers_are_no_value() {
         for i in 0..x.len() {
             let mut x = x.clone();
             x[i] = f64::NAN;
-            assert!(objective.evaluate(&x, &batch, &mut vec![0.0; x.len()]).is_nan(), "{criterion:?}: {i}");
+            assert!(objective.evaluate(&x, &batch, &mut vec![0.0; x.len()]).unwrap().is_nan(), "{criterion:?}: {i}");
             let x: Vec<f32> = x.iter().map(|&x| x as f32).collect();
             assert!(
-                Search::new(&objective).evaluate(&x, &batch, &mut vec![0.0; x.len()]).is_nan(),
+                Search::new(&objective).evaluate(&x, &batch, &mut vec![0.0; x.len()]).unwrap().is_nan(),
                 "{criterion:?}: {i}"
             );
         }
