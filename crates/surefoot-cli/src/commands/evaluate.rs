@@ -171,7 +171,7 @@ impl Evaluate {
             fit.add(&batch).map_err(Failure::new)?;
         }
         bar.reset();
-        let encoding = fit.finish(&reader.paths()[0].display().to_string()).map_err(Failure::new)?;
+        let encoding = fit.finish(&reader.place()).map_err(Failure::new)?;
         let mut fit = ModelFit::new(actions.len(), encoding.width(), FOLDS, PENALTY)
             .map_err(|e| Failure::from(e).hint("leave columns out with --ignore"))?;
         let mut check = Check::new(actions.clone(), range);
