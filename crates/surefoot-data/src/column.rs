@@ -203,9 +203,11 @@ impl<'a> Column<'a> {
     /// The array of a list column, and where the list of each record is in it.
     fn parts(&self) -> Option<(ArrayRef, Vec<usize>)> {
         fn offsets<O: OffsetSizeTrait>(array: &ArrayRef) -> (ArrayRef, Vec<usize>) {
+            // A slice of a list column has the entries of the whole.
             let lists = array.as_list::<O>();
-            let offsets = lists.value_offsets().iter().map(|o| o.as_usize()).collect();
-            (lists.values().clone(), offsets)
+            let (offsets, first) = (lists.value_offsets(), lists.value_offsets()[0].as_usize());
+            let offsets: Vec<usize> = offsets.iter().map(|o| o.as_usize() - first).collect();
+            (lists.values().slice(first, offsets[lists.len()]), offsets)
         }
         match self.array.data_type() {
             DataType::List(_) => Some(offsets::<i32>(self.array)),
@@ -223,7 +225,9 @@ impl<'a> Column<'a> {
     pub(crate) fn lists(&self) -> Result<Lists<f64>> {
         let mut lists = Lists::new();
         if let Some((items, offsets)) = self.parts() {
-            let values = numeric(&items).ok_or_else(|| self.mistyped("lists of numbers"))?;
+            // Lists that are all empty may be of any type.
+            let missing = || (items.null_count() == items.len()).then(|| vec![f64::NAN; items.len()]);
+            let values = numeric(&items).or_else(missing).ok_or_else(|| self.mistyped("lists of numbers"))?;
             for i in 0..self.array.len() {
                 if !self.array.is_null(i) {
                     lists.values.extend_from_slice(&values[offsets[i]..offsets[i + 1]]);

@@ -1,6 +1,6 @@
 //! LOGS OF OTHERS: what the columns of a file mean.
 //!
-//! A [`LogReader`] goes through one file or several, batch by batch, and finds the columns by their names: those that are
+//! A [`LogReader`] goes through one file or several, or a table in memory, batch by batch, and finds the columns by their names: those that are
 //! given in [`Columns`], or else the usual ones. Values are handed out as they are, wrong ones included, so that they can be
 //! reported; a [`Check`] refuses what no policy can have logged.
 
@@ -15,7 +15,8 @@ pub(crate) use roles::{COST, Role};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use arrow_array::{BooleanArray, RecordBatch};
 use arrow_select::filter::filter_record_batch;
@@ -24,7 +25,7 @@ use surefoot::Eligible;
 
 use crate::column::{Column, Lists};
 use crate::error::{Error, Result};
-use crate::table::{Format, Tables, read_table};
+use crate::table::{Format, Tables, memory, read_table};
 
 /// The actions of some logs: numbers below `K`, or names.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -59,10 +60,27 @@ impl Actions {
     }
 }
 
-/// Reads the records of one file or several.
+/// Where records are.
+#[derive(Debug, Clone)]
+enum Source {
+    File(PathBuf),
+    /// Batches in memory, and what errors call them.
+    Table(String, Arc<[RecordBatch]>),
+}
+
+impl Source {
+    fn place(&self) -> String {
+        match self {
+            Source::File(path) => path.display().to_string(),
+            Source::Table(name, _) => name.clone(),
+        }
+    }
+}
+
+/// Reads the records of one file or several, or of a table in memory.
 #[derive(Debug, Clone)]
 pub struct LogReader {
-    paths: Vec<PathBuf>,
+    sources: Vec<Source>,
     format: Option<Format>,
     columns: Columns,
     /// Whether records that the logger asks to skip are handed out too.
@@ -72,7 +90,12 @@ pub struct LogReader {
 impl LogReader {
     /// Files that belong together, in their order; of one format, or of that which the end of each name tells.
     pub fn new(paths: Vec<PathBuf>, format: Option<Format>, columns: Columns) -> Self {
-        LogReader { paths, format, columns, skipped: false }
+        LogReader { sources: paths.into_iter().map(Source::File).collect(), format, columns, skipped: false }
+    }
+
+    /// A table in memory, such as a data frame, which is not copied; `name` is what errors call it.
+    pub fn in_memory(name: String, batches: Vec<RecordBatch>, columns: Columns) -> Self {
+        LogReader { sources: vec![Source::Table(name, batches.into())], format: None, columns, skipped: false }
     }
 
     /// With the records that the logger asks to skip.
@@ -81,9 +104,9 @@ impl LogReader {
         self
     }
 
-    /// The files.
-    pub fn paths(&self) -> &[PathBuf] {
-        &self.paths
+    /// What errors call it: the first file, or the table.
+    pub fn place(&self) -> String {
+        self.sources.first().map(Source::place).unwrap_or_default()
     }
 
     /// The batches of all files, one after the other, without the records that the logger asks to skip.
@@ -113,14 +136,20 @@ impl Batches<'_> {
         self.skipped
     }
 
-    fn open(&mut self, path: &Path) -> Result<Tables> {
-        let format = self.reader.format.map_or_else(|| Format::of(path), Ok)?;
-        self.ragged = format == Format::JsonLines;
-        read_table(path, format)
+    fn open(&mut self, source: &Source) -> Result<Tables> {
+        self.ragged = false;
+        match source {
+            Source::File(path) => {
+                let format = self.reader.format.map_or_else(|| Format::of(path), Ok)?;
+                self.ragged = format == Format::JsonLines;
+                read_table(path, format)
+            }
+            Source::Table(name, batches) => Ok(memory::read(name, batches.clone())),
+        }
     }
 
-    fn batch(&mut self, path: &Path, table: RecordBatch) -> Result<LogBatch> {
-        let place = path.display().to_string();
+    fn batch(&mut self, source: &Source, table: RecordBatch) -> Result<LogBatch> {
+        let place = source.place();
         let columns = &self.reader.columns;
         let roles = columns.find(&place, &table, self.ragged)?;
         let rows = table.num_rows();
@@ -150,21 +179,21 @@ impl Iterator for Batches<'_> {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            let path = self.reader.paths.get(self.file)?;
+            let source = self.reader.sources.get(self.file)?;
             if self.tables.is_none() {
-                match self.open(path) {
+                match self.open(source) {
                     Ok(tables) => (self.tables, self.start) = (Some(tables), 0),
                     Err(error) => {
-                        self.file = self.reader.paths.len();
+                        self.file = self.reader.sources.len();
                         return Some(Err(error));
                     }
                 }
             }
             match self.tables.as_mut().and_then(Iterator::next) {
                 Some(table) => {
-                    let batch = table.and_then(|table| self.batch(path, table));
+                    let batch = table.and_then(|table| self.batch(source, table));
                     if batch.is_err() {
-                        self.file = self.reader.paths.len();
+                        self.file = self.reader.sources.len();
                     }
                     return Some(batch);
                 }

@@ -86,7 +86,7 @@ impl Rounds {
         range: RewardRange,
         encode: Encode,
     ) -> Result<Self> {
-        let place = reader.paths().first().map(|path| path.display().to_string()).unwrap_or_default();
+        let place = reader.place();
         let (encoding, aside) = match encode {
             Encode::Known(encoding) => (encoding, 0),
             Encode::Fit { settings, set_aside } => {

@@ -70,12 +70,12 @@ impl Survey {
                 groups[place].1 += 1;
             }
         }
-        let place = || reader.paths().first().map(|path| path.display().to_string()).unwrap_or_default();
         if records == 0 {
-            return Err(Error::Malformed { place: place(), reason: "should have records, but has none".into() });
+            let reason = "should have records, but has none".into();
+            return Err(Error::Malformed { place: reader.place(), reason });
         }
         let skipped = batches.skipped();
-        Ok(Survey { records, skipped, actions: seen.actions(&place())?, groups, interleaved })
+        Ok(Survey { records, skipped, actions: seen.actions(&reader.place())?, groups, interleaved })
     }
 }
 

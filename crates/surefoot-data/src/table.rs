@@ -30,8 +30,10 @@ pub(crate) mod dsjson;
 mod json;
 pub(crate) mod json_lines;
 mod lines;
+pub(crate) mod memory;
 pub(crate) mod obp;
 pub(crate) mod parquet;
+mod plain;
 pub(crate) mod vw;
 
 use std::fmt::{self, Display, Formatter};

@@ -159,5 +159,28 @@ pub struct Weights {
     pub zero: f64,
 }
 
+impl Weights {
+    /// What they say against trusting the estimates of so many records.
+    pub fn warnings(&self, records: usize) -> Vec<String> {
+        let mut warnings = Vec::new();
+        // One false alarm in ten thousand, if there are enough records for the mean to be normal.
+        const Z: f64 = 3.9;
+        if self.z.is_none_or(|z| z.abs() > Z) && self.effective > 30.0 {
+            warnings.push(format!(
+                "the mean weight is {:.4} ± {:.4} and should be 1: propensities are wrong, or an action that the policy \
+                 takes was never logged",
+                self.mean, self.standard_error
+            ));
+        }
+        if self.effective < 0.01 * records as f64 || self.effective < 30.0 {
+            warnings.push(format!(
+                "{records} records are worth {:.0} of its own: the logs know little of it",
+                self.effective
+            ));
+        }
+        warnings
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -45,6 +45,7 @@
 //! | [`Policy`], [`LinearGaussian`], [`Posterior`] | what can be deployed, and the distribution over predictors behind it |
 //! | [`Learner`], [`State`] | the loop's pure step `(state, logs) -> (state, round)`; [`Algorithm`] and [`Lambda`] choose it |
 //! | [`Certificate`], [`ladder()`], [`Gate`], [`verify()`] | what is proven about a policy, from logs and policies alone; [`Terms`] are fixed before the data |
+//! | [`retrain()`] | all of that at once: the next policy from all rounds, and what is known of it |
 //! | [`Gibbs`], [`Mixture`] | the exact posterior over a finite set of policies |
 //! | [`Environment`], [`LabelBandit`], [`Synthetic`], [`Finite`], [`Truth`] | worlds in which everything is known |
 //! | [`Course`], [`Taken`], [`Proven`] | a loop under way, simulated or live: logs in, what runs next out |
@@ -81,6 +82,7 @@ mod optim;
 mod own;
 mod policy;
 mod regularizer;
+mod retrain;
 mod schedule;
 mod simulation;
 mod watch;
@@ -114,6 +116,7 @@ pub use policy::{
     Basis, Decision, LinearGaussian, Mixture, Policy, Posterior, Scale, Softmax, SoftmaxTraining, Uniform,
 };
 pub use regularizer::Regularizer;
+pub use retrain::{Retrained, retrain};
 pub use schedule::Schedule;
 pub use simulation::{Certify, GateDecision, Outcome, Plan, SimulatedRound, simulate, simulate_watched};
 pub use watch::Watch;

@@ -136,7 +136,7 @@ impl Evaluate {
         let modelled = self.model != "none";
         let mut settings = if modelled { EvaluationSettings::with_model() } else { EvaluationSettings::default() };
         if let Some(names) = &self.estimators {
-            settings.estimators = names.iter().map(|name| estimator(name)).collect::<Result<_>>()?;
+            settings.estimators = names.iter().map(|name| name.parse()).collect::<surefoot::Result<_>>()?;
         }
         if let Some(estimator) = settings.estimators.iter().find(|estimator| estimator.needs_model() && !modelled) {
             return Err(Failure::new(format!("{estimator} needs a reward model")).hint("--model linear fits one"));
@@ -171,7 +171,7 @@ impl Evaluate {
             fit.add(&batch).map_err(Failure::new)?;
         }
         bar.reset();
-        let encoding = fit.finish(&reader.paths()[0].display().to_string()).map_err(Failure::new)?;
+        let encoding = fit.finish(&reader.place()).map_err(Failure::new)?;
         let mut fit = ModelFit::new(actions.len(), encoding.width(), FOLDS, PENALTY)
             .map_err(|e| Failure::from(e).hint("leave columns out with --ignore"))?;
         let mut check = Check::new(actions.clone(), range);
@@ -190,8 +190,11 @@ impl Evaluate {
         // A cost is a reward turned around.
         let rewards = |i: Interval| Interval { lower: range.reward(i.upper), upper: range.reward(i.lower) };
         let records = found.first().map_or(0, |(_, evaluation)| evaluation.records);
-        let warnings =
-            found.iter().flat_map(|(name, evaluation)| warnings(name, &evaluation.weights, records)).collect();
+        let warnings = |(name, evaluation): &(String, Evaluation)| {
+            let warnings = evaluation.weights.warnings(records).into_iter();
+            warnings.map(|warning| format!("{name}: {warning}")).collect::<Vec<_>>()
+        };
+        let warnings = found.iter().flat_map(warnings).collect();
         let policy = |(name, evaluation): (String, Evaluation)| PolicyOutput {
             name,
             anytime: rewards(evaluation.anytime),
@@ -321,58 +324,6 @@ fn observe(
     let rows = distribution.chunks_exact(k).zip(predicted.chunks_exact(k));
     let mean: Vec<f64> = rows.map(|(p, c)| p.iter().zip(c).map(|(p, c)| p * c).sum()).collect();
     Ok(tally.add(&Observed { p: &p, q, c, model: Some(Modelled { logged: &logged, mean: &mean }), own: &[] })?)
-}
-
-/// An estimator by its name.
-fn estimator(text: &str) -> Result<Estimator> {
-    use surefoot::Regularizer::*;
-    let (name, parameter) = text.split_once(':').unwrap_or((text, ""));
-    let bad = || {
-        Failure::new(format!(
-            "an estimator should be ips, snips, clipped:MAX, es:BETA, ix:GAMMA, power-mean:LAMBDA, shrinkage:LAMBDA, \
-             ls:LAMBDA, dm, dr, sndr or switch:TAU, but is {text}"
-        ))
-    };
-    let or =
-        |default: f64| if parameter.is_empty() { Ok(default) } else { parameter.parse::<f64>().map_err(|_| bad()) };
-    let found = match name {
-        "ips" => Estimator::Weighted(Ips),
-        "snips" => Estimator::SelfNormalised,
-        "clipped" => Estimator::Weighted(ClippedWeight { max: or(10.0)? }),
-        "es" => Estimator::Weighted(ExponentialSmoothing { beta: or(0.5)? }),
-        "ix" => Estimator::Weighted(ImplicitExploration { gamma: or(0.01)? }),
-        "power-mean" => Estimator::Weighted(PowerMean { lambda: or(0.1)?, s: -1.0 }),
-        "shrinkage" => Estimator::Weighted(Shrinkage { lambda: or(100.0)? }),
-        "ls" => Estimator::Weighted(Ls { lambda: or(0.1)? }),
-        "dm" => Estimator::DirectMethod,
-        "dr" => Estimator::DoublyRobust,
-        "sndr" => Estimator::SelfNormalisedDoublyRobust,
-        "switch" => Estimator::Switch { tau: or(10.0)? },
-        _ => return Err(bad()),
-    };
-    found.check()?;
-    Ok(found)
-}
-
-/// What the weights say against trusting the estimates.
-fn warnings(name: &str, weights: &Weights, records: usize) -> Vec<String> {
-    let mut warnings = Vec::new();
-    // One false alarm in ten thousand, if there are enough records for the mean to be normal.
-    const Z: f64 = 3.9;
-    if weights.z.is_none_or(|z| z.abs() > Z) && weights.effective > 30.0 {
-        warnings.push(format!(
-            "{name}: the mean weight is {:.4} ± {:.4} and should be 1: propensities are wrong, or an action that the \
-             policy takes was never logged",
-            weights.mean, weights.standard_error
-        ));
-    }
-    if weights.effective < 0.01 * records as f64 || weights.effective < 30.0 {
-        warnings.push(format!(
-            "{name}: {records} records are worth {:.0} of its own: the logs know little of it",
-            weights.effective
-        ));
-    }
-    warnings
 }
 
 fn text(output: &Output) -> String {

@@ -6,9 +6,8 @@ use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use surefoot::{
-    Certificate, Challenger, Estimate, Estimator, EvaluationSettings, FeatureMap, Fingerprint, Gate, Labelled, Learner,
-    LinearGaussian, Logs, Observed, Policy, Posterior, RewardRange, Scale, Softmax, SoftmaxTraining, State, Tally,
-    ladder,
+    Certificate, FeatureMap, Fingerprint, Labelled, Learner, LinearGaussian, Logs, Policy, Retrained, RewardRange,
+    retrain,
 };
 use surefoot_data::{
     Encode, EncodingSettings, Grouping, Inputs, Kind, Lineage, PolicyReader, Rounds, Statement, Survey,
@@ -21,7 +20,7 @@ use crate::failure::{Failure, Result};
 use crate::files::with_suffix;
 use crate::logs::{LogFlags, RewardFlags};
 use crate::options::{Options, Text};
-use crate::{bundle, progress, statistics};
+use crate::{bundle, progress};
 
 /// Learn the next policy from all rounds in the logs, with a certificate
 ///
@@ -248,19 +247,17 @@ impl Learn {
     fn prior(&self, rounds: &Rounds, actions: usize) -> Result<LinearGaussian> {
         let map = FeatureMap::identity(rounds.encoding.width());
         let map = if self.no_intercept { map } else { map.with_intercept() };
-        let posterior = if self.prior == "uniform" {
-            Posterior::standard(map.output(), actions)?
+        let prior = if self.prior == "uniform" {
+            LinearGaussian::standard(map, actions)?
         } else {
             let first = &rounds.rounds[0];
             let (contexts, labels) = match &rounds.set_aside {
                 Some((contexts, labels)) => (contexts.clone(), labels.clone()),
                 None => (first.contexts().clone(), first.action().to_vec()),
             };
-            let labelled = Labelled::new(contexts, labels)?;
-            let softmax = Softmax::train(map.clone(), &labelled, actions, &SoftmaxTraining::default())?;
-            Posterior::new(actions, softmax.weights().to_vec(), Scale::Shared(1.0))?
+            LinearGaussian::imitating(map, &Labelled::new(contexts, labels)?, actions)?
         };
-        Ok(LinearGaussian::new(map, posterior)?.with_exploration(self.exploration)?)
+        Ok(prior.with_exploration(self.exploration)?)
     }
 
     fn learner(&self, rounds: &[Logs]) -> Result<Learner> {
@@ -291,41 +288,26 @@ impl Learn {
         range: RewardRange,
     ) -> Result<(Output, LinearGaussian)> {
         let logs = &rounds.rounds;
-        let (newest, earlier) = logs.split_last().expect("there is a round");
-        let mut state = State::new(prior.clone());
-        for round in earlier {
-            state = learner.remember(&state, round)?;
-        }
-        let (state, report) = learner.step(&state, newest)?;
-        let policy = state.current().clone();
-        let deployed = vec![prior.clone(); logs.len()];
-        let proven = ladder(&policy, report.birth, &deployed, logs, &learner.terms)?;
-        let challenger = Challenger { policy: policy.clone(), birth: report.birth };
-        let incumbent = Challenger { policy: prior.clone(), birth: None };
-        let started = logs.len() - 1;
-        let verdict = Gate::Improvement.judge(&[challenger], &incumbent, started, &deployed, logs, &learner.terms)?;
-        let better = verdict.certificate.expect("there is a challenger");
-        let (mean, deviation) = statistics::mean_and_deviation(newest.cost().iter().copied());
+        let Retrained { policy, round, proven, better, logged, estimate, held_back, .. } =
+            retrain(learner, prior, logs)?;
         let width = range.reward(-1.0) - range.reward(0.0);
         let statement =
             |kind, certificate: &Certificate| Statement { round: logs.len(), kind, certificate: certificate.clone() };
-        let records: usize = logs.iter().map(Logs::len).sum();
-        let estimate = self_normalised(&policy, &newest_of(logs, records - report.records))?;
         let output = Output {
             version: env!("CARGO_PKG_VERSION"),
             policy: self.out.clone(),
             basis: policy.posterior().basis().map(|basis| basis.fingerprint()),
             rounds: logs.iter().map(|l| RoundOutput { name: l.policy_version().into(), records: l.len() }).collect(),
             set_aside: rounds.set_aside.as_ref().map_or(0, |(_, actions)| actions.len()),
-            held_back: records - report.records,
+            held_back,
             skipped: 0,
             features: rounds.encoding.width(),
             actions: policy.actions(),
             learner: learner.clone(),
-            lambda: report.lambda,
-            kl: report.kl,
+            lambda: round.lambda,
+            kl: round.kl,
             certified,
-            logged: [range.reward(mean), deviation / (newest.len() as f64).sqrt() * width],
+            logged: [range.reward(logged.0), logged.1 * width],
             estimate: [range.reward(estimate.value), estimate.standard_error * width],
             at_least: (!proven.vacuous).then(|| range.reward(proven.upper)),
             better_by: -better.upper * width,
@@ -335,32 +317,6 @@ impl Learn {
         };
         Ok((output, policy))
     }
-}
-
-/// What self-normalised importance weights say of a policy.
-fn self_normalised(policy: &LinearGaussian, rounds: &[Logs]) -> Result<Estimate> {
-    let estimators = vec![Estimator::SelfNormalised];
-    let mut tally = Tally::new(&EvaluationSettings { estimators, replicates: 0, ..EvaluationSettings::default() })?;
-    for logs in rounds {
-        let p = policy.propensity(logs.contexts(), logs.action(), logs.eligible())?;
-        tally.add(&Observed { p: &p, q: logs.propensity(), c: logs.cost(), model: None, own: &[] })?;
-    }
-    Ok(tally.finish()?.estimates.swap_remove(0))
-}
-
-/// The newest records, so many; all of them for 0.
-fn newest_of(logs: &[Logs], records: usize) -> Vec<Logs> {
-    let mut left = if records == 0 { usize::MAX } else { records };
-    let mut newest = Vec::new();
-    for logs in logs.iter().rev().take_while(|logs| !logs.is_empty()) {
-        if left == 0 {
-            break;
-        }
-        let taken = logs.len().min(left);
-        newest.push(logs.slice(logs.len() - taken..logs.len()));
-        left -= taken;
-    }
-    newest
 }
 
 /// What the user should not overlook.

@@ -1,11 +1,12 @@
 //! The estimators, and the terms that they are made of.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
 use super::Observed;
-use crate::error::{Result, check_setting};
+use crate::error::{Error, Result, check_setting};
 use crate::regularizer::Regularizer;
 
 /// An estimator of the risk; `w = p/q`, `chat` a cost model, `chat(x, pi) = sum_a pi(a|x) chat(x, a)`, and a mean is over
@@ -107,6 +108,38 @@ impl fmt::Display for Estimator {
             Estimator::Switch { tau } => write!(f, "switch DR, weight at most {tau}"),
             Estimator::Own { column } => write!(f, "own {column}"),
         }
+    }
+}
+
+/// A short name, and the parameter after a colon where it is not the usual one: `snips`, `clipped:10`.
+impl FromStr for Estimator {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        use Regularizer::*;
+        const ALLOWED: &str = "ips, snips, clipped:MAX, es:BETA, ix:GAMMA, power-mean:LAMBDA, shrinkage:LAMBDA, \
+             ls:LAMBDA, dm, dr, sndr or switch:TAU";
+        let (name, parameter) = text.split_once(':').unwrap_or((text, ""));
+        let bad = || Error::setting("an estimator", ALLOWED, text);
+        let or =
+            |default: f64| if parameter.is_empty() { Ok(default) } else { parameter.parse::<f64>().map_err(|_| bad()) };
+        let found = match name {
+            "ips" => Estimator::Weighted(Ips),
+            "snips" => Estimator::SelfNormalised,
+            "clipped" => Estimator::Weighted(ClippedWeight { max: or(10.0)? }),
+            "es" => Estimator::Weighted(ExponentialSmoothing { beta: or(0.5)? }),
+            "ix" => Estimator::Weighted(ImplicitExploration { gamma: or(0.01)? }),
+            "power-mean" => Estimator::Weighted(PowerMean { lambda: or(0.1)?, s: -1.0 }),
+            "shrinkage" => Estimator::Weighted(Shrinkage { lambda: or(100.0)? }),
+            "ls" => Estimator::Weighted(Ls { lambda: or(0.1)? }),
+            "dm" => Estimator::DirectMethod,
+            "dr" => Estimator::DoublyRobust,
+            "sndr" => Estimator::SelfNormalisedDoublyRobust,
+            "switch" => Estimator::Switch { tau: or(10.0)? },
+            _ => return Err(bad()),
+        };
+        found.check()?;
+        Ok(found)
     }
 }
 

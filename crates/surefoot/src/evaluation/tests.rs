@@ -327,3 +327,52 @@ fn terms_of_the_users_own_are_as_good_as_ours() {
         "the column of an own estimator should be 0, its place among them, but is 3"
     );
 }
+
+#[test]
+fn estimators_are_known_by_short_names() {
+    let shown = |text: &str| text.parse::<Estimator>().map(|estimator| estimator.to_string());
+    for (text, expected) in [
+        ("ips", "IPS"),
+        ("snips", "SNIPS"),
+        ("clipped", "IPS, weight at most 10"),
+        ("clipped:3.5", "IPS, weight at most 3.5"),
+        ("es", "exponential smoothing, beta 0.5"),
+        ("ix", "implicit exploration, gamma 0.01"),
+        ("power-mean", "power mean, lambda 0.1, s -1"),
+        ("shrinkage", "shrinkage, lambda 100"),
+        ("ls:0.2", "LS, lambda 0.2"),
+        ("dm", "DM"),
+        ("dr", "DR"),
+        ("sndr", "SNDR"),
+        ("switch:2", "switch DR, weight at most 2"),
+    ] {
+        assert_eq!(shown(text).unwrap(), expected);
+    }
+    for bad in ["best", "clipped:much", ""] {
+        let expected = format!(
+            "an estimator should be ips, snips, clipped:MAX, es:BETA, ix:GAMMA, power-mean:LAMBDA, shrinkage:LAMBDA, \
+             ls:LAMBDA, dm, dr, sndr or switch:TAU, but is {bad}"
+        );
+        assert_eq!(text(shown(bad)), expected);
+    }
+    assert_eq!(text(shown("switch:-1")), "tau should be at least 0, but is -1");
+}
+
+#[test]
+fn weights_warn_of_wrong_propensities_and_of_logs_that_know_little() {
+    let sound = Weights { mean: 1.01, standard_error: 0.02, z: Some(0.5), largest: 4.0, effective: 900.0, zero: 0.0 };
+    assert_eq!(sound.warnings(1000), [""; 0]);
+    let wrong = Weights { mean: 0.9, z: Some(-5.0), ..sound };
+    assert_eq!(
+        wrong.warnings(1000),
+        [
+            "the mean weight is 0.9000 ± 0.0200 and should be 1: propensities are wrong, or an action that the policy takes \
+          was never logged"
+        ]
+    );
+    assert_eq!(Weights { z: None, ..sound }.warnings(1000).len(), 1);
+    let few = "100000 records are worth 900 of its own: the logs know little of it";
+    assert_eq!(sound.warnings(100_000), [few]);
+    // Of so few, the mean says nothing.
+    assert_eq!(Weights { effective: 20.0, ..wrong }.warnings(1000).len(), 1);
+}

@@ -1,10 +1,11 @@
 //! The linear Gaussian policy (LIG), with exact propensities.
 
 use super::{
-    Decision, Policy, Posterior, check_action, check_contexts, check_keys, decision_stream, each_row, place,
-    probability,
+    Decision, Policy, Posterior, Scale, Softmax, SoftmaxTraining, check_action, check_contexts, check_keys,
+    decision_stream, each_row, place, probability,
 };
 use crate::contexts::{Contexts, Row};
+use crate::environment::Labelled;
 use crate::error::{Error, Result, check_setting};
 use crate::features::FeatureMap;
 use crate::fingerprint::{Fingerprint, Hasher};
@@ -40,6 +41,20 @@ impl LinearGaussian {
             return Err(Error::size("the posterior", expected, posterior.features()));
         }
         Ok(LinearGaussian { features, posterior, exploration: 0.0 })
+    }
+
+    /// The prior that prefers no action: means of 0 and scales of 1.
+    pub fn standard(features: FeatureMap, actions: usize) -> Result<Self> {
+        let posterior = Posterior::standard(features.output(), actions)?;
+        Self::new(features, posterior)
+    }
+
+    /// The prior that prefers the actions that were logged: its means are the weights of a softmax that predicts them, its
+    /// scales 1. The records must be others than those that are certified on.
+    pub fn imitating(features: FeatureMap, logged: &Labelled, actions: usize) -> Result<Self> {
+        let softmax = Softmax::train(features.clone(), logged, actions, &SoftmaxTraining::default())?;
+        let posterior = Posterior::new(actions, softmax.weights().to_vec(), Scale::Shared(1.0))?;
+        Self::new(features, posterior)
     }
 
     /// With the floor `e`, in `[0, 1)`.

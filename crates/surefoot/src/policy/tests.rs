@@ -318,3 +318,23 @@ fn parts_that_do_not_fit_are_refused() {
         "the sum of the weights should be 1, but is 0.9"
     );
 }
+
+#[test]
+fn a_prior_prefers_no_action_or_those_that_were_logged() {
+    let map = FeatureMap::identity(3).with_intercept();
+    let standard = LinearGaussian::standard(map.clone(), 4).unwrap();
+    assert_eq!(standard.posterior(), &Posterior::standard(4, 4).unwrap());
+    let p = standard.distribution(&contexts(), None).unwrap();
+    assert!(p.iter().all(|p| (p - 0.25).abs() < 1e-9));
+
+    let contexts = contexts();
+    let action: Vec<u32> = (0..contexts.len() as u32).map(|i| if i % 5 == 0 { 1 } else { 2 }).collect();
+    let logged = Labelled::new(contexts.clone(), action).unwrap();
+    let imitating = LinearGaussian::imitating(map.clone(), &logged, 4).unwrap();
+    let softmax = Softmax::train(map, &logged, 4, &SoftmaxTraining::default()).unwrap();
+    assert_eq!(imitating.posterior().mean(), softmax.weights());
+    assert_eq!(imitating.posterior().scale(), &Scale::Shared(1.0));
+    let p = imitating.distribution(&contexts, None).unwrap();
+    let sum = |a: usize| p.chunks(4).map(|p| p[a]).sum::<f64>();
+    assert!(sum(2) > sum(1) && sum(1) > sum(0), "{} {} {}", sum(0), sum(1), sum(2));
+}

@@ -1,0 +1,162 @@
+//! RETRAIN: the next policy from all rounds of some logs at once, and what is known of it.
+
+use crate::certificate::{Certificate, Challenger, Gate, ladder};
+use crate::error::{Error, Result};
+use crate::evaluation::{Estimate, Estimator, EvaluationSettings, Observed, Tally};
+use crate::learner::{Learner, Round, State};
+use crate::logs::Logs;
+use crate::policy::{LinearGaussian, Policy};
+
+/// A policy that was learned from all rounds, and what they say of it. Costs are in `[-1, 0]`, lower is better.
+#[derive(Debug, Clone)]
+pub struct Retrained {
+    /// The new policy.
+    pub policy: LinearGaussian,
+    /// What the step reports of itself.
+    pub round: Round,
+    /// What is proven of its risk: the best rung of the ladder.
+    pub proven: Certificate,
+    /// What is proven of its risk minus that of what collected the newest round.
+    pub better: Certificate,
+    /// The mean cost of the newest round, and its standard error.
+    pub logged: (f64, f64),
+    /// Its risk by self-normalised importance weights, on the records that were held back; on all, if none was.
+    pub estimate: Estimate,
+    /// How many of the newest records were held back.
+    pub held_back: usize,
+    /// Where the loop stands.
+    pub state: State,
+}
+
+/// Learns the next policy from all rounds, the oldest first.
+///
+/// The prior must have been fixed before all of them. What collected them may be any policy, since their propensities are
+/// all that is known of it.
+pub fn retrain(learner: &Learner, prior: &LinearGaussian, rounds: &[Logs]) -> Result<Retrained> {
+    let Some((newest, earlier)) = rounds.split_last() else {
+        return Err(Error::size("what is learned from", "at least 1 round", 0));
+    };
+    let mut state = State::new(prior.clone());
+    for logs in earlier {
+        state = learner.remember(&state, logs)?;
+    }
+    let (state, round) = learner.step(&state, newest)?;
+    let policy = state.current().clone();
+    let deployed = vec![prior.clone(); rounds.len()];
+    let proven = ladder(&policy, round.birth, &deployed, rounds, &learner.terms)?;
+    let challenger = Challenger { policy: policy.clone(), birth: round.birth };
+    let incumbent = Challenger { policy: prior.clone(), birth: None };
+    let started = rounds.len() - 1;
+    let verdict = Gate::Improvement.judge(&[challenger], &incumbent, started, &deployed, rounds, &learner.terms)?;
+    let better = verdict.certificate.expect("there is a challenger");
+    let records: usize = rounds.iter().map(Logs::len).sum();
+    let held_back = records - round.records;
+    let estimate = self_normalised(&policy, &newest_of(rounds, held_back))?;
+    Ok(Retrained { policy, round, proven, better, logged: mean(newest.cost()), estimate, held_back, state })
+}
+
+/// The mean, and its standard error (0 for one value).
+fn mean(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
+    let deviation = if values.len() > 1 { (squares / (n - 1.0)).sqrt() } else { 0.0 };
+    (mean, deviation / n.sqrt())
+}
+
+/// What self-normalised importance weights say of a policy.
+fn self_normalised(policy: &LinearGaussian, rounds: &[Logs]) -> Result<Estimate> {
+    let estimators = vec![Estimator::SelfNormalised];
+    let mut tally = Tally::new(&EvaluationSettings { estimators, replicates: 0, ..EvaluationSettings::default() })?;
+    for logs in rounds {
+        let p = policy.propensity(logs.contexts(), logs.action(), logs.eligible())?;
+        tally.add(&Observed { p: &p, q: logs.propensity(), c: logs.cost(), model: None, own: &[] })?;
+    }
+    Ok(tally.finish()?.estimates.swap_remove(0))
+}
+
+/// The newest records, so many; all of them for 0.
+fn newest_of(rounds: &[Logs], records: usize) -> Vec<Logs> {
+    let mut left = if records == 0 { usize::MAX } else { records };
+    let mut newest = Vec::new();
+    for logs in rounds.iter().rev().take_while(|logs| !logs.is_empty()) {
+        if left == 0 {
+            break;
+        }
+        let taken = logs.len().min(left);
+        newest.push(logs.slice(logs.len() - taken..logs.len()));
+        left -= taken;
+    }
+    newest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::environment::{Environment, Synthetic, SyntheticSettings, Turn};
+    use crate::features::FeatureMap;
+    use crate::learner::Lambda;
+
+    fn world() -> (LinearGaussian, Vec<Logs>) {
+        let world = Synthetic::new(SyntheticSettings::default()).unwrap();
+        let first = world.first_policy(FeatureMap::identity(10), 0.0).unwrap();
+        let round = |round: usize| world.collect(&first, Turn { round, start: 300 * round, n: 300 }).unwrap();
+        let rounds = vec![round(0), round(1)];
+        (first, rounds)
+    }
+
+    #[test]
+    fn all_rounds_are_learned_from_and_the_newest_records_judge() {
+        let (first, rounds) = world();
+        for (share, held_back) in [(0.0, 0), (0.5, 150), (2.0, 300)] {
+            let learner = Learner { lambda: Lambda::Fixed(0.4), held_back: share, ..Learner::default() };
+            let found = retrain(&learner, &first, &rounds).unwrap();
+            assert_eq!(found.held_back, held_back);
+            let state = learner.remember(&State::new(first.clone()), &rounds[0]).unwrap();
+            let (state, round) = learner.step(&state, &rounds[1]).unwrap();
+            assert_eq!((&found.policy, &found.round), (state.current(), &round));
+            assert_eq!((found.state.rounds(), found.state.current()), (2, &found.policy));
+
+            let deployed = [first.clone(), first.clone()];
+            let proven = ladder(&found.policy, round.birth, &deployed, &rounds, &learner.terms).unwrap();
+            assert_eq!(found.proven, proven);
+            assert!(found.better.upper > found.proven.upper, "a difference to what costs less than 0");
+
+            let (mut weights, mut costs) = (0.0, 0.0);
+            let unseen = vec![rounds[1].slice(300 - held_back..300)];
+            for logs in if held_back == 0 { &rounds } else { &unseen } {
+                let p = found.policy.propensity(logs.contexts(), logs.action(), logs.eligible()).unwrap();
+                for ((p, q), c) in p.iter().zip(logs.propensity()).zip(logs.cost()) {
+                    weights += p / q;
+                    costs += p / q * c;
+                }
+            }
+            assert!((found.estimate.value - costs / weights).abs() < 1e-12);
+            assert!(found.estimate.standard_error > 0.0);
+
+            let cost = rounds[1].cost();
+            assert!((found.logged.0 - cost.iter().sum::<f64>() / 300.0).abs() < 1e-12);
+            assert!(found.logged.1 > 0.0 && found.logged.1 < 0.5 / 299.0f64.sqrt() + 1e-12);
+        }
+    }
+
+    #[test]
+    fn records_held_back_may_reach_into_earlier_rounds() {
+        let (_, rounds) = world();
+        let sizes = |records| newest_of(&rounds, records).iter().map(Logs::len).collect::<Vec<_>>();
+        assert_eq!((sizes(0), sizes(150), sizes(300), sizes(301)), (vec![300; 2], vec![150], vec![300], vec![300, 1]));
+    }
+
+    #[test]
+    fn one_record_has_no_standard_error() {
+        assert_eq!(mean(&[-0.5]), (-0.5, 0.0));
+        assert_eq!(mean(&[-1.0, 0.0]), (-0.5, 0.5));
+    }
+
+    #[test]
+    fn without_a_round_nothing_is_learned() {
+        let (first, _) = world();
+        let said = retrain(&Learner::default(), &first, &[]).unwrap_err().to_string();
+        assert_eq!(said, "what is learned from should have at least 1 round, but has 0");
+    }
+}
