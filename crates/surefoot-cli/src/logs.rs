@@ -146,33 +146,3 @@ pub(crate) fn own(path: &Path, reader: &mut PolicyReader) -> Result<Judged> {
     })?;
     Ok(Judged::Own { policy: Box::new(policy), inputs: Box::new(inputs) })
 }
-
-/// The actions that policies know, which must be the same for all of them; `None` if none of them says.
-pub(crate) fn actions(policies: &[Named], reader: &LogReader) -> Result<Option<Actions>> {
-    let Some(first) = reader.batches().next().transpose().map_err(Failure::new)? else {
-        return Ok(None);
-    };
-    let mut known: Option<(&str, Actions)> = None;
-    for Named { name, policy, .. } in policies {
-        let Some(actions) = policy.actions(&first).map_err(Failure::new)? else { continue };
-        match &known {
-            Some((other, found)) if *found != actions => {
-                return Err(Failure::new(format!(
-                    "{name} and {other} should have the same actions, but have {} and {}",
-                    described(&actions),
-                    described(found)
-                )));
-            }
-            Some(_) => {}
-            None => known = Some((name, actions)),
-        }
-    }
-    Ok(known.map(|(_, actions)| actions))
-}
-
-fn described(actions: &Actions) -> String {
-    match actions {
-        Actions::Count(k) => format!("{k} numbers"),
-        Actions::Names(names) => format!("{} names from {:?}", names.len(), names.first()),
-    }
-}

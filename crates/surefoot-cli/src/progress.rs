@@ -1,8 +1,10 @@
 //! Progress on standard error: a bar in a terminal, nothing in a pipe.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use surefoot::Watch;
 
 /// A bar of `rounds` steps, with the time left.
 pub(crate) fn bar(rounds: usize, quiet: bool) -> ProgressBar {
@@ -30,6 +32,17 @@ pub(crate) fn doing(what: &'static str, quiet: bool) -> ProgressBar {
     bar.set_message(what);
     bar.enable_steady_tick(Duration::from_millis(100));
     bar
+}
+
+/// Tells how far a search is.
+#[derive(Debug)]
+pub(crate) struct Learning<'a>(pub(crate) &'a ProgressBar);
+
+impl Watch for Learning<'_> {
+    fn searching(&mut self, share: f64) -> ControlFlow<()> {
+        self.0.set_message(format!("learning, {:.0} % done", 100.0 * share));
+        ControlFlow::Continue(())
+    }
 }
 
 fn drawn(length: Option<u64>, template: &str, quiet: bool) -> ProgressBar {

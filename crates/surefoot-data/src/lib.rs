@@ -4,7 +4,7 @@
 //!   refuses what no policy can have logged; [`Survey`] tells what only all records together say; [`convert()`] writes them in
 //!   another format.
 //! - [`Encoding`] makes features of raw columns; [`Rounds`] are records to learn from; [`Judged`] is a policy that logs are
-//!   asked about; [`Scorer`] lets one decide.
+//!   asked about, and [`observe()`] asks; [`Scorer`] lets one decide.
 //! - [`digits`] is UCI's *Optical Recognition of Handwritten Digits*, 3,823 and 1,797 images of 8 x 8 pixels.
 //! - [`load`] reads an `.npz` file, a folder of idx files, such as MNIST, Fashion-MNIST or EMNIST, or one with the binary
 //!   files of CIFAR-10 or CIFAR-100; [`write_npz`] writes an `.npz` file.
@@ -41,6 +41,7 @@ mod logs;
 mod mixture_file;
 mod npy;
 mod npz;
+mod observe;
 mod policy_file;
 mod round_file;
 mod rounds;
@@ -62,6 +63,7 @@ pub use judged::{Cells, Judged};
 pub use logs::{Actions, Batches, Check, Columns, LogBatch, LogReader, Records};
 pub use mixture_file::{Part, read_mixture, write_mixture};
 pub use npz::write_npz;
+pub use observe::{RewardModel, actions_of, observe};
 pub use policy_file::{Inputs, Lineage, PolicyReader, read_policy, write_policy, write_policy_with};
 pub use round_file::{SavedRound, read_round, write_round};
 pub use rounds::{Encode, Rounds};

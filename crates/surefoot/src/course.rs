@@ -141,6 +141,15 @@ impl Course {
         Ok(taken)
     }
 
+    /// Takes in a round that nothing is learned from by itself: the next [`take`](Course::take) learns from all.
+    pub fn remember(&mut self, logs: Logs) -> Result<()> {
+        self.state = self.learner.remember(&self.state, &logs)?;
+        self.deployed.push(self.incumbent.policy.clone());
+        self.learned.push(self.incumbent.clone());
+        self.logs.push(logs);
+        Ok(())
+    }
+
     fn learn(&mut self, certify: bool, watch: &mut dyn Watch) -> Result<(Next, Taken)> {
         let redeploys = self.learner.algorithm.redeploys();
         let round = self.logs.len() - 1;

@@ -119,7 +119,7 @@ pub use regularizer::Regularizer;
 pub use retrain::{Retrained, retrain};
 pub use schedule::Schedule;
 pub use simulation::{Certify, GateDecision, Outcome, Plan, SimulatedRound, simulate, simulate_watched};
-pub use watch::Watch;
+pub use watch::{Unwatched, Watch};
 
 /// The README's example is a test.
 #[cfg(doctest)]

@@ -6,6 +6,7 @@ use crate::evaluation::{Estimate, Estimator, EvaluationSettings, Observed, Tally
 use crate::learner::{Learner, Round, State};
 use crate::logs::Logs;
 use crate::policy::{LinearGaussian, Policy};
+use crate::watch::Watch;
 
 /// A policy that was learned from all rounds, and what they say of it. Costs are in `[-1, 0]`, lower is better.
 #[derive(Debug, Clone)]
@@ -32,7 +33,7 @@ pub struct Retrained {
 ///
 /// The prior must have been fixed before all of them. What collected them may be any policy, since their propensities are
 /// all that is known of it.
-pub fn retrain(learner: &Learner, prior: &LinearGaussian, rounds: &[Logs]) -> Result<Retrained> {
+pub fn retrain(learner: &Learner, prior: &LinearGaussian, rounds: &[Logs], watch: &mut dyn Watch) -> Result<Retrained> {
     let Some((newest, earlier)) = rounds.split_last() else {
         return Err(Error::size("what is learned from", "at least 1 round", 0));
     };
@@ -40,7 +41,7 @@ pub fn retrain(learner: &Learner, prior: &LinearGaussian, rounds: &[Logs]) -> Re
     for logs in earlier {
         state = learner.remember(&state, logs)?;
     }
-    let (state, round) = learner.step(&state, newest)?;
+    let (state, round) = learner.step_watched(&state, newest, watch)?;
     let policy = state.current().clone();
     let deployed = vec![prior.clone(); rounds.len()];
     let proven = ladder(&policy, round.birth, &deployed, rounds, &learner.terms)?;
@@ -96,6 +97,7 @@ mod tests {
     use crate::environment::{Environment, Synthetic, SyntheticSettings, Turn};
     use crate::features::FeatureMap;
     use crate::learner::Lambda;
+    use crate::watch::Unwatched;
 
     fn world() -> (LinearGaussian, Vec<Logs>) {
         let world = Synthetic::new(SyntheticSettings::default()).unwrap();
@@ -110,7 +112,7 @@ mod tests {
         let (first, rounds) = world();
         for (share, held_back) in [(0.0, 0), (0.5, 150), (2.0, 300)] {
             let learner = Learner { lambda: Lambda::Fixed(0.4), held_back: share, ..Learner::default() };
-            let found = retrain(&learner, &first, &rounds).unwrap();
+            let found = retrain(&learner, &first, &rounds, &mut Unwatched).unwrap();
             assert_eq!(found.held_back, held_back);
             let state = learner.remember(&State::new(first.clone()), &rounds[0]).unwrap();
             let (state, round) = learner.step(&state, &rounds[1]).unwrap();
@@ -156,7 +158,7 @@ mod tests {
     #[test]
     fn without_a_round_nothing_is_learned() {
         let (first, _) = world();
-        let said = retrain(&Learner::default(), &first, &[]).unwrap_err().to_string();
+        let said = retrain(&Learner::default(), &first, &[], &mut Unwatched).unwrap_err().to_string();
         assert_eq!(said, "what is learned from should have at least 1 round, but has 0");
     }
 }

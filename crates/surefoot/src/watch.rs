@@ -23,6 +23,6 @@ pub trait Watch: Send {
 
 /// Nobody: nothing is shown, and nothing stops.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Unwatched;
+pub struct Unwatched;
 
 impl Watch for Unwatched {}

@@ -6,19 +6,13 @@ use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use indicatif::ProgressBar;
 use serde::Serialize;
-use surefoot::{
-    CostModel, Estimator, Evaluation, EvaluationSettings, Interval, ModelFit, Modelled, Observed, RewardRange, Tally,
-    Terms, Weights,
-};
-use surefoot_data::{
-    Actions, Cells, Check, Encoding, EncodingFit, EncodingSettings, Grouping, Judged, LogBatch, LogReader, Records,
-    Survey,
-};
+use surefoot::{Estimator, Evaluation, EvaluationSettings, Interval, RewardRange, Tally, Terms, Weights};
+use surefoot_data::{Actions, LogReader, RewardModel, observe};
 
 use super::Running;
 use crate::failure::{Failure, Result};
 use crate::figure::{self, Forest, Mark};
-use crate::logs::{LogFlags, Named, POLICY, RewardFlags, actions, learned, policies};
+use crate::logs::{LogFlags, Named, POLICY, RewardFlags, learned, policies};
 use crate::progress;
 
 /// What the logs say of policies that did not collect them: the value by every estimator, with intervals
@@ -100,14 +94,6 @@ struct EstimateOutput {
     bernstein: Option<Interval>,
 }
 
-/// Where predicted rewards come from.
-#[derive(Debug)]
-enum Model {
-    None,
-    Linear { encoding: Encoding, model: CostModel },
-    Given(Cells),
-}
-
 impl Evaluate {
     pub(crate) fn run(self) -> Result<()> {
         self.running.start()?;
@@ -121,7 +107,7 @@ impl Evaluate {
         let settings = self.settings()?;
         let bar = progress::records(self.running.quiet);
         let model = self.model(&reader, &actions, range, &bar)?;
-        let (tallies, skipped) = observe_with(&model, &policies, &reader, &actions, range, &settings, &bar)?;
+        let (tallies, skipped) = observe_all(&model, &policies, &reader, &actions, range, &settings, &bar)?;
         let named = policies.iter().zip(&tallies);
         let found = named.map(|(Named { name, .. }, tally)| Ok((name.clone(), tally.finish()?)));
         let mut output = self.output(found.collect::<Result<_>>()?, range, skipped);
@@ -151,38 +137,26 @@ impl Evaluate {
     }
 
     /// The reward model; a linear one takes a pass over the logs, and another one before it to see what columns there are.
-    fn model(&self, reader: &LogReader, actions: &Actions, range: RewardRange, bar: &ProgressBar) -> Result<Model> {
-        if self.model == "none" {
-            return Ok(Model::None);
+    fn model(
+        &self,
+        reader: &LogReader,
+        actions: &Actions,
+        range: RewardRange,
+        bar: &ProgressBar,
+    ) -> Result<RewardModel> {
+        match self.model.as_str() {
+            "none" => Ok(RewardModel::None),
+            "linear" => {
+                let on_batch = |records: usize| bar.inc(records as u64);
+                let model = RewardModel::linear(reader, actions, range, &self.ignore, on_batch)
+                    .map_err(|e| Failure::new(e).hint("columns are left out with --ignore"))?;
+                bar.reset();
+                Ok(model)
+            }
+            cells => cells.parse().map(RewardModel::Given).map_err(|()| {
+                Failure::new(format!("the model should be none, linear, columns:PREFIX or list:COLUMN, but is {cells}"))
+            }),
         }
-        if self.model != "linear" {
-            return self.model.parse().map(Model::Given).map_err(|()| {
-                Failure::new(format!(
-                    "the model should be none, linear, columns:PREFIX or list:COLUMN, but is {}",
-                    self.model
-                ))
-            });
-        }
-        let settings = EncodingSettings { ignore: self.ignore.clone(), ..EncodingSettings::default() };
-        let mut fit = EncodingFit::new(settings).map_err(Failure::new)?;
-        for batch in reader.batches() {
-            let batch = batch.map_err(Failure::new)?;
-            bar.inc(batch.len() as u64);
-            fit.add(&batch).map_err(Failure::new)?;
-        }
-        bar.reset();
-        let encoding = fit.finish(&reader.place()).map_err(Failure::new)?;
-        let mut fit = ModelFit::new(actions.len(), encoding.width(), FOLDS, PENALTY)
-            .map_err(|e| Failure::from(e).hint("leave columns out with --ignore"))?;
-        let mut check = Check::new(actions.clone(), range);
-        for batch in reader.batches() {
-            let batch = batch.map_err(Failure::new)?;
-            bar.inc(batch.len() as u64);
-            let records = check.records(&batch).map_err(Failure::new)?;
-            fit.add(&encoding.encode(&batch).map_err(Failure::new)?, &records.action, &records.cost)?;
-        }
-        bar.reset();
-        Ok(Model::Linear { encoding, model: fit.finish()? })
     }
 
     fn output(&self, found: Vec<(String, Evaluation)>, range: RewardRange, skipped: usize) -> Output {
@@ -224,59 +198,15 @@ impl Evaluate {
     }
 }
 
-/// Folds and penalty of the linear model: each record is predicted by two thirds of the others, and a feature that is
-/// standardised needs a few records before it counts.
-const FOLDS: usize = 3;
-const PENALTY: f64 = 1.0;
-
-impl Model {
-    /// The predicted costs of all actions.
-    fn predict(&self, batch: &LogBatch, actions: &Actions, range: RewardRange) -> Result<Option<Vec<f64>>> {
-        match self {
-            Model::None => Ok(None),
-            Model::Linear { encoding, model } => {
-                let contexts = encoding.encode(batch).map_err(Failure::new)?;
-                Ok(Some(model.predict(batch.row(), &contexts)?))
-            }
-            Model::Given(given) => {
-                let rewards = given.read(batch, actions).map_err(Failure::new)?;
-                let costs = range.costs(&rewards).map_err(|e| match e {
-                    surefoot::Error::Value { row, allowed, value, .. } => {
-                        let (row, action) = (batch.row() + row / actions.len(), actions.name(row % actions.len()));
-                        Failure::new(format!(
-                            "record {row}: the predicted reward of action {action} should be {allowed}, but is {value}"
-                        ))
-                    }
-                    e => Failure::from(e),
-                })?;
-                Ok(Some(costs))
-            }
-        }
-    }
-}
-
 /// The actions that the policies know, or else those that are in the logs.
 pub(super) fn actions_of(policies: &[Named], reader: &LogReader) -> Result<Actions> {
-    match actions(policies, reader)? {
-        Some(actions) => Ok(actions),
-        None => Ok(Survey::of(reader, &Grouping::File).map_err(Failure::new)?.actions),
-    }
+    let named = policies.iter().map(|Named { name, policy, .. }| (name.as_str(), policy));
+    surefoot_data::actions_of(named, reader).map_err(Failure::new)
 }
 
-/// One pass over the logs without a model: a tally for each policy, and how many records were skipped.
+/// One pass over the logs: a tally for each policy, and how many records were skipped.
 pub(super) fn observe_all(
-    policies: &[Named],
-    reader: &LogReader,
-    actions: &Actions,
-    range: RewardRange,
-    settings: &EvaluationSettings,
-    quiet: bool,
-) -> Result<(Vec<Tally>, usize)> {
-    observe_with(&Model::None, policies, reader, actions, range, settings, &progress::records(quiet))
-}
-
-fn observe_with(
-    model: &Model,
+    model: &RewardModel,
     policies: &[Named],
     reader: &LogReader,
     actions: &Actions,
@@ -284,46 +214,12 @@ fn observe_with(
     settings: &EvaluationSettings,
     bar: &ProgressBar,
 ) -> Result<(Vec<Tally>, usize)> {
-    let mut tallies: Vec<Tally> = policies.iter().map(|_| Tally::new(settings)).collect::<surefoot::Result<_>>()?;
-    let mut check = Check::new(actions.clone(), range);
-    let mut batches = reader.batches();
-    for batch in batches.by_ref() {
-        let batch = batch.map_err(Failure::new)?;
-        let records = check
-            .records(&batch)
-            .map_err(|e| Failure::new(e).hint("surefoot lint tells all that is wrong with logs at once"))?;
-        let predicted = model.predict(&batch, actions, range)?;
-        for (Named { policy, .. }, tally) in policies.iter().zip(&mut tallies) {
-            observe(tally, policy, &batch, &records, actions, predicted.as_deref())?;
-        }
-        bar.inc(batch.len() as u64);
-    }
+    let judged: Vec<_> = policies.iter().map(|named| &named.policy).collect();
+    let on_batch = |records: usize| bar.inc(records as u64);
+    let observed = observe(model, &judged, reader, actions, range, settings, on_batch)
+        .map_err(|e| Failure::new(e).hint("surefoot lint tells all that is wrong with logs at once"))?;
     bar.finish_and_clear();
-    Ok((tallies, batches.skipped()))
-}
-
-/// Adds the records of a batch to what is known of a policy.
-fn observe(
-    tally: &mut Tally,
-    policy: &Judged,
-    batch: &LogBatch,
-    records: &Records,
-    actions: &Actions,
-    predicted: Option<&[f64]>,
-) -> Result<()> {
-    let (q, c) = (&records.propensity[..], &records.cost[..]);
-    let Some(predicted) = predicted else {
-        let p = policy.propensity(batch, records, actions).map_err(Failure::new)?;
-        return Ok(tally.add(&Observed { p: &p, q, c, model: None, own: &[] })?);
-    };
-    let k = actions.len();
-    let distribution = policy.distribution(batch, records.eligible.as_ref(), actions).map_err(Failure::new)?;
-    let at = |row: usize| row * k + records.action[row] as usize;
-    let p: Vec<f64> = (0..batch.len()).map(|row| distribution[at(row)]).collect();
-    let logged: Vec<f64> = (0..batch.len()).map(|row| predicted[at(row)]).collect();
-    let rows = distribution.chunks_exact(k).zip(predicted.chunks_exact(k));
-    let mean: Vec<f64> = rows.map(|(p, c)| p.iter().zip(c).map(|(p, c)| p * c).sum()).collect();
-    Ok(tally.add(&Observed { p: &p, q, c, model: Some(Modelled { logged: &logged, mean: &mean }), own: &[] })?)
+    Ok(observed)
 }
 
 fn text(output: &Output) -> String {

@@ -7,7 +7,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use surefoot::{
     Certificate, FeatureMap, Fingerprint, Labelled, Learner, LinearGaussian, Logs, Policy, Retrained, RewardRange,
-    retrain,
+    Watch, retrain,
 };
 use surefoot_data::{
     Encode, EncodingSettings, Grouping, Inputs, Kind, Lineage, PolicyReader, Rounds, Statement, Survey,
@@ -189,8 +189,7 @@ impl Learn {
             None => self.prior(&rounds, actions.len())?,
         };
         let learner = self.learner(&rounds.rounds)?;
-        bar.set_message("learning");
-        let mut output = self.learn(&learner, &prior, certified, &rounds, range)?;
+        let mut output = self.learn(&learner, &prior, certified, &rounds, range, &mut progress::Learning(&bar))?;
         bar.finish_and_clear();
         output.0.skipped = survey.skipped;
         if survey.interleaved {
@@ -286,10 +285,11 @@ impl Learn {
         certified: bool,
         rounds: &Rounds,
         range: RewardRange,
+        watch: &mut dyn Watch,
     ) -> Result<(Output, LinearGaussian)> {
         let logs = &rounds.rounds;
         let Retrained { policy, round, proven, better, logged, estimate, held_back, .. } =
-            retrain(learner, prior, logs)?;
+            retrain(learner, prior, logs, watch)?;
         let width = range.reward(-1.0) - range.reward(0.0);
         let statement =
             |kind, certificate: &Certificate| Statement { round: logs.len(), kind, certificate: certificate.clone() };

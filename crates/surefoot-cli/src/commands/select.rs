@@ -6,12 +6,13 @@ use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use surefoot::{EvaluationSettings, Policy, RewardRange, Selection, Standing, Tally, Terms};
-use surefoot_data::{Judged, Part, write_mixture};
+use surefoot_data::{Judged, Part, RewardModel, write_mixture};
 
 use super::Running;
 use crate::commands::evaluate::{actions_of, observe_all};
 use crate::failure::{Failure, Result};
 use crate::logs::{LogFlags, Named, POLICY, RewardFlags, learned, policies};
+use crate::progress;
 
 /// Choose among policies by what the logs prove of each, and mix them
 ///
@@ -96,7 +97,8 @@ impl Select {
             replicates: 0,
             ..EvaluationSettings::default()
         };
-        let (tallies, _) = observe_all(&policies, &reader, &actions, range, &settings, self.running.quiet)?;
+        let bar = progress::records(self.running.quiet);
+        let (tallies, _) = observe_all(&RewardModel::None, &policies, &reader, &actions, range, &settings, &bar)?;
         let selection = Selection::of(&tallies.iter().collect::<Vec<&Tally>>(), self.prior.as_deref())?;
         if let Some(path) = &self.mixture {
             write_mixture(path, self.parts(&policies, &selection.weights, path)?).map_err(Failure::new)?;
