@@ -1,0 +1,95 @@
+"""Sequential off-policy learning: from the logs of a deployed policy to the next one, with a proof.
+
+Learning
+    :class:`SeqAdjLS`, :class:`SeqLS`, :class:`Shift`, :class:`SCRM`, :class:`BatchLS`: one ``partial_fit`` a round.
+Evaluation
+    :func:`evaluate` and :func:`select`: what logs say of policies that did not collect them.
+Logs of others
+    :func:`open_logs`, :func:`lint`, :func:`learn`, :func:`score`: files and data frames.
+The loop
+    :class:`Environment` and :func:`simulate`; :func:`certify`, :func:`verify`, :class:`Certificate`; :class:`Policy`.
+With others
+    :mod:`surefoot.obp`, :mod:`surefoot.gym`, :mod:`surefoot.mlflow`, :mod:`surefoot.plot`.
+"""
+
+from surefoot._results import Estimate, Evaluation, Finding, History, Learned, LintReport, Selection, Simulation, Weights
+from surefoot._surefoot import (
+    Certificate,
+    Course,
+    Environment,
+    Features,
+    Learner,
+    Logs,
+    LogSource,
+    Policy,
+    Rounds,
+    __version__,
+    certify,
+    read_certificates,
+    rule_of_thumb,
+    verify,
+    write_certificates,
+)
+from surefoot.errors import DataError, FileError, OptimiserError, SettingError, SizeError, SurefootError
+from surefoot.evaluation import check_estimator, evaluate, select
+from surefoot.learning import (
+    SCRM,
+    BatchLS,
+    CertificateWarning,
+    NotFittedError,
+    PropensityWarning,
+    SeqAdjLS,
+    SeqLS,
+    Shift,
+)
+from surefoot.logs import learn, lint, open_logs, score
+from surefoot.loop import simulate
+
+__all__ = [
+    "BatchLS",
+    "Certificate",
+    "CertificateWarning",
+    "Course",
+    "DataError",
+    "Environment",
+    "Estimate",
+    "Evaluation",
+    "Features",
+    "FileError",
+    "Finding",
+    "History",
+    "Learned",
+    "Learner",
+    "LintReport",
+    "LogSource",
+    "Logs",
+    "NotFittedError",
+    "OptimiserError",
+    "Policy",
+    "PropensityWarning",
+    "Rounds",
+    "SCRM",
+    "Selection",
+    "SeqAdjLS",
+    "SeqLS",
+    "SettingError",
+    "Shift",
+    "Simulation",
+    "SizeError",
+    "SurefootError",
+    "Weights",
+    "__version__",
+    "certify",
+    "check_estimator",
+    "evaluate",
+    "learn",
+    "lint",
+    "open_logs",
+    "read_certificates",
+    "rule_of_thumb",
+    "score",
+    "select",
+    "simulate",
+    "verify",
+    "write_certificates",
+]

@@ -1,0 +1,28 @@
+"""How pickles come back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from surefoot._surefoot import Certificate, Features, Policy
+
+
+def raw(n_features: int, intercept: bool) -> Features:
+    return Features.raw(n_features, intercept=intercept)
+
+
+def fourier(n_features: int, count: int, bandwidth: float, seed: int, intercept: bool) -> Features:
+    return Features.fourier(n_features, count, bandwidth, seed=seed, intercept=intercept)
+
+
+def uniform(n_actions: int) -> Policy:
+    return Policy.uniform(n_actions)
+
+
+def gaussian(mean: Any, scale: Any, features: Features, exploration: float, basis: Any, inputs: str | None) -> Policy:
+    policy = Policy.gaussian_of(mean, scale, features=features, exploration=exploration, basis=basis)
+    return policy if inputs is None else Policy._with_inputs(policy, inputs)
+
+
+def certificate(text: str, reward_range: tuple[float, float]) -> Certificate:
+    return Certificate.from_json(text, reward_range=reward_range)

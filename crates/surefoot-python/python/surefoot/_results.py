@@ -1,0 +1,392 @@
+"""Results as small objects: a table in a terminal and in a notebook, rows for pandas and polars."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from surefoot._surefoot import Certificate, Logs, Policy
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+__all__ = ["Estimate", "Evaluation", "Finding", "History", "Learned", "LintReport", "Selection", "Simulation", "Weights"]
+
+Interval = tuple[float, float]
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    if isinstance(value, tuple):
+        return f"{value[0]:.4f} .. {value[1]:.4f}"
+    return str(value)
+
+
+class Table:
+    """What has rows: shown as a table, and turned into a data frame."""
+
+    def _title(self) -> str:
+        return ""
+
+    def _notes(self) -> list[str]:
+        return []
+
+    def _shown(self) -> list[dict[str, Any]]:
+        """The rows as they are shown, which may be fewer columns than there are."""
+        return self.rows()
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dictionary a row, with plain numbers."""
+        raise NotImplementedError
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The rows as a pandas data frame."""
+        import pandas
+
+        return pandas.DataFrame(self.rows())
+
+    def to_polars(self) -> polars.DataFrame:
+        """The rows as a polars data frame."""
+        import polars
+
+        return polars.DataFrame(self.rows(), infer_schema_length=None)
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        rows = self._shown()
+        header = list(rows[0]) if rows else []
+        return header, [[_cell(row.get(name)) for name in header] for row in rows]
+
+    def __str__(self) -> str:
+        header, rows = self._cells()
+        widths = [max(len(line[i]) for line in [header, *rows]) for i in range(len(header))]
+        lines = []
+        for line in [header, *rows]:
+            cells = [c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(line, widths))]
+            lines.append("  ".join(cells).rstrip())
+        return "\n".join([*([self._title(), ""] if self._title() else []), *lines, *self._notes()])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        header, rows = self._cells()
+        line = lambda cells, tag: "<tr>" + "".join(f"<{tag}>{html.escape(c)}</{tag}>" for c in cells) + "</tr>"
+        title = f"<caption>{html.escape(self._title())}</caption>" if self._title() else ""
+        body = "".join(line(cells, "td") for cells in rows)
+        notes = "".join(f"<div>{html.escape(note)}</div>" for note in self._notes())
+        return f"<table>{title}<thead>{line(header, 'th')}</thead><tbody>{body}</tbody></table>{notes}"
+
+
+def _ends(name: str, interval: Interval | None) -> dict[str, float | None]:
+    lower, upper = interval if interval is not None else (None, None)
+    return {f"{name}_lower": lower, f"{name}_upper": upper}
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What one estimator says: the reward, its standard error, and intervals."""
+
+    estimator: str
+    value: float
+    standard_error: float
+    bootstrap: Interval | None
+    bernstein: Interval | None
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The importance weights: whether the estimates can be trusted."""
+
+    mean: float
+    standard_error: float
+    z: float | None
+    largest: float
+    effective: float
+    zero: float
+
+
+@dataclass(frozen=True, repr=False)
+class Evaluation(Table):
+    """What logs say of a policy that did not collect them, in rewards.
+
+    ``anytime`` is proven, and may be looked at as often as one likes.
+    """
+
+    records: int
+    confidence: float
+    estimates: list[Estimate]
+    anytime: Interval
+    weights: Weights
+    warnings: list[str]
+    name: str = ""
+
+    @staticmethod
+    def _of(found: dict[str, Any], name: str = "") -> Evaluation:
+        estimates = [Estimate(**estimate) for estimate in found["estimates"]]
+        parts = {**found, "estimates": estimates, "weights": Weights(**found["weights"]), "name": name}
+        return Evaluation(**parts)
+
+    def __getitem__(self, estimator: str) -> Estimate:
+        """The estimate by a name, or by the only name that begins so."""
+        exact = [e for e in self.estimates if e.estimator == estimator]
+        found = exact or [e for e in self.estimates if e.estimator.lower().startswith(estimator.lower())]
+        if len(found) != 1:
+            raise KeyError(f"{estimator}: there are {', '.join(e.estimator for e in self.estimates)}")
+        return found[0]
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [
+            {
+                **({"policy": self.name} if self.name else {}),
+                "estimator": e.estimator,
+                "value": e.value,
+                "standard_error": e.standard_error,
+                **_ends("bootstrap", e.bootstrap),
+                **_ends("bernstein", e.bernstein),
+            }
+            for e in self.estimates
+        ]
+
+    def _shown(self) -> list[dict[str, Any]]:
+        percent = f"{100 * self.confidence:.0f} %"
+        return [
+            {
+                "estimator": e.estimator,
+                "reward": e.value,
+                "± se": e.standard_error,
+                f"bootstrap {percent}": e.bootstrap,
+                f"Bernstein {percent}": e.bernstein,
+            }
+            for e in self.estimates
+        ]
+
+    def _title(self) -> str:
+        return self.name
+
+    def _notes(self) -> list[str]:
+        w, percent = self.weights, f"{100 * self.confidence:.0f} %"
+        return [
+            "",
+            f"proven, at any time: {_cell(self.anytime)} ({percent})",
+            f"weights: mean {w.mean:.4f} ± {w.standard_error:.4f}, largest {w.largest:.1f}, "
+            f"effective sample size {w.effective:.0f} of {self.records}",
+            *(f"warning: {warning}" for warning in self.warnings),
+        ]
+
+
+@dataclass(frozen=True, repr=False)
+class Selection(Table):
+    """What is proven of several policies at once, in rewards: with probability ``confidence`` every ``at_least`` holds."""
+
+    records: int
+    confidence: float
+    names: list[str]
+    estimates: list[float]
+    at_least: list[float]
+    weights: list[float]
+    best: str
+    mixture_at_least: float
+    contrasts: dict[str, list[Estimate]] = field(default_factory=dict)
+
+    def rows(self) -> list[dict[str, Any]]:
+        columns = zip(self.names, self.estimates, self.at_least, self.weights)
+        return [{"policy": n, "estimate": e, "at_least": a, "mixture_weight": w} for n, e, a, w in columns]
+
+    def _notes(self) -> list[str]:
+        percent = f"{100 * self.confidence:.0f} %"
+        return ["", f"best: {self.best}; their mixture brings at least {self.mixture_at_least:.4f} ({percent}, all at once)"]
+
+
+class History(Table, Sequence[dict[str, Any]]):
+    """What each round brought: one dictionary a round."""
+
+    def __init__(self, rounds: list[dict[str, Any]] | None = None) -> None:
+        self._rounds = list(rounds or [])
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._rounds[place]
+
+    def __len__(self) -> int:
+        return len(self._rounds)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self._rounds)
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [_flat(number, report) for number, report in enumerate(self._rounds, 1)]
+
+
+def _flat(number: int, report: dict[str, Any]) -> dict[str, Any]:
+    best = report.get("ladder") or report.get("certificate")
+    row = {"round": report.get("round", number), "records": report["n"]}
+    for name in ("true_reward", "accuracy", "mean_reward", "promoted"):
+        if report.get(name) is not None:
+            row[name] = report[name]
+    if best is not None:
+        row["certified"] = None if best.vacuous else best.at_least
+    row.update({"lambda": report["lambda"], "kl": report["kl"], "seconds": report["seconds"]})
+    return row
+
+
+@dataclass(frozen=True, repr=False)
+class Simulation(Table):
+    """What a simulated loop left behind; ``policies`` are those that collected each round, and what the last one left."""
+
+    rounds: History
+    first_reward: float
+    first_accuracy: float
+    best_reward: float
+    policies: list[Policy]
+    learned: list[Policy]
+    logs: list[Logs]
+    confidence: float
+
+    @property
+    def policy(self) -> Policy:
+        """What the loop has come to."""
+        return self.policies[-1]
+
+    @property
+    def rewards(self) -> list[float]:
+        """The true reward of the first policy, and after each round."""
+        return [self.first_reward, *(report["true_reward"] for report in self.rounds)]
+
+    @property
+    def certified(self) -> list[float | None]:
+        """What is proven of the reward after each round: it is at least that; ``None`` where nothing is."""
+        best = [report.get("ladder") or report.get("certificate") for report in self.rounds]
+        return [None if c is None or c.vacuous else c.at_least for c in best]
+
+    def rows(self) -> list[dict[str, Any]]:
+        return self.rounds.rows()
+
+    def _notes(self) -> list[str]:
+        return ["", f"first policy {self.first_reward:.4f}, best possible {self.best_reward:.4f}"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is worth saying about logs."""
+
+    severity: str
+    check: str
+    message: str
+    count: int
+    rows: list[dict[str, Any]]
+    hint: str | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class LintReport(Table):
+    """What is wrong with logs, and what they can support; the worst first."""
+
+    summary: dict[str, Any]
+    findings: list[Finding]
+
+    @staticmethod
+    def _of(found: dict[str, Any]) -> LintReport:
+        return LintReport(found["summary"], [Finding(**finding) for finding in found["findings"]])
+
+    @property
+    def errors(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.severity == "error"]
+
+    @property
+    def warnings(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.severity == "warning"]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing speaks against learning from these logs."""
+        return not self.errors
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [
+            {"severity": f.severity, "check": f.check, "count": f.count, "message": f.message, "hint": f.hint}
+            for f in self.findings
+        ]
+
+    def _shown(self) -> list[dict[str, Any]]:
+        return [{"severity": f.severity, "check": f.check, "message": f.message} for f in self.findings]
+
+    def _notes(self) -> list[str]:
+        s = self.summary
+        reward = "none" if s["mean_reward"] is None else f"{s['mean_reward']:.4f}"
+        counts = f"{len(self.errors)} errors, {len(self.warnings)} warnings"
+        return ["", f"{s['records']} records, {s['actions']} actions, mean reward {reward}; {counts}"]
+
+    def to_json(self) -> str:
+        """The report as JSON."""
+        return json.dumps({"summary": self.summary, "findings": [vars(f) for f in self.findings]})
+
+
+@dataclass(frozen=True, repr=False)
+class Learned(Table):
+    """A policy that was learned from logs, and what is known of it; rewards, and their standard errors."""
+
+    policy: Policy
+    prior: Policy
+    certificate: Certificate
+    better: Certificate
+    certified: bool
+    logged: Interval
+    estimate: Interval
+    records: int
+    rounds: int
+    held_back: int
+    lam: float
+    kl: float
+    warnings: list[str]
+
+    @property
+    def at_least(self) -> float | None:
+        """What its reward is proven to be at least; ``None`` if nothing is proven."""
+        return None if self.certificate.vacuous or not self.certified else self.certificate.at_least
+
+    def save(self, path: Any) -> None:
+        """Writes the policy, and what is proven of it beside it: ``surefoot score`` and ``surefoot evaluate`` take the file."""
+        from surefoot._surefoot import write_certificates
+
+        self.policy.save(path)
+        stem = str(path).removesuffix(".safetensors")
+        kinds = [("ladder", self.certificate), ("gate", self.better)]
+        write_certificates(f"{stem}.certificates.json", [(self.rounds, kind, c) for kind, c in kinds])
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "records": self.records,
+                "rounds": self.rounds,
+                "logged": self.logged[0],
+                "logged_error": self.logged[1],
+                "estimate": self.estimate[0],
+                "estimate_error": self.estimate[1],
+                "certified": self.at_least,
+                "better_by": self.better.at_least,
+            }
+        ]
+
+    def _shown(self) -> list[dict[str, Any]]:
+        plus_minus = lambda pair: f"{pair[0]:.4f} ± {pair[1]:.4f}"
+        lines = {
+            "records": f"{self.records} in {self.rounds} round{'s' if self.rounds != 1 else ''}",
+            "held back": self.held_back,
+            "lambda": f"{self.lam:g}",
+            "reward of the newest round": plus_minus(self.logged),
+            "reward of the new policy, estimated": plus_minus(self.estimate),
+            "... certified": "nothing" if self.at_least is None else f"at least {self.at_least:.4f}",
+            "... more than the newest round": f"at least {self.better.at_least:+.4f}",
+        }
+        return [{"": name, " ": value} for name, value in lines.items()]
+
+    def _notes(self) -> list[str]:
+        return [f"warning: {warning}" for warning in self.warnings]

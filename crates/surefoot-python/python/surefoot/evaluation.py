@@ -1,0 +1,213 @@
+r"""Evaluation: what logs say of a policy that did not collect them.
+
+Estimators are known by names with an optional parameter, as on the command line (:math:`w = p/q`, :math:`c` a cost):
+
+=====================  ==========================================================================================
+``ips``                :math:`w c`
+``snips``              :math:`\sum w c / \sum w`
+``clipped:MAX``        :math:`\min(w, \mathrm{max})\, c`
+``es:BETA``            :math:`p\, c / q^\beta`
+``ix:GAMMA``           :math:`p\, c / (q + \gamma)`
+``power-mean:LAMBDA``  :math:`w c / (1 - \lambda + \lambda w)`
+``shrinkage:LAMBDA``   :math:`\lambda w c / (w^2 + \lambda)`
+``ls:LAMBDA``          :math:`-\frac1\lambda \ln(1 - \lambda w c)`
+``dm``                 :math:`\hat c(x, \pi)`, the reward model alone
+``dr``                 :math:`\hat c(x, \pi) + w (c - \hat c(x, a))`
+``sndr``               the same with self-normalised weights
+``switch:TAU``         ``dr`` where :math:`w \le \tau`, ``dm`` elsewhere
+=====================  ==========================================================================================
+
+or are a callable ``h(p, q, c)`` of your own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from surefoot import _surefoot
+from surefoot._results import Estimate, Evaluation, Selection
+from surefoot._surefoot import Logs, LogSource, Policy
+
+__all__ = ["check_estimator", "evaluate", "select"]
+
+Estimators = Sequence[str | Callable[..., Any]]
+
+
+def _own_actions(policy: Any, logs: Any) -> Any:
+    """A callable as a policy over the actions of the logs."""
+    if callable(policy) and not isinstance(policy, Policy):
+        return Policy.own(policy, logs.n_actions)
+    if isinstance(policy, str) and policy == "uniform":
+        return Policy.uniform(logs.n_actions)
+    if isinstance(policy, str) and policy == "logged":
+        return logs.pscore
+    if hasattr(policy, "policy_"):
+        return policy.policy_
+    shape = getattr(policy, "shape", ())
+    # Open Bandit Pipeline's action_dist has a third dimension, the position in a list.
+    return policy[:, :, 0] if len(shape) == 3 and shape[2] == 1 else policy
+
+
+def evaluate(
+    logs: Logs | LogSource,
+    policy: Any,
+    *,
+    estimators: Estimators | None = None,
+    model: Any = None,
+    delta: float = 0.05,
+    replicates: int = 1000,
+    seed: int = 1,
+    largest_weight: float | None = None,
+    reward_range: tuple[float, float] | None = None,
+    ignore: Sequence[str] = (),
+) -> Any:
+    r"""What the logs say of a policy, by every estimator, with intervals.
+
+    Parameters
+    ----------
+    logs : Logs or LogSource
+        Arrays in memory, or files and data frames, which are read batch by batch.
+    policy : Policy, estimator, callable, array or str
+        What is judged: a policy, a fitted estimator, a callable ``X -> probabilities``, the probabilities of all actions
+        ``(n, K)``, those of the logged actions ``(n,)``, ``"uniform"`` or ``"logged"``. For a ``LogSource`` a policy that
+        knows raw records, the path of one, ``"columns:PREFIX"``, ``"list:COLUMN"``, ``"uniform"`` or ``"logged"``, or a
+        dictionary of them: then the answer is one too.
+    estimators : list of str or callable, optional
+        By default all that need no reward model, and with one all.
+    model : "linear", array or None
+        The reward model: fitted here, with cross-fitting, or predicted rewards ``(n, K)``; for a ``LogSource`` also
+        ``"columns:PREFIX"`` or ``"list:COLUMN"``.
+    delta : float
+        The probability with which each interval may be wrong.
+    replicates : int
+        Those of the bootstrap.
+    largest_weight : float, optional
+        The largest weight that can occur, if it is known: it gives Bernstein's intervals to unbounded estimators.
+
+    Examples
+    --------
+    >>> import numpy as np, surefoot
+    >>> logs = surefoot.Logs(np.ones((4, 1)), [0, 1, 1, 0], [0.5, 0.5, 0.25, 0.75], [1.0, 0.0, 1.0, 1.0])
+    >>> found = surefoot.evaluate(logs, np.tile([0.5, 0.5], (4, 1)), estimators=["ips", "snips"])
+    >>> round(found["IPS"].value, 6), round(found["SNIPS"].value, 6)
+    (0.916667, 0.785714)
+
+    An estimator of your own is a function of three arrays:
+
+    >>> def halved(p, q, c):
+    ...     return p * c / (2 * q)
+    >>> round(surefoot.evaluate(logs, "uniform", estimators=[halved])["halved"].value, 6)
+    0.458333
+    """
+    settings = {"delta": delta, "replicates": replicates, "seed": seed, "largest_weight": largest_weight}
+    chosen = None if estimators is None else list(estimators)
+    if isinstance(logs, LogSource):
+        policies = policy if isinstance(policy, Mapping) else {"policy": policy}
+        policies = {name: getattr(p, "policy_", p) for name, p in policies.items()}
+        found = logs.evaluate(
+            dict(policies),
+            reward_range=reward_range or (0.0, 1.0),
+            estimators=chosen,
+            model="none" if model is None else model,
+            ignore=list(ignore),
+            **settings,
+        )
+        all_found = {name: Evaluation._of(one, name) for name, one in found.items()}
+        return all_found if isinstance(policy, Mapping) else Evaluation._of(found["policy"])
+    if isinstance(policy, Mapping):
+        each = {"estimators": estimators, "model": model, **settings}
+        return {name: _named(evaluate(logs, one, **each), name) for name, one in policy.items()}
+    found = _surefoot.evaluate(logs, _own_actions(policy, logs), estimators=chosen, model=model, **settings)
+    return Evaluation._of(found)
+
+
+def _named(evaluation: Evaluation, name: str) -> Evaluation:
+    return Evaluation(**{**vars(evaluation), "name": name})
+
+
+def select(
+    logs: Logs | LogSource,
+    policies: Mapping[str, Any],
+    *,
+    prior: Sequence[float] | None = None,
+    delta: float = 0.05,
+    estimators: Estimators = ("snips",),
+    model: Any = None,
+    replicates: int = 1000,
+    seed: int = 1,
+    reward_range: tuple[float, float] | None = None,
+) -> Selection:
+    r"""Which of several policies to trust: one bound for all of them, and for their mixtures, at once.
+
+    All must have been fixed before the records. With :math:`S_j(\lambda) = \sum_i \ln(1 - \lambda p_{ij} c_i/q_i)` and prior
+    weights :math:`w^0`, the best mixture has weights :math:`w_j \propto w^0_j e^{S_j(\lambda)}`. For :class:`Logs` the answer
+    also has ``contrasts``: by how much each policy brings more than the first, by each of the ``estimators``, resampled
+    together.
+
+    >>> import surefoot
+    >>> world = surefoot.Environment.synthetic(seed=1)
+    >>> logs = world.collect(surefoot.Policy.uniform(5), 2000)
+    >>> fixed = {"uniform": "uniform", "first": world.first_policy(alpha=2.0)}
+    >>> surefoot.select(logs, fixed).best
+    'first'
+    """
+    names = list(policies)
+    if isinstance(logs, LogSource):
+        lo, hi = reward_range or (0.0, 1.0)
+        known = {name: getattr(p, "policy_", p) for name, p in policies.items()}
+        selection = logs.select(known, reward_range=(lo, hi), prior=None if prior is None else list(prior), delta=delta)
+        found: dict[str, Any] = {"selection": selection, "contrasts": []}
+    else:
+        lo, hi = logs.reward_range
+        asked = [_own_actions(policy, logs) for policy in policies.values()]
+        found = _surefoot.select(
+            logs,
+            asked,
+            prior=None if prior is None else list(prior),
+            estimators=list(estimators),
+            model=model,
+            delta=delta,
+            replicates=replicates,
+            seed=seed,
+        )
+        selection = found["selection"]
+    reward = lambda cost: lo - cost * (hi - lo)
+    shown = [e if isinstance(e, str) else getattr(e, "__name__", "h") for e in estimators]
+    contrasts = {}
+    for name, rows in zip(names, found["contrasts"]):
+        ends = lambda i: None if i is None else (-i["upper"] * (hi - lo), -i["lower"] * (hi - lo))
+        contrasts[name] = [
+            Estimate(e, -row["value"] * (hi - lo), float("nan"), ends(row["bootstrap"]), None)
+            for e, row in zip(shown, rows)
+        ]
+    return Selection(
+        records=selection["records"],
+        confidence=1.0 - selection["delta"],
+        names=names,
+        estimates=[reward(c["estimate"]) for c in selection["candidates"]],
+        at_least=[reward(c["upper"]) for c in selection["candidates"]],
+        weights=list(selection["weights"]),
+        best=names[selection["best"]],
+        mixture_at_least=reward(selection["mixture"]["upper"]),
+        contrasts=contrasts,
+    )
+
+
+def check_estimator(h: Callable[..., Any], slope: Callable[..., Any] | None = None) -> bool:
+    r"""Checks an estimator ``h(p, q, c)`` of your own, as it is checked wherever it is used.
+
+    It should take arrays and give a finite number for each record, by that record alone, 0 where the cost is 0; ``slope``, if
+    given, should be its derivative in ``p``. The answer says whether it is *pessimistic*, :math:`p c/q \le h \le 0`: whether
+    it never says that a policy is better than importance weighting says.
+
+    >>> import numpy as np, surefoot
+    >>> surefoot.check_estimator(lambda p, q, c: p * c / np.maximum(q, 0.1))
+    True
+    >>> surefoot.check_estimator(lambda p, q, c: 2 * p * c / q)
+    False
+    >>> surefoot.check_estimator(lambda p, q, c: np.mean(p * c / q))
+    Traceback (most recent call last):
+    surefoot.errors.SettingError: the shape of what <lambda> returns should be [36], a number for each record, but is []
+    """
+    return _surefoot.check_estimator(h, slope)

@@ -1,0 +1,635 @@
+r"""Learning: estimators with scikit-learn's conventions, one ``partial_fit`` a round.
+
+A round is what a deployed policy logged: contexts ``X``, the ``action`` taken, the probability ``pscore`` with which it was
+taken, and the ``reward`` that came back. Rewards become costs :math:`c \in [-1, 0]`; each learner minimises, over Gaussian
+posteriors :math:`Q` of linear predictors,
+
+.. math:: \frac1N \sum_i h_\lambda(\pi_Q(a_i|x_i), q_i, c_i) + \frac{\mathrm{KL}(Q, P)}{\lambda N},
+
+with its own :math:`h` over its own rounds, and what is certified of the policy afterwards holds with probability
+:math:`1 - \delta`, for all rounds at once.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from surefoot._progress import watch
+from surefoot._results import History
+from surefoot._surefoot import Certificate, Course, Features, Learner, Logs, Policy
+
+try:
+    from sklearn.base import BaseEstimator as _Base
+    from sklearn.exceptions import NotFittedError
+except ImportError:  # scikit-learn is optional: what is needed of it is little
+
+    class NotFittedError(ValueError, AttributeError):  # type: ignore[no-redef]
+        """Something was asked of an estimator that has learned nothing yet."""
+
+    class _Base:  # type: ignore[no-redef]
+        @classmethod
+        def _get_param_names(cls) -> list[str]:
+            return sorted(name for name in inspect.signature(cls.__init__).parameters if name != "self")
+
+        def get_params(self, deep: bool = True) -> dict[str, Any]:
+            return {name: getattr(self, name) for name in self._get_param_names()}
+
+        def set_params(self, **params: Any) -> _Base:
+            for name, value in params.items():
+                if name not in self._get_param_names():
+                    raise ValueError(f"{type(self).__name__} has no parameter {name}: {self._get_param_names()}")
+                setattr(self, name, value)
+            return self
+
+
+__all__ = ["BatchLS", "CertificateWarning", "NotFittedError", "PropensityWarning", "SCRM", "SeqAdjLS", "SeqLS", "Shift"]
+
+
+class CertificateWarning(UserWarning):
+    """The logs cannot certify anything about the policy that was learned."""
+
+
+class PropensityWarning(UserWarning):
+    """The logged propensities are not those of the policy that should have been deployed."""
+
+
+class _Estimator(_Base):
+    """What all learners have in common."""
+
+    _algorithm: ClassVar[str] = ""
+    _unset: ClassVar[dict[str, Any]] = {
+        "gamma": 0.01,
+        "penalty": 1.0,
+        "divergence": False,
+        "learn_scale": True,
+        "window": "newest",
+        "estimator": None,
+        "slope": None,
+        "gate": "always",
+    }
+
+    # What is learned.
+    policy_: Policy
+    certificate_: Certificate | None
+    history_: History
+    n_features_in_: int
+    n_actions_: int
+    n_rounds_: int
+
+    def _name(self) -> str:
+        return self._algorithm
+
+    def _learner(self, rounds: int | None = None) -> Learner:
+        """The settings for Rust. Whatever is not a parameter of this learner has its default."""
+        own = {**self._unset, **self.get_params(deep=False)}
+        taken = (
+            "posterior start optimiser epochs batch_size learning_rate decay precision iterations trade delta spending gate "
+            "seed gamma penalty divergence learn_scale window estimator slope"
+        ).split()
+        texts = {name: str(own[name]) for name in ("lam", "sharpness", "held_back")}
+        return Learner(self._name(), rounds=rounds, **texts, **{name: own[name] for name in taken})
+
+    def _first(self, n_features: int, n_actions: int) -> Policy:
+        own = self.get_params(deep=False)
+        if own["prior"] is not None:
+            return own["prior"]
+        features = own["features"]
+        if features is None:
+            features = Features.raw(n_features, intercept=own["intercept"])
+        return Policy.standard(features, n_actions, exploration=own["exploration"])
+
+    def _logs(
+        self,
+        X: Any,
+        action: Any,
+        pscore: Any,
+        reward: Any,
+        eligible: Any = None,
+        n_actions: int | None = None,
+    ) -> Logs:
+        if isinstance(X, Logs):
+            return X
+        missing = [name for name, v in (("action", action), ("pscore", pscore), ("reward", reward)) if v is None]
+        if missing:
+            raise TypeError(f"{' and '.join(missing)} should be given, one entry for each row of X")
+        n_actions = n_actions or self.n_actions
+        if n_actions is None and self.prior is not None:
+            n_actions = self.prior.n_actions
+        return Logs(
+            X, action, pscore, reward, n_actions=n_actions, reward_range=tuple(self.reward_range), eligible=eligible
+        )
+
+    def _begin(self, logs: Logs, X: Any) -> None:
+        first = self._first(logs.n_features, logs.n_actions)
+        self._course = Course(self._learner(self.rounds), first, reward_range=logs.reward_range)
+        self.n_features_in_ = logs.n_features
+        names = getattr(X, "columns", None)
+        if names is not None and all(isinstance(name, str) for name in names):
+            self.feature_names_in_ = np.asarray(list(names), dtype=object)
+        self.n_actions_ = logs.n_actions
+        self.classes_ = np.arange(logs.n_actions)
+        self.history_, self.certificate_, self._drawn = History(), None, 0
+
+    def _take(self, logs: Logs) -> None:
+        with watch(1, self.progress, f"round {self._course.rounds + 1}") as shown:
+            report = self._course.take(logs, certify=self.certify, watch=shown)
+        report["mean_reward"] = float(logs.reward.mean())
+        self.history_ = History([*self.history_, report])
+        self.policy_ = self._course.current
+        self.n_rounds_ = self._course.rounds
+        self.certificate_ = report["ladder"] or report["certificate"]
+        if self.certificate_ is not None and self.certificate_.vacuous:
+            message = "these logs cannot certify any reward of the new policy above the lowest"
+            warnings.warn(message, CertificateWarning, stacklevel=3)
+
+    def _check_features(self, X: Any) -> None:
+        names = getattr(X, "columns", None)
+        known = getattr(self, "feature_names_in_", None)
+        if names is not None and known is not None and list(names) != list(known):
+            raise ValueError(
+                f"The feature names should match those that were passed during fit: {list(known)}, but are {list(names)}"
+            )
+
+    def _fitted(self) -> Policy:
+        if not hasattr(self, "policy_"):
+            name = type(self).__name__
+            raise NotFittedError(f"This {name} instance is not fitted yet: call 'fit' or 'partial_fit' first")
+        return self.policy_
+
+    def partial_fit(
+        self,
+        X: Any,
+        action: ArrayLike | None = None,
+        pscore: ArrayLike | None = None,
+        reward: ArrayLike | None = None,
+        *,
+        eligible: Any = None,
+    ) -> Any:
+        """Learns from one round, and remembers it. ``policy_`` is what to deploy next.
+
+        ``X`` may be a NumPy array (``float32`` is taken without conversion), a SciPy CSR matrix, anything that speaks Arrow's
+        C stream, or a whole :class:`Logs`, which needs no other argument. If it fails, or is interrupted, all is as before.
+        """
+        if not hasattr(self, "_course"):
+            if hasattr(self, "policy_"):
+                raise RuntimeError("what was unpickled cannot go on learning: its rounds were not kept")
+            logs = self._logs(X, action, pscore, reward, eligible)
+            self._begin(logs, X)
+        else:
+            self._check_features(X)
+            logs = self._logs(X, action, pscore, reward, eligible, self.n_actions_)
+            self._check_propensities(logs)
+        try:
+            self._take(logs)
+        except BaseException:
+            if self._course.rounds == 0:
+                del self._course
+            raise
+        return self
+
+    def _check_propensities(self, logs: Logs) -> None:
+        """Rounds after the first should come from what this estimator said was to be deployed."""
+        some = logs[: min(len(logs), 1000)]
+        p = self._course.running.propensity(some.X, some.action, eligible=some.eligible)
+        off = np.abs(p - some.pscore)
+        if off.max() > 1e-4:
+            row = int(off.argmax())
+            message = (
+                f"row {row}: pscore is {some.pscore[row]:.6g}, but the policy that was to be deployed gives the action "
+                f"{p[row]:.6g}: log what sample() returns. What is certified holds if pscore is right, whatever was deployed"
+            )
+            warnings.warn(message, PropensityWarning, stacklevel=4)
+
+    def fit(
+        self,
+        X: Any,
+        action: ArrayLike | None = None,
+        pscore: ArrayLike | None = None,
+        reward: ArrayLike | None = None,
+        *,
+        rounds: ArrayLike | None = None,
+        eligible: Any = None,
+    ) -> Any:
+        """Forgets everything and learns from all records at once.
+
+        ``rounds`` tells which round each record is from, in the order in which they first come; without it all are one.
+        ``X`` may also be a :class:`Logs`, or a list of them, one a round.
+        """
+        if isinstance(X, (list, tuple)) and X and all(isinstance(logs, Logs) for logs in X):
+            parts = list(X)
+        elif rounds is None:
+            parts = [self._logs(X, action, pscore, reward, eligible)]
+        else:
+            parts = self._split(X, action, pscore, reward, rounds, eligible)
+        kept = {name: vars(self).pop(name) for name in list(vars(self)) if name.endswith("_") or name == "_course"}
+        try:
+            self._begin(parts[0], X)
+            for logs in parts[:-1]:
+                self._course.remember(logs)
+            self._take(parts[-1])
+        except BaseException:
+            vars(self).pop("_course", None)
+            vars(self).update(kept)
+            raise
+        return self
+
+    def _split(self, X: Any, action: Any, pscore: Any, reward: Any, rounds: Any, eligible: Any) -> list[Logs]:
+        whole = self._logs(X, action, pscore, reward, eligible)
+        labels = np.asarray(rounds)
+        if labels.shape != (len(whole),):
+            raise ValueError(f"rounds should have the shape ({len(whole)},), but has {labels.shape}")
+        edges = np.flatnonzero(labels[1:] != labels[:-1]) + 1
+        if len(edges) + 1 != len(np.unique(labels)):
+            raise ValueError("the records of a round should follow one another: sort them by round")
+        ends = [0, *edges.tolist(), len(whole)]
+        return [whole[start:end] for start, end in zip(ends[:-1], ends[1:])]
+
+    def predict(self, X: Any, *, eligible: Any = None) -> NDArray[np.intp]:
+        """The most probable action in each context."""
+        return np.asarray(self.classes_)[self.predict_proba(X, eligible=eligible).argmax(axis=1)]
+
+    def predict_proba(self, X: Any, *, eligible: Any = None) -> NDArray[np.float64]:
+        r"""The probabilities :math:`\pi(a|x)` of all actions, exact to :math:`10^{-10}`: one row a context."""
+        policy = self._fitted()
+        self._check_features(X)
+        return policy.predict_proba(X, eligible=eligible)
+
+    def sample(
+        self, X: Any, *, seed: int | None = None, keys: ArrayLike | None = None, eligible: Any = None
+    ) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
+        """Draws an action in each context: the actions, and their propensities. Log both.
+
+        The draw for a record depends on the seed and its key alone. Without them decisions are counted through, so that the
+        same calls in the same order give the same decisions.
+        """
+        policy = self._fitted()
+        self._check_features(X)
+        if keys is None and seed is None:
+            n = X.shape[0] if hasattr(X, "shape") else len(X)
+            keys = np.arange(self._drawn, self._drawn + n, dtype=np.uint64)
+            self._drawn += n
+        return policy.sample(X, seed=self.seed if seed is None else seed, keys=keys, eligible=eligible)
+
+    def score(self, X: Any, action: ArrayLike, pscore: ArrayLike, reward: ArrayLike) -> float:
+        """The reward of the policy by self-normalised importance weights, on logs that it was not learned from."""
+        p = self._fitted().propensity(X, action)
+        w = p / np.asarray(pscore, dtype=float)
+        return float(np.sum(w * np.asarray(reward, dtype=float)) / np.sum(w))
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__() if hasattr(_Base, "__getstate__") else vars(self))  # type: ignore[misc]
+        state.pop("_course", None)
+        return state
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "policy_")
+
+
+_COMMON = """
+    Parameters
+    ----------
+    n_actions : int, optional
+        The number of actions; without it one more than the largest of the first round.
+    reward_range : (float, float)
+        The lowest and the highest reward that there can be.
+    prior : Policy, optional
+        The policy that collected the first round, fixed before it; without one a prior that prefers nothing.
+    features : Features, optional
+        What is made of contexts, fixed before the data; by default they are taken as they are.
+    intercept : bool
+        Whether a constant feature is added, where ``features`` are not given.
+    exploration : float
+        The share of decisions that are drawn uniformly, in every policy.
+    lam : float or str
+        Smoothing and strength of the divergence: a number, ``"auto"`` (chosen by certificate), ``"auto-doubling"``,
+        ``"1/sqrt(m)"``, ``"theorem-4.4:ALPHA:GAMMA"`` or ``"corollary-4.5:ALPHA:GAMMA:BETA1:BETA2"``.
+    posterior : {"isotropic", "per-feature", "shaped"}
+        The scales of the posterior: one, one a feature, or one a principal axis of the contexts.
+    sharpness : float or "auto"
+        How much sharper than the first policy the prior of the search is.
+    start : {"warm", "anchor"}
+        Whether a search starts at the current policy or at the prior.
+    certify : bool
+        Whether what is proven about the policy is computed after each round, into ``certificate_``.
+    delta : float
+        The probability with which any certificate of a kind may be wrong, ever.
+    spending : {"forever", "even"}
+        How delta is spent over rounds; ``"even"`` over so many ``rounds``.
+    rounds : int, optional
+        The number of rounds that there will be, for ``spending="even"``.
+    held_back : float or "auto"
+        How many of the newest records only certify, in rounds.
+    trade : float
+        By what lambda and sharpness are chosen: 0 the certified risk, 1 the estimated risk, or a mean of both.
+    gate : {"always", "improvement", "non-inferiority:MARGIN", "certified-risk"}
+        When a new policy replaces what is running.
+    optimiser : {"adam", "lbfgs"}
+        Minibatches or the whole batch; ``epochs``, ``batch_size``, ``learning_rate``, ``decay`` and ``precision`` are Adam's,
+        ``iterations`` L-BFGS's.
+    estimator, slope : callable, optional
+        An estimator ``h(p, q, c)`` of your own, vectorised, in place of the learner's, and its derivative in ``p`` (found by
+        differences if it is not given).
+    seed : int
+        The seed of everything that is random.
+    progress : bool, optional
+        Whether progress is shown; by default in notebooks and terminals.
+
+    Attributes
+    ----------
+    policy_ : Policy
+        What to deploy next.
+    certificate_ : Certificate or None
+        The best that is proven about it.
+    history_ : History
+        What each round brought.
+    """
+
+
+class _Smoothing(_Estimator):
+    def __init__(
+        self,
+        *,
+        n_actions: int | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        prior: Policy | None = None,
+        features: Features | None = None,
+        intercept: bool = False,
+        exploration: float = 0.0,
+        lam: float | str = "auto",
+        posterior: str = "isotropic",
+        sharpness: float | str = 1,
+        start: str = "warm",
+        certify: bool = True,
+        delta: float = 0.05,
+        spending: str = "forever",
+        rounds: int | None = None,
+        held_back: float | str = "auto",
+        trade: float = 0.0,
+        gate: str = "always",
+        optimiser: str = "adam",
+        epochs: int = 10,
+        batch_size: int = 128,
+        learning_rate: float = 0.01,
+        decay: str = "linear",
+        precision: str = "single",
+        iterations: int = 200,
+        estimator: Callable[..., Any] | None = None,
+        slope: Callable[..., Any] | None = None,
+        seed: int = 1,
+        progress: bool | None = None,
+    ) -> None:
+        self.n_actions = n_actions
+        self.reward_range = reward_range
+        self.prior = prior
+        self.features = features
+        self.intercept = intercept
+        self.exploration = exploration
+        self.lam = lam
+        self.posterior = posterior
+        self.sharpness = sharpness
+        self.start = start
+        self.certify = certify
+        self.delta = delta
+        self.spending = spending
+        self.rounds = rounds
+        self.held_back = held_back
+        self.trade = trade
+        self.gate = gate
+        self.optimiser = optimiser
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.decay = decay
+        self.precision = precision
+        self.iterations = iterations
+        self.estimator = estimator
+        self.slope = slope
+        self.seed = seed
+        self.progress = progress
+
+
+class SeqAdjLS(_Smoothing):
+    __doc__ = r"""SeqAdjLS: adjusted logarithmic smoothing on all rounds (Algorithm 2).
+
+    It minimises :math:`h(p, q, c) = -\frac p\lambda \ln\left(1 - \frac{\lambda c}{q (1 + \lambda c)}\right)` plus the
+    divergence, which bounds the *difference* to the policy that is running: the default, and the best in most loops.
+
+    >>> import surefoot
+    >>> world = surefoot.Environment.synthetic(seed=1)
+    >>> learner = surefoot.SeqAdjLS(prior=world.first_policy(alpha=0.0), lam=0.4, seed=1)
+    >>> for round in range(3):
+    ...     running = learner.policy_ if round else learner.prior
+    ...     learner = learner.partial_fit(world.collect(running, 1000, round=round, start=1000 * round))
+    >>> world.evaluate(learner.policy_)[0] > world.evaluate(learner.prior)[0] + 0.1
+    True
+    >>> world.evaluate(learner.policy_)[0] >= learner.certificate_.at_least
+    True
+    """ + _COMMON
+    _algorithm = "seq-adj-ls"
+
+
+class SeqLS(_Smoothing):
+    __doc__ = r"""SeqLS: logarithmic smoothing on all rounds (Algorithm 1).
+
+    It minimises :math:`h(p, q, c) = -\frac p\lambda \ln\left(1 - \frac{\lambda c}{q}\right)` plus the divergence from the
+    first policy: what Theorem 3.2 bounds.
+
+    >>> import numpy as np, surefoot
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 3))
+    >>> action = rng.integers(2, size=2000)
+    >>> reward = (rng.random(2000) < np.where(action == (X[:, 0] > 0), 0.9, 0.1)).astype(float)
+    >>> learner = surefoot.SeqLS(lam=0.4).fit(X, action, np.full(2000, 0.5), reward)
+    >>> round(float(np.mean(learner.predict(X) == (X[:, 0] > 0))), 1)
+    1.0
+    """ + _COMMON
+    _algorithm = "seq-ls"
+
+
+class BatchLS(_Smoothing):
+    __doc__ = r"""BatchLS: logarithmic smoothing on what the first policy collected, which is never replaced (Sakhi et al. 2024).
+
+    The one to compare with: the same estimator as :class:`SeqLS`, without the loop. ``policy_`` is what it would deploy.
+
+    >>> import surefoot
+    >>> world = surefoot.Environment.synthetic(seed=1)
+    >>> logs = world.collect(surefoot.Policy.uniform(5), 3000)
+    >>> learner = surefoot.BatchLS(lam=0.4).fit(logs)
+    >>> world.evaluate(learner.policy_)[0] > world.evaluate(surefoot.Policy.uniform(5))[0] + 0.1
+    True
+    """ + _COMMON
+    _algorithm = "batch-ls"
+
+
+class Shift(_Estimator):
+    __doc__ = r"""Logarithmic smoothing where contexts shift (Algorithm 3): it learns from the newest round, from the policy that
+    collected it.
+
+    With ``adjusted=True`` the estimator is that of :class:`SeqAdjLS`, else that of :class:`SeqLS`. Theorem C.1 bounds the mean
+    over rounds of the risks that the policies have in the worlds of their rounds.
+
+    >>> import surefoot
+    >>> world = surefoot.Environment.synthetic(drift=18.0, seed=1)
+    >>> run = surefoot.simulate(world, surefoot.Shift(lam=0.4), rounds=3, interactions=3000, alpha=0.0)
+    >>> run.rewards[-1] > run.rewards[0]
+    True
+    """ + _COMMON
+
+    def __init__(
+        self,
+        *,
+        adjusted: bool = True,
+        n_actions: int | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        prior: Policy | None = None,
+        features: Features | None = None,
+        intercept: bool = False,
+        exploration: float = 0.0,
+        lam: float | str = "auto",
+        posterior: str = "isotropic",
+        sharpness: float | str = 1,
+        start: str = "warm",
+        certify: bool = True,
+        delta: float = 0.05,
+        spending: str = "forever",
+        rounds: int | None = None,
+        held_back: float | str = "auto",
+        trade: float = 0.0,
+        optimiser: str = "adam",
+        epochs: int = 10,
+        batch_size: int = 128,
+        learning_rate: float = 0.01,
+        decay: str = "linear",
+        precision: str = "single",
+        iterations: int = 200,
+        seed: int = 1,
+        progress: bool | None = None,
+    ) -> None:
+        self.adjusted = adjusted
+        self.n_actions = n_actions
+        self.reward_range = reward_range
+        self.prior = prior
+        self.features = features
+        self.intercept = intercept
+        self.exploration = exploration
+        self.lam = lam
+        self.posterior = posterior
+        self.sharpness = sharpness
+        self.start = start
+        self.certify = certify
+        self.delta = delta
+        self.spending = spending
+        self.rounds = rounds
+        self.held_back = held_back
+        self.trade = trade
+        self.optimiser = optimiser
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.decay = decay
+        self.precision = precision
+        self.iterations = iterations
+        self.seed = seed
+        self.progress = progress
+
+    def _name(self) -> str:
+        return "shift-adj-ls" if self.adjusted else "shift-ls"
+
+
+class SCRM(_Estimator):
+    __doc__ = r"""SCRM: sequential counterfactual risk minimisation (Zenati et al. 2023), meant for rounds of doubling size.
+
+    It minimises :math:`\bar h + \mathrm{penalty}\,\sqrt{\widehat{\mathrm{var}}(h)/n}` with the weights
+    :math:`p/(q + \gamma)`, or self-normalised ones for ``gamma=None``, over the newest round (``window="all"``: over all). With
+    ``sequential=False`` it is CRM (Swaminathan and Joachims 2015), which never redeploys. Nothing of it is proven by its own
+    theory; what is certified here is proven whatever learned the policy.
+
+    >>> import surefoot
+    >>> world = surefoot.Environment.synthetic(seed=1)
+    >>> run = surefoot.simulate(world, surefoot.SCRM(), rounds=3, interactions=3000, alpha=0.0)
+    >>> [len(logs) for logs in run.logs]
+    [375, 750, 1875]
+    """ + _COMMON
+
+    def __init__(
+        self,
+        *,
+        sequential: bool = True,
+        gamma: float | None = 0.01,
+        penalty: float = 1.0,
+        divergence: bool = False,
+        learn_scale: bool = True,
+        window: str = "newest",
+        n_actions: int | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        prior: Policy | None = None,
+        features: Features | None = None,
+        intercept: bool = False,
+        exploration: float = 0.0,
+        lam: float | str = "auto",
+        posterior: str = "isotropic",
+        sharpness: float | str = 1,
+        start: str = "warm",
+        certify: bool = True,
+        delta: float = 0.05,
+        spending: str = "forever",
+        rounds: int | None = None,
+        held_back: float | str = "auto",
+        trade: float = 0.0,
+        gate: str = "always",
+        optimiser: str = "adam",
+        epochs: int = 10,
+        batch_size: int = 128,
+        learning_rate: float = 0.01,
+        decay: str = "linear",
+        precision: str = "single",
+        iterations: int = 200,
+        seed: int = 1,
+        progress: bool | None = None,
+    ) -> None:
+        self.sequential = sequential
+        self.gamma = gamma
+        self.penalty = penalty
+        self.divergence = divergence
+        self.learn_scale = learn_scale
+        self.window = window
+        self.n_actions = n_actions
+        self.reward_range = reward_range
+        self.prior = prior
+        self.features = features
+        self.intercept = intercept
+        self.exploration = exploration
+        self.lam = lam
+        self.posterior = posterior
+        self.sharpness = sharpness
+        self.start = start
+        self.certify = certify
+        self.delta = delta
+        self.spending = spending
+        self.rounds = rounds
+        self.held_back = held_back
+        self.trade = trade
+        self.gate = gate
+        self.optimiser = optimiser
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.decay = decay
+        self.precision = precision
+        self.iterations = iterations
+        self.seed = seed
+        self.progress = progress
+
+    def _name(self) -> str:
+        return "scrm" if self.sequential else "crm"
+
+
+def _settings(learner: Any, rounds: Sequence[int]) -> Learner:
+    """The settings of a learner for a loop of so many rounds."""
+    return learner._learner(len(rounds))

@@ -1,0 +1,199 @@
+"""Logs of others: files and data frames. Read, looked at, learned from, scored, converted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from surefoot._progress import watch
+from surefoot._results import Learned, LintReport
+from surefoot._surefoot import LogSource, Policy, Rounds
+
+__all__ = ["learn", "lint", "open_logs", "score"]
+
+Source = Any
+
+
+def open_logs(
+    source: Source,
+    *,
+    format: str | None = None,
+    action: str | None = None,
+    propensity: str | None = None,
+    reward: str | None = None,
+    event_id: str | None = None,
+    policy_version: str | None = None,
+    actions_from_one: bool = False,
+) -> LogSource:
+    """Logs that are read batch by batch, as often as they are asked about.
+
+    ``source`` is the path of a Parquet, CSV, JSON lines, dsjson, Vowpal Wabbit or Open Bandit Pipeline (.npz) file, a list of
+    such paths in the order in which they were written, or anything that speaks Arrow's C stream, such as a data frame of
+    pandas or polars, of which nothing is copied. Columns are found by their usual names; the other arguments name them.
+
+    >>> import pandas, surefoot
+    >>> frame = pandas.DataFrame({"action": ["a", "b"], "pscore": [0.5, 0.5], "reward": [1.0, 0.0], "age": [31, 55]})
+    >>> surefoot.open_logs(frame).survey(by="file")["actions"]
+    ['a', 'b']
+    """
+    if isinstance(source, LogSource):
+        return source
+    return LogSource.open(
+        source,
+        format=format,
+        action=action,
+        propensity=propensity,
+        reward=reward,
+        event_id=event_id,
+        policy_version=policy_version,
+        actions_from_one=actions_from_one,
+    )
+
+
+def lint(
+    source: Source,
+    *,
+    policies: Mapping[str, Any] | None = None,
+    deployed: Mapping[str | None, Any] | None = None,
+    reward_range: tuple[float, float] = (0.0, 1.0),
+    **columns: Any,
+) -> LintReport:
+    """What is wrong with logs, and what they can support, in one pass.
+
+    ``policies`` are to be asked about later, and are judged by their weights; ``deployed`` maps versions of the logging policy
+    (or ``None`` for all records) to policies whose propensities are recomputed.
+
+    >>> import pandas, surefoot
+    >>> frame = pandas.DataFrame({"action": [0, 1, 0], "pscore": [0.5, 0.0, 1.5], "reward": [1.0, 0.0, 1.0]})
+    >>> report = surefoot.lint(frame)
+    >>> report.ok
+    False
+    >>> [finding.check for finding in report.errors]
+    ['propensity-range']
+    """
+    found = open_logs(source, **columns).lint(
+        reward_range=tuple(reward_range), policies=dict(policies or {}), deployed=dict(deployed or {})
+    )
+    return LintReport._of(found)
+
+
+def learn(
+    source: Source | Rounds,
+    learner: Any = None,
+    *,
+    prior: str | os.PathLike[str] | Policy = "uniform",
+    prior_is_older: bool = False,
+    by: str = "policy-version",
+    set_aside: float = 0.1,
+    held_back: float = 0.2,
+    exploration: float = 0.05,
+    intercept: bool = True,
+    reward_range: tuple[float, float] = (0.0, 1.0),
+    features: Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
+    categorical: Sequence[str] = (),
+    vocabulary: int = 64,
+    hash_bits: int = 8,
+    standardise: bool = True,
+    progress: bool | None = None,
+    **columns: Any,
+) -> Learned:
+    """The next policy, from all rounds in the logs, with a certificate: what ``surefoot learn`` does, bit for bit.
+
+    The first records are set aside: they fix how columns become features, and the prior if it is ``"estimated"``. All others
+    are learned from and certified on. The policy understands raw records, and so does its file.
+
+    Parameters
+    ----------
+    source : path, paths, data frame, LogSource or Rounds
+        The logs.
+    learner : BatchLS, SeqLS or SeqAdjLS, optional
+        How it is learned; by default ``SeqAdjLS(posterior="shaped")``. Its ``prior``, ``features``, ``exploration``,
+        ``held_back`` and ``reward_range`` are not used: those here are.
+    prior : {"uniform", "estimated"}, path or Policy
+        The first policy that was deployed, or what stands for it.
+    by : str
+        What makes a round: ``"policy-version"``, ``"file"``, or a column.
+    set_aside, held_back : float
+        The share of the first round that only fixes the features, and of all records, the newest, that only certify.
+    ignore : list of str
+        Columns that are no features; ``pi_*`` stands for all that begin with ``pi_``.
+    """
+    from surefoot.learning import SeqAdjLS
+
+    learner = SeqAdjLS(posterior="shaped") if learner is None else learner
+    if isinstance(prior, (str, os.PathLike)) and str(prior) not in ("uniform", "estimated"):
+        prior = Policy.load(prior)
+    known = prior if isinstance(prior, Policy) else None
+    rounds = source
+    if not isinstance(source, Rounds):
+        rounds = open_logs(source, **columns).rounds(
+            by=by,
+            set_aside=set_aside,
+            reward_range=tuple(reward_range),
+            features=None if features is None else list(features),
+            ignore=list(ignore),
+            categorical=list(categorical),
+            vocabulary=vocabulary,
+            hash_bits=hash_bits,
+            standardise=standardise,
+            prior=known,
+        )
+    with watch(1, progress, "learning") as shown:
+        found = rounds.retrain(
+            learner._learner(len(rounds)),
+            prior=prior,
+            held_back=held_back,
+            exploration=exploration,
+            intercept=intercept,
+            prior_is_older=prior_is_older,
+            watch=shown,
+        )
+    warnings = []
+    if not found["certified"]:
+        warnings.append(
+            "NOT certified: features or prior may have been fitted to the records that the numbers are from; set some aside, "
+            "or say prior_is_older of a prior that was learned from earlier logs"
+        )
+    if found["proven"].vacuous:
+        warnings.append("these logs cannot certify any reward of the new policy above the lowest")
+    elif found["better"].upper >= 0.0:
+        warnings.append(
+            "these logs do not show that the new policy is better than what collected the newest round: deploy it to part of "
+            "the traffic, or collect more"
+        )
+    if rounds.interleaved:
+        warnings.append("rounds are interleaved: a policy goes on after another has begun")
+    return Learned(
+        policy=found["policy"],
+        prior=found["prior"],
+        certificate=found["proven"],
+        better=found["better"],
+        certified=found["certified"],
+        logged=found["logged"],
+        estimate=found["estimate"],
+        records=found["total"],
+        rounds=found["rounds"],
+        held_back=found["held_back"],
+        lam=found["lambda"],
+        kl=found["kl"],
+        warnings=warnings,
+    )
+
+
+def score(
+    source: Source,
+    policy: Policy | str | os.PathLike[str],
+    *,
+    seed: int = 1,
+    probabilities: bool = False,
+    event_id: str | None = None,
+    format: str | None = None,
+) -> Any:
+    """What a policy decides on raw records: an Arrow table with ``event_id``, ``action``, ``pscore`` and ``policy_version``.
+
+    An event with the same id gets the same decision, wherever it stands. The table speaks Arrow's C stream:
+    ``pandas.DataFrame.from_arrow``, ``polars.from_arrow`` and ``pyarrow.table`` take it.
+    """
+    return open_logs(source, event_id=event_id, format=format).score(policy, seed=seed, probabilities=probabilities)

@@ -1,0 +1,269 @@
+//! NumPy, SciPy and Arrow in; NumPy out.
+
+use std::slice;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Float32Type;
+use arrow_array::{Array, RecordBatch};
+use arrow_schema::DataType;
+use numpy::{
+    Element, PyArray1, PyArray2, PyArrayDescrMethods, PyArrayMethods, PyReadonlyArray1, PyUntypedArray,
+    PyUntypedArrayMethods,
+};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3_arrow::PyTable;
+use surefoot::{Contexts, Eligible, Row};
+
+use crate::failure::{Failure, Result, setting, size};
+
+/// How long the contexts will be held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// For the call: they are looked at where they are.
+    Call,
+    /// For longer: what can be changed is copied, lest it is.
+    On,
+}
+
+/// Contexts of a NumPy array, of a SciPy matrix, of anything that speaks Arrow's C stream, or of what NumPy makes an array of.
+pub(crate) fn contexts(x: &Bound<'_, PyAny>, hold: Hold) -> Result<Contexts> {
+    let py = x.py();
+    if x.hasattr(intern!(py, "tocsr"))? {
+        return csr(x);
+    }
+    if !x.is_instance_of::<PyUntypedArray>() && x.hasattr(intern!(py, "__arrow_c_stream__"))? {
+        return frame(&table(x)?);
+    }
+    let array = py.import(intern!(py, "numpy"))?.call_method1(intern!(py, "asarray"), (x,))?;
+    let array = array.cast_into::<PyUntypedArray>().map_err(PyErr::from)?;
+    if array.ndim() != 2 {
+        return Err(size("X", "2 dimensions, a row for each record", array.ndim()));
+    }
+    if !matches!(array.dtype().kind(), b'f' | b'i' | b'u' | b'b') {
+        let kind = array.dtype().str()?.to_string();
+        return Err(setting("the type of X", "numbers (encode texts and categories first)", kind));
+    }
+    // No copy if it is of this type and in this order already.
+    let plain = py.import(intern!(py, "numpy"))?.call_method1(intern!(py, "ascontiguousarray"), (&array, "float32"))?;
+    let copied = !plain.is(&array);
+    let plain = plain.cast_into::<PyArray2<f32>>().map_err(PyErr::from)?;
+    let features = plain.shape()[1];
+    if copied || hold == Hold::Call || is_frozen(&plain)? {
+        return Ok(Contexts::foreign(Box::new(Held::new(&plain)?), features)?);
+    }
+    Ok(Contexts::dense(plain.readonly().as_slice().map_err(PyErr::from)?.to_vec(), features)?)
+}
+
+/// An array that stays where it is.
+struct Held {
+    _array: Py<PyArray2<f32>>,
+    start: *const f32,
+    len: usize,
+}
+
+impl Held {
+    fn new(array: &Bound<'_, PyArray2<f32>>) -> Result<Self> {
+        let (start, len) = {
+            let view = array.readonly();
+            let values = view.as_slice().map_err(PyErr::from)?;
+            (values.as_ptr(), values.len())
+        };
+        Ok(Held { _array: array.clone().unbind(), start, len })
+    }
+}
+
+#[expect(unsafe_code, reason = "the array's memory is looked at from other threads")]
+mod held {
+    use super::{Held, slice};
+
+    // SAFETY: what is behind the pointer is only ever read, and owned by the array, which is held.
+    unsafe impl Send for Held {}
+    // SAFETY: as above.
+    unsafe impl Sync for Held {}
+
+    impl AsRef<[f32]> for Held {
+        fn as_ref(&self) -> &[f32] {
+            let Held { _array, start, len } = self;
+            // SAFETY: a contiguous array of so many values begins there, and lives as long as that is held. It is held for
+            // a call, during which it must not be written to, or is one that nobody can write to.
+            unsafe { slice::from_raw_parts(*start, *len) }
+        }
+    }
+}
+
+/// Whether nobody can write to an array.
+fn is_frozen(array: &Bound<'_, PyArray2<f32>>) -> PyResult<bool> {
+    let mut at = array.clone().into_any();
+    while at.is_instance_of::<PyUntypedArray>() {
+        if at.getattr("flags")?.getattr("writeable")?.extract()? {
+            return Ok(false);
+        }
+        at = at.getattr("base")?;
+    }
+    Ok(true)
+}
+
+fn csr(x: &Bound<'_, PyAny>) -> Result<Contexts> {
+    let py = x.py();
+    let mut matrix = x.call_method0(intern!(py, "tocsr"))?;
+    if !matrix.getattr(intern!(py, "has_canonical_format"))?.extract::<bool>()? {
+        if matrix.is(x) {
+            matrix = matrix.call_method0(intern!(py, "copy"))?;
+        }
+        matrix.call_method0(intern!(py, "sum_duplicates"))?;
+    }
+    let features = matrix.getattr(intern!(py, "shape"))?.get_item(1)?.extract::<usize>()?;
+    let part = |name: &str, kind: &str| -> PyResult<Bound<'_, PyAny>> {
+        py.import(intern!(py, "numpy"))?.call_method1(intern!(py, "ascontiguousarray"), (matrix.getattr(name)?, kind))
+    };
+    let offsets: PyReadonlyArray1<'_, u64> = part("indptr", "uint64")?.extract()?;
+    let indices: PyReadonlyArray1<'_, u32> = part("indices", "uint32")?.extract()?;
+    let values: PyReadonlyArray1<'_, f32> = part("data", "float32")?.extract()?;
+    let offsets = slice_of(&offsets)?.iter().map(|&at| at as usize).collect();
+    Ok(Contexts::sparse(offsets, slice_of(&indices)?.to_vec(), slice_of(&values)?.to_vec(), features)?)
+}
+
+/// A table of anything that speaks Arrow's C stream.
+pub(crate) fn table(x: &Bound<'_, PyAny>) -> Result<Vec<RecordBatch>> {
+    Ok(x.extract::<PyTable>()?.into_inner().0)
+}
+
+/// The numbers of a table: one feature a column, or lists of features in its only column.
+fn frame(batches: &[RecordBatch]) -> Result<Contexts> {
+    let Some(first) = batches.first() else {
+        return Err(size("X", "at least 1 row", 0));
+    };
+    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    if let ([batch], DataType::FixedSizeList(item, width)) = (batches, first.column(0).data_type())
+        && batch.num_columns() == 1
+        && item.data_type() == &DataType::Float32
+    {
+        let (lists, width) = (batch.column(0).as_fixed_size_list(), *width as usize);
+        let start = lists.value_offset(0) as usize;
+        let values = lists.values().as_primitive::<Float32Type>().slice(start, rows * width);
+        if lists.null_count() == 0 && values.null_count() == 0 {
+            struct Shared(arrow_array::Float32Array);
+            impl AsRef<[f32]> for Shared {
+                fn as_ref(&self) -> &[f32] {
+                    self.0.values()
+                }
+            }
+            return Ok(Contexts::foreign(Box::new(Shared(values)), width)?);
+        }
+    }
+    let features = first.num_columns();
+    let mut values = vec![0f32; rows * features];
+    let mut start = 0;
+    for batch in batches {
+        for (f, (column, field)) in batch.columns().iter().zip(batch.schema().fields()).enumerate() {
+            if !(column.data_type().is_numeric() || column.data_type() == &DataType::Boolean) {
+                let name = format!("the type of column {}", field.name());
+                let allowed = "a number (encode texts and categories, or hand the whole frame to surefoot.open_logs)";
+                return Err(setting(&name, allowed, column.data_type()));
+            }
+            let cast = arrow_cast::cast(column, &DataType::Float32)
+                .map_err(|e| setting(&format!("column {}", field.name()), "a number", e))?;
+            let cast = cast.as_primitive::<Float32Type>();
+            if let Some(row) = (0..cast.len()).find(|&row| cast.is_null(row)) {
+                return Err(Failure::Core(surefoot::Error::Value {
+                    row: start + row,
+                    column: field.name().clone(),
+                    allowed: "a number".into(),
+                    value: "missing".into(),
+                }));
+            }
+            for (row, &value) in cast.values().iter().enumerate() {
+                values[(start + row) * features + f] = value;
+            }
+        }
+        start += batch.num_rows();
+    }
+    Ok(Contexts::dense(values, features)?)
+}
+
+/// A column of numbers, where it is if it can be.
+pub(crate) fn column<'py, T: Element>(
+    values: &Bound<'py, PyAny>,
+    name: &str,
+    kind: &str,
+) -> Result<PyReadonlyArray1<'py, T>> {
+    let py = values.py();
+    let array = py.import(intern!(py, "numpy"))?.call_method1(intern!(py, "ascontiguousarray"), (values, kind))?;
+    let dimensions = array.getattr(intern!(py, "ndim"))?.extract::<usize>()?;
+    let given: usize = match values.getattr(intern!(py, "ndim")) {
+        Ok(ndim) => ndim.extract()?,
+        Err(_) => dimensions,
+    };
+    if given != 1 {
+        return Err(size(name, "1 dimension, an entry for each record", given));
+    }
+    Ok(array.extract()?)
+}
+
+/// A column of `f64`.
+pub(crate) fn numbers<'py>(values: &Bound<'py, PyAny>, name: &str) -> Result<PyReadonlyArray1<'py, f64>> {
+    column(values, name, "float64")
+}
+
+pub(crate) fn slice_of<'a, T: Element>(array: &'a PyReadonlyArray1<'_, T>) -> Result<&'a [T]> {
+    Ok(array.as_slice().map_err(PyErr::from)?)
+}
+
+/// A column of actions: whole numbers from 0 on.
+pub(crate) fn actions(values: &Bound<'_, PyAny>) -> Result<Vec<u32>> {
+    let numbers = numbers(values, "action")?;
+    let action = |(row, &a): (usize, &f64)| {
+        if a.fract() == 0.0 && (0.0..4_294_967_296.0).contains(&a) {
+            return Ok(a as u32);
+        }
+        Err(Failure::Core(surefoot::Error::Value {
+            row,
+            column: "action".into(),
+            allowed: "a whole number from 0 on".into(),
+            value: a.to_string(),
+        }))
+    };
+    slice_of(&numbers)?.iter().enumerate().map(action).collect()
+}
+
+/// The actions that could be chosen: a matrix of truth values with a column for each, or a list of them for each record.
+pub(crate) fn eligible(sets: Option<&Bound<'_, PyAny>>) -> Result<Option<Eligible>> {
+    let Some(sets) = sets.filter(|sets| !sets.is_none()) else { return Ok(None) };
+    if let Ok(mask) = sets.cast::<PyArray2<bool>>() {
+        let (mask, k) = (mask.readonly(), mask.shape()[1]);
+        let set = |row: usize| {
+            let allowed = |a: &u32| mask.get((row, *a as usize)).is_some_and(|&is| is);
+            (0..k as u32).filter(allowed).collect::<Vec<u32>>()
+        };
+        return Ok(Some(Eligible::new((0..mask.shape()[0]).map(set))?));
+    }
+    let sets: Vec<Vec<u32>> = sets.extract()?;
+    Ok(Some(Eligible::new(sets)?))
+}
+
+/// Rows of `columns` numbers.
+pub(crate) fn matrix<T: Element>(py: Python<'_>, values: Vec<T>, columns: usize) -> Result<Bound<'_, PyArray2<T>>> {
+    let rows = values.len() / columns;
+    Ok(PyArray1::from_vec(py, values).reshape([rows, columns])?)
+}
+
+/// Contexts as NumPy or SciPy has them: a matrix, or the three parts of a sparse one and its width.
+pub(crate) fn to_python<'py>(py: Python<'py>, contexts: &Contexts) -> Result<Bound<'py, PyAny>> {
+    if !contexts.is_sparse() {
+        let values = contexts.iter().flat_map(|row| row.values().iter().copied()).collect();
+        return Ok(matrix(py, values, contexts.features())?.into_any());
+    }
+    let (mut offsets, mut indices, mut values): (Vec<i64>, Vec<i64>, Vec<f32>) = (vec![0], Vec::new(), Vec::new());
+    for row in contexts.iter() {
+        if let Row::Sparse { values: stored, .. } = row {
+            row.for_each(|f, _| indices.push(i64::from(f as u32)));
+            values.extend_from_slice(stored);
+        }
+        offsets.push(i64::try_from(values.len()).unwrap_or(i64::MAX));
+    }
+    let parts = (PyArray1::from_vec(py, values), PyArray1::from_vec(py, indices), PyArray1::from_vec(py, offsets));
+    let shape = (contexts.len(), contexts.features());
+    let scipy = py.import(intern!(py, "scipy.sparse"))?;
+    Ok(scipy.call_method1(intern!(py, "csr_matrix"), (parts, shape))?)
+}

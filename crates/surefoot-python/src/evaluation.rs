@@ -1,0 +1,310 @@
+//! What the logs say of a policy that did not collect them.
+
+use numpy::{PyArray2, PyArrayMethods, PyUntypedArrayMethods};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use surefoot::{
+    CostModel, Estimator, Evaluation, EvaluationSettings, Interval, ModelFit, Modelled, Observed, RewardRange,
+    Selection, Tally, Terms,
+};
+
+use crate::arrays::{numbers, slice_of};
+use crate::failure::{Failure, Result, setting, size};
+use crate::json;
+use crate::logs::PyLogs;
+use crate::own::PyTerms;
+use crate::policy::PyPolicy;
+
+/// What an evaluation is made under.
+struct Asking {
+    settings: EvaluationSettings,
+    own: Vec<PyTerms>,
+}
+
+impl Asking {
+    /// Estimators are names, or callables `h(p, q, c)`.
+    fn new(
+        py: Python<'_>,
+        estimators: Option<Vec<Bound<'_, PyAny>>>,
+        modelled: bool,
+        delta: f64,
+        replicates: usize,
+        seed: u64,
+        largest_weight: Option<f64>,
+    ) -> Result<Self> {
+        let base = if modelled { EvaluationSettings::with_model() } else { EvaluationSettings::default() };
+        let terms = Terms { delta, ..Terms::default() };
+        let mut settings = EvaluationSettings { terms, replicates, seed, largest_weight, ..base };
+        let mut own = Vec::new();
+        if let Some(estimators) = estimators {
+            let mut found = Vec::with_capacity(estimators.len());
+            for estimator in estimators {
+                found.push(if let Ok(name) = estimator.extract::<String>() {
+                    name.parse::<Estimator>()?
+                } else {
+                    own.push(PyTerms::new(py, &estimator.unbind(), None)?);
+                    Estimator::Own { column: own.len() - 1 }
+                });
+            }
+            settings.estimators = found;
+        }
+        if let Some(estimator) = settings.estimators.iter().find(|estimator| estimator.needs_model() && !modelled) {
+            return Err(setting("the reward model", &format!("given, as {estimator} needs one"), "none"));
+        }
+        settings.check()?;
+        Ok(Asking { settings, own })
+    }
+
+    /// The terms of the user's own estimators, a row a record.
+    fn own_terms(&self, py: Python<'_>, p: &[f64], q: &[f64], c: &[f64]) -> Result<Vec<f64>> {
+        let columns = self.own.iter().map(|terms| terms.h(py, p, q, c)).collect::<Result<Vec<_>>>()?;
+        Ok((0..p.len()).flat_map(|row| columns.iter().map(move |column| column[row])).collect())
+    }
+}
+
+/// What a policy is asked about, as arrays.
+enum Asked<'py> {
+    Policy(PyRef<'py, PyPolicy>),
+    /// The probabilities of all actions.
+    Distribution(Bound<'py, PyArray2<f64>>),
+    /// Those of the logged actions.
+    Logged(Vec<f64>),
+}
+
+impl<'py> Asked<'py> {
+    fn new(policy: &Bound<'py, PyAny>, logs: &PyLogs) -> Result<Self> {
+        if let Ok(policy) = policy.extract::<PyRef<'py, PyPolicy>>() {
+            return Ok(Asked::Policy(policy));
+        }
+        let py = policy.py();
+        let array = py.import(intern!(py, "numpy"))?.call_method1("ascontiguousarray", (policy, "float64"))?;
+        let shape: Vec<usize> = array.getattr("shape")?.extract()?;
+        let (n, k) = (logs.logs.len(), logs.logs.actions());
+        match shape[..] {
+            [rows] if rows == n => Ok(Asked::Logged(slice_of(&numbers(&array, "the probabilities")?)?.to_vec())),
+            [rows, columns] if rows == n && columns == k => {
+                let array = array.cast_into::<PyArray2<f64>>().map_err(PyErr::from)?;
+                check_distribution(&array, k)?;
+                Ok(Asked::Distribution(array))
+            }
+            _ => {
+                let allowed = format!("[{n}], of the logged actions, or [{n}, {k}], of all");
+                Err(setting("the shape of a policy's probabilities", &allowed, format!("{shape:?}")))
+            }
+        }
+    }
+
+    /// The probabilities of the logged actions and, if they are needed, of all.
+    fn probabilities(&self, py: Python<'_>, logs: &PyLogs, all: bool) -> Result<(Vec<f64>, Option<Vec<f64>>)> {
+        let (logs, k) = (&logs.logs, logs.logs.actions());
+        let of_logged = |all: &[f64]| -> Vec<f64> {
+            logs.action().iter().enumerate().map(|(row, &a)| all[row * k + a as usize]).collect()
+        };
+        Ok(match self {
+            Asked::Policy(policy) => {
+                if policy.policy().actions() != k {
+                    let expected = format!("{k} actions, as the logs");
+                    return Err(size("the policy", expected, policy.policy().actions()));
+                }
+                let policy = policy.policy();
+                let p = py.detach(|| policy.propensity(logs.contexts(), logs.action(), logs.eligible()));
+                let all = all.then(|| py.detach(|| policy.distribution(logs.contexts(), logs.eligible()))).transpose();
+                (p?, all?)
+            }
+            Asked::Distribution(array) => {
+                let values = array.readonly();
+                let values = values.as_slice().map_err(PyErr::from)?;
+                (of_logged(values), all.then(|| values.to_vec()))
+            }
+            Asked::Logged(_) if all => {
+                let allowed = "all actions, for a reward model";
+                return Err(setting("the probabilities of a policy", allowed, "the logged actions only"));
+            }
+            Asked::Logged(p) => (p.clone(), None),
+        })
+    }
+}
+
+/// Rows of probabilities, each of which sums to 1.
+fn check_distribution(array: &Bound<'_, PyArray2<f64>>, k: usize) -> Result<()> {
+    let values = array.readonly();
+    for (row, p) in values.as_slice().map_err(PyErr::from)?.chunks_exact(k).enumerate() {
+        let wrong = |column: String, allowed: &str, value: f64| {
+            let (allowed, value) = (allowed.to_owned(), value.to_string());
+            Err(Failure::Core(surefoot::Error::Value { row, column, allowed, value }))
+        };
+        if let Some(a) = p.iter().position(|p| !(0.0..=1.0 + 1e-6).contains(p)) {
+            return wrong(format!("the probability of action {a}"), "in [0, 1]", p[a]);
+        }
+        let sum: f64 = p.iter().sum();
+        if (sum - 1.0).abs() > 1e-6 {
+            return wrong("the sum of the probabilities".into(), "1", sum);
+        }
+    }
+    Ok(())
+}
+
+/// What predicts rewards.
+enum Model {
+    None,
+    /// A linear one, cross-fitted to the logs.
+    Linear(CostModel),
+    /// The predicted costs of all actions.
+    Given(Vec<f64>),
+}
+
+/// Folds and penalty of the linear model, as those of the command line.
+const FOLDS: usize = 3;
+const PENALTY: f64 = 1.0;
+
+impl Model {
+    fn new(model: Option<&Bound<'_, PyAny>>, logs: &PyLogs) -> Result<Self> {
+        let Some(model) = model.filter(|model| !model.is_none()) else { return Ok(Model::None) };
+        let (n, k) = (logs.logs.len(), logs.logs.actions());
+        if let Ok(name) = model.extract::<String>() {
+            if name != "linear" {
+                return Err(setting("the reward model", "linear, or predicted rewards of all actions", name));
+            }
+            let contexts = logs.logs.contexts();
+            return model.py().detach(|| {
+                let mut fit = ModelFit::new(k, contexts.features(), FOLDS, PENALTY)?;
+                fit.add(contexts, logs.logs.action(), logs.logs.cost())?;
+                Ok(Model::Linear(fit.finish()?))
+            });
+        }
+        let py = model.py();
+        let array = py.import(intern!(py, "numpy"))?.call_method1("ascontiguousarray", (model, "float64"))?;
+        let array = array.cast_into::<PyArray2<f64>>().map_err(PyErr::from)?;
+        if array.shape() != [n, k] {
+            let allowed = format!("[{n}, {k}]");
+            return Err(setting("the shape of the predicted rewards", &allowed, format!("{:?}", array.shape())));
+        }
+        let rewards = array.readonly();
+        let costs = logs.rewards.costs(rewards.as_slice().map_err(PyErr::from)?).map_err(|e| match e {
+            surefoot::Error::Value { row, allowed, value, .. } => {
+                let column = format!("the predicted reward of action {}", row % k);
+                surefoot::Error::Value { row: row / k, column, allowed, value }
+            }
+            e => e,
+        })?;
+        Ok(Model::Given(costs))
+    }
+
+    /// The predicted costs of all actions.
+    fn predict(&self, logs: &PyLogs) -> surefoot::Result<Option<Vec<f64>>> {
+        Ok(match self {
+            Model::None => None,
+            Model::Linear(model) => Some(model.predict(0, logs.logs.contexts())?),
+            Model::Given(costs) => Some(costs.clone()),
+        })
+    }
+}
+
+/// The tally of one policy over all records.
+fn tally(py: Python<'_>, terms: &Asking, asked: &Asked<'_>, logs: &PyLogs, predicted: Option<&[f64]>) -> Result<Tally> {
+    let (p, all) = asked.probabilities(py, logs, predicted.is_some())?;
+    let (q, c, k) = (logs.logs.propensity(), logs.logs.cost(), logs.logs.actions());
+    let modelled = predicted.zip(all).map(|(predicted, all)| {
+        let logged = logs.logs.action().iter().enumerate().map(|(row, &a)| predicted[row * k + a as usize]);
+        let rows = all.chunks_exact(k).zip(predicted.chunks_exact(k));
+        let mean = rows.map(|(p, c)| p.iter().zip(c).map(|(p, c)| p * c).sum());
+        (logged.collect::<Vec<f64>>(), mean.collect::<Vec<f64>>())
+    });
+    let own = terms.own_terms(py, &p, q, c)?;
+    Ok(py.detach(|| {
+        let mut tally = Tally::new(&terms.settings)?;
+        let model = modelled.as_ref().map(|(logged, mean)| Modelled { logged, mean });
+        tally.add(&Observed { p: &p, q, c, model, own: &own })?;
+        Ok::<Tally, surefoot::Error>(tally)
+    })?)
+}
+
+/// An evaluation in rewards, as the command line's `--json` has it.
+pub(crate) fn in_rewards<'py>(
+    py: Python<'py>,
+    evaluation: &Evaluation,
+    range: RewardRange,
+    own: &[String],
+) -> Result<Bound<'py, PyDict>> {
+    let width = range.reward(-1.0) - range.reward(0.0);
+    // A cost is a reward turned around.
+    let ends = |i: &Interval| (range.reward(i.upper), range.reward(i.lower));
+    let found = PyDict::new(py);
+    found.set_item("records", evaluation.records)?;
+    found.set_item("confidence", 1.0 - evaluation.delta)?;
+    found.set_item("anytime", ends(&evaluation.anytime))?;
+    found.set_item("weights", json::to_python(py, &evaluation.weights)?)?;
+    found.set_item("warnings", evaluation.weights.warnings(evaluation.records))?;
+    let mut estimates = Vec::new();
+    for estimate in &evaluation.estimates {
+        let row = PyDict::new(py);
+        let name = match estimate.estimator {
+            Estimator::Own { column } => own[column].clone(),
+            estimator => estimator.to_string(),
+        };
+        row.set_item("estimator", name)?;
+        row.set_item("value", range.reward(estimate.value))?;
+        row.set_item("standard_error", estimate.standard_error * width)?;
+        row.set_item("bootstrap", estimate.bootstrap.as_ref().map(ends))?;
+        row.set_item("bernstein", estimate.bernstein.as_ref().map(ends))?;
+        estimates.push(row);
+    }
+    found.set_item("estimates", estimates)?;
+    Ok(found)
+}
+
+/// What the logs say of a policy, by every estimator asked for.
+#[pyfunction]
+#[pyo3(signature = (logs, policy, *, estimators, model, delta, replicates, seed, largest_weight))]
+#[expect(clippy::too_many_arguments, reason = "settings, by their names")]
+pub(crate) fn evaluate<'py>(
+    py: Python<'py>,
+    logs: &PyLogs,
+    policy: &Bound<'py, PyAny>,
+    estimators: Option<Vec<Bound<'py, PyAny>>>,
+    model: Option<&Bound<'py, PyAny>>,
+    delta: f64,
+    replicates: usize,
+    seed: u64,
+    largest_weight: Option<f64>,
+) -> Result<Bound<'py, PyDict>> {
+    let model = Model::new(model, logs)?;
+    let modelled = !matches!(model, Model::None);
+    let terms = Asking::new(py, estimators, modelled, delta, replicates, seed, largest_weight)?;
+    let predicted = py.detach(|| model.predict(logs))?;
+    let tally = tally(py, &terms, &Asked::new(policy, logs)?, logs, predicted.as_deref())?;
+    let names: Vec<String> = terms.own.iter().map(|own| own.name().to_owned()).collect();
+    in_rewards(py, &py.detach(|| tally.finish())?, logs.rewards, &names)
+}
+
+/// What is proven of several policies at once, and by how much each differs from the first.
+#[pyfunction]
+#[pyo3(signature = (logs, policies, *, prior, estimators, model, delta, replicates, seed))]
+#[expect(clippy::too_many_arguments, reason = "settings, by their names")]
+pub(crate) fn select<'py>(
+    py: Python<'py>,
+    logs: &PyLogs,
+    policies: Vec<Bound<'py, PyAny>>,
+    prior: Option<Vec<f64>>,
+    estimators: Option<Vec<Bound<'py, PyAny>>>,
+    model: Option<&Bound<'py, PyAny>>,
+    delta: f64,
+    replicates: usize,
+    seed: u64,
+) -> Result<Bound<'py, PyDict>> {
+    let model = Model::new(model, logs)?;
+    let terms = Asking::new(py, estimators, !matches!(model, Model::None), delta, replicates, seed, None)?;
+    let predicted = py.detach(|| model.predict(logs))?;
+    let tallies = policies
+        .iter()
+        .map(|policy| tally(py, &terms, &Asked::new(policy, logs)?, logs, predicted.as_deref()))
+        .collect::<Result<Vec<Tally>>>()?;
+    let all: Vec<&Tally> = tallies.iter().collect();
+    let selection = py.detach(|| Selection::of(&all, prior.as_deref()))?;
+    let found = PyDict::new(py);
+    found.set_item("selection", json::to_python(py, &selection)?)?;
+    let contrasts = tallies.iter().map(|other| Ok(other.contrast(&tallies[0])?)).collect::<Result<Vec<_>>>()?;
+    found.set_item("contrasts", json::to_python(py, &contrasts)?)?;
+    Ok(found)
+}

@@ -1,0 +1,125 @@
+//! Rust's errors as Python's: the classes are in `surefoot/errors.py`.
+
+use std::cell::RefCell;
+
+use pyo3::prelude::*;
+use pyo3::types::{IntoPyDict, PyDict};
+
+/// What goes wrong on the way to or from Python.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Core(surefoot::Error),
+    Data(surefoot_data::Error),
+    Python(PyErr),
+}
+
+pub(crate) type Result<T> = std::result::Result<T, Failure>;
+
+thread_local! {
+    /// What Python code raised that the core called, or the interrupt that it was asked to stop by.
+    static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
+/// Takes an exception through the core, which only knows that it was stopped.
+pub(crate) fn raised(error: PyErr) -> surefoot::Error {
+    RAISED.with_borrow_mut(|raised| {
+        raised.get_or_insert(error);
+    });
+    surefoot::Error::Stopped
+}
+
+impl From<surefoot::Error> for Failure {
+    fn from(error: surefoot::Error) -> Self {
+        Failure::Core(error)
+    }
+}
+
+impl From<surefoot_data::Error> for Failure {
+    fn from(error: surefoot_data::Error) -> Self {
+        Failure::Data(error)
+    }
+}
+
+impl From<PyErr> for Failure {
+    fn from(error: PyErr) -> Self {
+        Failure::Python(error)
+    }
+}
+
+/// A setting that the binding itself refuses.
+pub(crate) fn setting(name: &str, allowed: &str, value: impl ToString) -> Failure {
+    Failure::Core(surefoot::Error::Setting { name: name.into(), allowed: allowed.into(), value: value.to_string() })
+}
+
+/// A size that the binding itself refuses.
+pub(crate) fn size(what: impl ToString, expected: impl ToString, found: usize) -> Failure {
+    Failure::Core(surefoot::Error::Size { what: what.to_string(), expected: expected.to_string(), found })
+}
+
+impl From<Failure> for PyErr {
+    fn from(failure: Failure) -> Self {
+        Python::attach(|py| match failure {
+            Failure::Python(error) => error,
+            Failure::Core(error) => core(py, &error),
+            Failure::Data(error) => data(py, &error),
+        })
+    }
+}
+
+/// An instance of a class of `surefoot.errors`, with what the error knows as attributes.
+fn instance(py: Python<'_>, class: &str, text: String, known: &Bound<'_, PyDict>) -> PyErr {
+    let made = py
+        .import("surefoot.errors")
+        .and_then(|module| module.getattr(class))
+        .and_then(|class| class.call((text,), Some(known)));
+    made.map_or_else(|error| error, PyErr::from_value)
+}
+
+fn core(py: Python<'_>, error: &surefoot::Error) -> PyErr {
+    use surefoot::Error::{Setting, Size, Stopped, Value};
+    if let (Stopped, Some(raised)) = (error, RAISED.take()) {
+        return raised;
+    }
+    let none = PyDict::new(py);
+    let known = |pairs: &[(&str, &str)]| pairs.into_py_dict(py).unwrap_or_else(|_| none.clone());
+    let text = error.to_string();
+    match error {
+        Value { row, column, allowed, value } => {
+            let about = known(&[("column", column), ("allowed", allowed), ("value", value)]);
+            about.set_item("row", row).map_or_else(|e| e, |()| instance(py, "DataError", text, &about))
+        }
+        Size { what, expected, found } => {
+            let about = known(&[("what", what), ("expected", expected)]);
+            about.set_item("found", found).map_or_else(|e| e, |()| instance(py, "SizeError", text, &about))
+        }
+        Setting { name, allowed, value } => {
+            let about = known(&[("setting", name), ("allowed", allowed), ("value", value)]);
+            instance(py, "SettingError", text, &about)
+        }
+        _ => instance(py, "OptimiserError", text, &none),
+    }
+}
+
+fn data(py: Python<'_>, error: &surefoot_data::Error) -> PyErr {
+    use surefoot_data::Error::{Content, Field, Io, MissingColumn, Write};
+    let about = PyDict::new(py);
+    let text = error.to_string();
+    let put = |key: &str, value: &str| about.set_item(key, value);
+    let (class, filled) = match error {
+        Field { place, column, allowed, found } => {
+            let all = [("place", place), ("column", column), ("allowed", allowed), ("value", found)];
+            ("DataError", all.iter().try_for_each(|(key, value)| put(key, value)))
+        }
+        MissingColumn { place, column, .. } => {
+            ("DataError", [("place", place), ("column", column)].iter().try_for_each(|(key, value)| put(key, value)))
+        }
+        Io { place, .. } | Write { place, .. } => ("FileError", put("place", place)),
+        Content { place, reason: surefoot::Error::Value { row, column, allowed, value } } => {
+            let all = [("place", place), ("column", column), ("allowed", allowed), ("value", value)];
+            let filled = all.iter().try_for_each(|(key, value)| put(key, value));
+            ("DataError", filled.and_then(|()| about.set_item("row", row)))
+        }
+        _ => ("FileError", Ok(())),
+    };
+    filled.map_or_else(|e| e, |()| instance(py, class, text, &about))
+}

@@ -1,0 +1,47 @@
+//! The Python package: thin over the core.
+//!
+//! What is computed is computed in Rust, without Python's lock; arrays are looked at where they are. What users see, with its
+//! documentation, is in `python/surefoot`: one file for each room there is here.
+
+#![expect(clippy::needless_pass_by_value, reason = "Python hands over values")]
+
+mod arrays;
+mod certificate;
+mod environment;
+mod evaluation;
+mod failure;
+mod json;
+mod learning;
+mod logs;
+mod own;
+mod policy;
+mod simulation;
+mod tables;
+mod watch;
+
+/// What is in Rust.
+#[pyo3::pymodule]
+mod _surefoot {
+    #[expect(non_upper_case_globals, reason = "Python calls it so")]
+    #[pymodule_export]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+
+    #[pymodule_export]
+    use crate::certificate::{PyCertificate, certify, read_file, verify_certificate, write_file};
+    #[pymodule_export]
+    use crate::environment::{PyEnvironment, costs, rule_of_thumb};
+    #[pymodule_export]
+    use crate::evaluation::{evaluate, select};
+    #[pymodule_export]
+    use crate::learning::{PyCourse, PyLearner};
+    #[pymodule_export]
+    use crate::logs::PyLogs;
+    #[pymodule_export]
+    use crate::own::check_estimator;
+    #[pymodule_export]
+    use crate::policy::{PyFeatures, PyPolicy};
+    #[pymodule_export]
+    use crate::simulation::{simulate, sizes};
+    #[pymodule_export]
+    use crate::tables::{PyRounds, PySource};
+}

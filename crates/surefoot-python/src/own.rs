@@ -1,0 +1,154 @@
+//! Estimators of the user's own.
+
+use numpy::{PyArray1, PyReadonlyArray1};
+use pyo3::intern;
+use pyo3::prelude::*;
+use surefoot::OwnTerms;
+
+use crate::failure::{Failure, Result, raised, setting};
+
+/// A callable `h(p, q, c)`, and perhaps its derivative in `p`.
+#[derive(Debug)]
+pub(crate) struct PyTerms {
+    name: String,
+    h: Py<PyAny>,
+    slope: Option<Py<PyAny>>,
+}
+
+/// How far from `p`, in parts of it, a slope that is not given is looked for: as exact as can be for a function that is known to
+/// 16 digits and smooth on the scale of `p`.
+const STEP: f64 = 1e-5;
+
+impl PyTerms {
+    /// Checks it at some records, the edges among them.
+    pub(crate) fn new(py: Python<'_>, h: &Py<PyAny>, slope: Option<&Py<PyAny>>) -> Result<Self> {
+        let bound = h.bind(py);
+        if !bound.is_callable() {
+            return Err(setting("an estimator", "a callable h(p, q, c)", bound.repr()?));
+        }
+        let name = bound.getattr("__name__").map_or_else(|_| Ok("h".into()), |name| name.extract())?;
+        let terms = PyTerms { name, h: h.clone_ref(py), slope: slope.map(|slope| slope.clone_ref(py)) };
+        terms.check(py)?;
+        Ok(terms)
+    }
+
+    fn call(&self, py: Python<'_>, h: &Py<PyAny>, columns: [&[f64]; 3]) -> Result<Vec<f64>> {
+        let arrays = columns.map(|column| PyArray1::from_slice(py, column));
+        let [p, q, c] = arrays;
+        let answer = h.bind(py).call1((p, q, c))?;
+        let answer = py.import(intern!(py, "numpy"))?.call_method1("asarray", (answer, "float64"))?;
+        let shape: Vec<usize> = answer.getattr("shape")?.extract()?;
+        if shape != [columns[0].len()] {
+            let allowed = format!("[{}], a number for each record", columns[0].len());
+            return Err(setting(&format!("the shape of what {} returns", self.name), &allowed, format!("{shape:?}")));
+        }
+        let answer: PyReadonlyArray1<'_, f64> = answer.extract()?;
+        Ok(answer.as_array().iter().copied().collect())
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// `h` of each record, all of them finite.
+    pub(crate) fn h(&self, py: Python<'_>, p: &[f64], q: &[f64], c: &[f64]) -> Result<Vec<f64>> {
+        let h = self.call(py, &self.h, [p, q, c])?;
+        match h.iter().position(|h| !h.is_finite()) {
+            Some(row) => Err(Failure::Core(surefoot::Error::Value {
+                row,
+                column: format!("{} at p = {}, q = {}, c = {}", self.name, p[row], q[row], c[row]),
+                allowed: "finite".into(),
+                value: h[row].to_string(),
+            })),
+            None => Ok(h),
+        }
+    }
+
+    fn check(&self, py: Python<'_>) -> Result<()> {
+        let (mut p, mut q, mut c) = (Vec::new(), Vec::new(), Vec::new());
+        for &probability in &[0.0, 0.03, 0.5, 1.0] {
+            for &propensity in &[1e-3, 0.2, 1.0] {
+                for &cost in &[-1.0, -0.3, 0.0] {
+                    p.push(probability);
+                    q.push(propensity);
+                    c.push(cost);
+                }
+            }
+        }
+        let h = self.h(py, &p, &q, &c)?;
+        let at = |i: usize| format!("{} at p = {}, q = {}, c = {}", self.name, p[i], q[i], c[i]);
+        if let Some(i) = (0..h.len()).find(|&i| c[i] == 0.0 && h[i] != 0.0) {
+            return Err(setting(&at(i), "0, as the cost is", h[i]));
+        }
+        // Each record for itself: a slice gives a slice.
+        let (from, to) = (7, 19);
+        let part = self.h(py, &p[from..to], &q[from..to], &c[from..to])?;
+        let close = |a: f64, b: f64| (a - b).abs() <= 1e-12 * (1.0 + a.abs());
+        if let Some(i) = (from..to).find(|&i| !close(h[i], part[i - from])) {
+            return Err(setting(&at(i), "a function of that record alone", format!("{} among others", part[i - from])));
+        }
+        if self.slope.is_some() {
+            let given = self.slopes(py, &p, &q, &c)?;
+            let found = self.differences(py, &p, &q, &c)?;
+            let wrong = |i: &usize| p[*i] > 0.0 && (given[*i] - found[*i]).abs() > 1e-3 * (1.0 + found[*i].abs());
+            if let Some(i) = (0..h.len()).find(wrong) {
+                let name = format!("the derivative of {}", at(i));
+                return Err(setting(&name, &format!("{}, as its differences say", found[i]), given[i]));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it never says that a policy is better than plain importance weighting says: `p c / q <= h <= 0`.
+    pub(crate) fn pessimistic(&self, py: Python<'_>, p: &[f64], q: &[f64], c: &[f64]) -> Result<bool> {
+        let h = self.h(py, p, q, c)?;
+        Ok((0..h.len()).all(|i| h[i] <= 0.0 && h[i] >= p[i] * c[i] / q[i] * (1.0 + 1e-9)))
+    }
+
+    fn slopes(&self, py: Python<'_>, p: &[f64], q: &[f64], c: &[f64]) -> Result<Vec<f64>> {
+        match &self.slope {
+            Some(slope) => self.call(py, slope, [p, q, c]),
+            None => self.differences(py, p, q, c),
+        }
+    }
+
+    fn differences(&self, py: Python<'_>, p: &[f64], q: &[f64], c: &[f64]) -> Result<Vec<f64>> {
+        let moved = |by: f64| p.iter().map(|p| p * (1.0 + by)).collect::<Vec<f64>>();
+        let (above, below) = (self.h(py, &moved(STEP), q, c)?, self.h(py, &moved(-STEP), q, c)?);
+        let slope = |i: usize| if p[i] > 0.0 { (above[i] - below[i]) / (2.0 * STEP * p[i]) } else { 0.0 };
+        Ok((0..p.len()).map(slope).collect())
+    }
+}
+
+impl OwnTerms for PyTerms {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn h_and_slope(&self, p: &[f64], q: &[f64], c: &[f64]) -> surefoot::Result<(Vec<f64>, Vec<f64>)> {
+        let both = Python::attach(|py| Ok((self.h(py, p, q, c)?, self.slopes(py, p, q, c)?)));
+        both.map_err(|failure: Failure| match failure {
+            Failure::Core(error) => error,
+            other => raised(other.into()),
+        })
+    }
+}
+
+/// Checks an estimator of one's own; says whether it is pessimistic at some records.
+#[pyfunction]
+#[pyo3(signature = (h, slope = None))]
+pub(crate) fn check_estimator(py: Python<'_>, h: Py<PyAny>, slope: Option<Py<PyAny>>) -> Result<bool> {
+    let terms = PyTerms::new(py, &h, slope.as_ref())?;
+    let grid = |from: i32, to: i32| (from..=to).map(move |i| f64::from(i) / f64::from(to));
+    let (mut p, mut q, mut c) = (Vec::new(), Vec::new(), Vec::new());
+    for probability in grid(0, 20) {
+        for propensity in grid(1, 20).chain([1e-4, 1e-3, 1e-2]) {
+            for cost in grid(0, 4) {
+                p.push(probability);
+                q.push(propensity);
+                c.push(-cost);
+            }
+        }
+    }
+    terms.pessimistic(py, &p, &q, &c)
+}

@@ -1,0 +1,442 @@
+//! Policies and the features they see.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use surefoot::{
+    Basis, Contexts, Decision, Eligible, FeatureMap, LinearGaussian, Mixture, Policy, Posterior, Scale, Softmax,
+    Uniform,
+};
+use surefoot_data::{Inputs, PolicyReader, write_policy_with};
+
+use crate::arrays::{Hold, actions, column, contexts, eligible, matrix, numbers, slice_of, to_python};
+use crate::failure::{Failure, Result, raised, setting};
+use crate::json;
+
+/// How a context becomes the features of a policy.
+#[pyclass(frozen, name = "Features", module = "surefoot", eq)]
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PyFeatures(pub(crate) FeatureMap);
+
+#[pymethods]
+impl PyFeatures {
+    #[staticmethod]
+    #[pyo3(signature = (n_features, *, intercept = false))]
+    fn raw(n_features: usize, intercept: bool) -> Self {
+        PyFeatures(with_intercept(FeatureMap::identity(n_features), intercept))
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (n_features, count, bandwidth, *, seed = 1, intercept = false))]
+    fn fourier(n_features: usize, count: usize, bandwidth: f64, seed: u64, intercept: bool) -> Result<Self> {
+        Ok(PyFeatures(with_intercept(FeatureMap::fourier(n_features, count, bandwidth, seed)?, intercept)))
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (name, known, *, seed = 1, intercept = false))]
+    fn named(py: Python<'_>, name: &str, known: &Bound<'_, PyAny>, seed: u64, intercept: bool) -> Result<Self> {
+        let known = contexts(known, Hold::Call)?;
+        let map = py.detach(|| FeatureMap::named(name, &known, seed))?;
+        Ok(PyFeatures(with_intercept(map, intercept)))
+    }
+
+    #[staticmethod]
+    fn _kernel(
+        landmarks: &Bound<'_, PyAny>,
+        bandwidth: f64,
+        projection: &Bound<'_, PyAny>,
+        intercept: bool,
+    ) -> Result<Self> {
+        let projection = numbers(projection, "projection")?;
+        let landmarks = contexts(landmarks, Hold::On)?;
+        let map = FeatureMap::kernel_from_parts(landmarks, bandwidth, slice_of(&projection)?.to_vec())?;
+        Ok(PyFeatures(with_intercept(map, intercept)))
+    }
+
+    #[getter]
+    fn n_features_in(&self) -> usize {
+        self.0.input()
+    }
+
+    #[getter]
+    fn n_features_out(&self) -> usize {
+        self.0.output()
+    }
+
+    #[pyo3(name = "transform", signature = (X))]
+    #[expect(non_snake_case, reason = "as scikit-learn calls it")]
+    fn transform<'py>(&self, py: Python<'py>, X: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        let x = contexts(X, Hold::Call)?;
+        let made = py.detach(|| self.0.apply(&x))?;
+        to_python(py, &made)
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> Result<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let class = py.get_type::<PyFeatures>();
+        let intercept = self.0.intercept();
+        if let Some((count, bandwidth, seed)) = self.0.fourier_settings() {
+            let rebuild = py.import("surefoot._rebuild")?.getattr("fourier")?;
+            return Ok((rebuild, (self.0.input(), count, bandwidth, seed, intercept).into_pyobject(py)?));
+        }
+        if let Some(kernel) = self.0.kernel_parts() {
+            let parts = (
+                to_python(py, kernel.landmarks())?,
+                kernel.bandwidth(),
+                PyArray1::from_slice(py, kernel.projection()),
+                intercept,
+            );
+            return Ok((class.getattr("_kernel")?, parts.into_pyobject(py)?));
+        }
+        let rebuild = py.import("surefoot._rebuild")?.getattr("raw")?;
+        Ok((rebuild, (self.0.input(), intercept).into_pyobject(py)?))
+    }
+
+    fn __repr__(&self) -> String {
+        let kind = match (self.0.fourier_settings(), self.0.kernel_parts()) {
+            (Some((_, bandwidth, _)), _) => format!("fourier, bandwidth {bandwidth:.4}"),
+            (_, Some(kernel)) => format!("kernel, bandwidth {:.4}", kernel.bandwidth()),
+            _ => "raw".into(),
+        };
+        format!("<surefoot.Features {kind}: {} -> {}>", self.0.input(), self.0.output())
+    }
+}
+
+fn with_intercept(map: FeatureMap, intercept: bool) -> FeatureMap {
+    if intercept { map.with_intercept() } else { map }
+}
+
+/// Actions, and the probabilities with which they were chosen.
+type Decisions<'py> = (Bound<'py, PyArray1<u32>>, Bound<'py, PyArray1<f64>>);
+
+/// What can be deployed.
+#[pyclass(frozen, name = "Policy", module = "surefoot")]
+#[derive(Debug, Clone)]
+pub(crate) struct PyPolicy {
+    kind: Kind,
+    pub(crate) inputs: Option<Arc<Inputs>>,
+}
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Gaussian(LinearGaussian),
+    Other(Arc<dyn Policy>, &'static str),
+}
+
+impl From<LinearGaussian> for PyPolicy {
+    fn from(policy: LinearGaussian) -> Self {
+        PyPolicy { kind: Kind::Gaussian(policy), inputs: None }
+    }
+}
+
+impl PyPolicy {
+    pub(crate) fn with_inputs(mut self, inputs: Inputs) -> Self {
+        self.inputs = Some(Arc::new(inputs));
+        self
+    }
+
+    pub(crate) fn policy(&self) -> &dyn Policy {
+        match &self.kind {
+            Kind::Gaussian(policy) => policy,
+            Kind::Other(policy, _) => policy.as_ref(),
+        }
+    }
+
+    /// The linear Gaussian policy, where no other will do.
+    pub(crate) fn gaussian(&self, what: &str) -> Result<&LinearGaussian> {
+        match &self.kind {
+            Kind::Gaussian(policy) => Ok(policy),
+            Kind::Other(_, kind) => Err(setting(what, "a linear Gaussian policy", format!("a {kind} one"))),
+        }
+    }
+
+    fn shared(&self) -> Arc<dyn Policy> {
+        match &self.kind {
+            Kind::Gaussian(policy) => Arc::new(policy.clone()),
+            Kind::Other(policy, _) => Arc::clone(policy),
+        }
+    }
+
+    fn other(policy: impl Policy + 'static, kind: &'static str) -> Self {
+        PyPolicy { kind: Kind::Other(Arc::new(policy), kind), inputs: None }
+    }
+}
+
+#[pymethods]
+#[expect(non_snake_case, reason = "X, as scikit-learn calls it")]
+impl PyPolicy {
+    #[staticmethod]
+    fn uniform(n_actions: usize) -> Result<Self> {
+        Ok(PyPolicy::other(Uniform::new(n_actions)?, "uniform"))
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (features, n_actions, *, exploration = 0.0))]
+    fn standard(features: &PyFeatures, n_actions: usize, exploration: f64) -> Result<Self> {
+        let posterior = Posterior::standard(features.0.output(), n_actions)?;
+        Ok(LinearGaussian::new(features.0.clone(), posterior)?.with_exploration(exploration)?.into())
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (mean, scale, *, features = None, exploration = 0.0, basis = None))]
+    fn gaussian_of(
+        mean: PyReadonlyArray2<'_, f64>,
+        scale: &Bound<'_, PyAny>,
+        features: Option<&PyFeatures>,
+        exploration: f64,
+        basis: Option<PyReadonlyArray2<'_, f64>>,
+    ) -> Result<Self> {
+        let (p, k) = (mean.shape()[0], mean.shape()[1]);
+        let map = features.map_or_else(|| FeatureMap::identity(p), |features| features.0.clone());
+        let scale = match scale.extract::<f64>() {
+            Ok(shared) => Scale::Shared(shared),
+            Err(_) => Scale::PerFeature(slice_of(&numbers(scale, "scale")?)?.to_vec()),
+        };
+        let posterior = Posterior::new(k, mean.as_array().iter().copied().collect(), scale)?;
+        let posterior = match basis {
+            Some(axes) => posterior.with_basis(Arc::new(Basis::new(axes.as_array().iter().copied().collect(), p)?))?,
+            None => posterior,
+        };
+        Ok(LinearGaussian::new(map, posterior)?.with_exploration(exploration)?.into())
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (weights, *, alpha = 1.0, features = None))]
+    fn softmax(weights: PyReadonlyArray2<'_, f64>, alpha: f64, features: Option<&PyFeatures>) -> Result<Self> {
+        let (p, k) = (weights.shape()[0], weights.shape()[1]);
+        let map = features.map_or_else(|| FeatureMap::identity(p), |features| features.0.clone());
+        let weights = weights.as_array().iter().copied().collect();
+        Ok(PyPolicy::other(Softmax::new(map, k, weights, alpha)?, "softmax"))
+    }
+
+    #[staticmethod]
+    fn own(py: Python<'_>, distribution: Py<PyAny>, n_actions: usize) -> Result<Self> {
+        if !distribution.bind(py).is_callable() {
+            return Err(setting(
+                "a policy of one's own",
+                "a callable X -> probabilities",
+                distribution.bind(py).repr()?,
+            ));
+        }
+        // How many actions there may be is said in one place.
+        Uniform::new(n_actions)?;
+        Ok(PyPolicy::other(OwnPolicy { distribution, actions: n_actions }, "callable"))
+    }
+
+    #[staticmethod]
+    fn mixture(policies: Vec<PyRef<'_, PyPolicy>>, weights: Vec<f64>) -> Result<Self> {
+        let parts = policies.iter().map(|policy| policy.shared()).collect();
+        Ok(PyPolicy::other(Mixture::new(parts, weights)?, "mixture"))
+    }
+
+    #[staticmethod]
+    fn load(path: PathBuf) -> Result<Self> {
+        let (policy, inputs) = PolicyReader::default().read_with(&path)?;
+        Ok(PyPolicy { kind: Kind::Gaussian(policy), inputs: inputs.map(Arc::new) })
+    }
+
+    fn save(&self, path: PathBuf) -> Result<()> {
+        let policy = self.gaussian("a policy that is saved")?;
+        Ok(write_policy_with(&path, policy, self.inputs.as_deref())?)
+    }
+
+    #[getter]
+    fn kind(&self) -> &'static str {
+        match &self.kind {
+            Kind::Gaussian(_) => "gaussian",
+            Kind::Other(_, kind) => kind,
+        }
+    }
+
+    #[getter]
+    fn n_actions(&self) -> usize {
+        self.policy().actions()
+    }
+
+    #[getter]
+    fn features(&self) -> Option<PyFeatures> {
+        self.gaussian("").ok().map(|policy| PyFeatures(policy.features().clone()))
+    }
+
+    #[getter]
+    fn exploration(&self) -> f64 {
+        self.gaussian("").map_or(0.0, LinearGaussian::exploration)
+    }
+
+    #[getter]
+    fn mean<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyArray2<f64>>> {
+        let posterior = self.gaussian("a policy with a mean")?.posterior();
+        matrix(py, posterior.mean().to_vec(), posterior.actions())
+    }
+
+    #[getter]
+    fn scale<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
+        Ok(match self.gaussian("a policy with a scale")?.posterior().scale() {
+            Scale::Shared(sigma) => sigma.into_pyobject(py).map_err(PyErr::from)?.into_any(),
+            Scale::PerFeature(sigmas) => PyArray1::from_slice(py, sigmas).into_any(),
+        })
+    }
+
+    #[getter]
+    fn basis<'py>(&self, py: Python<'py>) -> Result<Option<Bound<'py, PyArray2<f64>>>> {
+        let Some(basis) = self.gaussian("a policy with a basis")?.posterior().basis() else { return Ok(None) };
+        matrix(py, basis.axes().to_vec(), basis.features()).map(Some)
+    }
+
+    #[getter]
+    fn fingerprint(&self) -> Option<String> {
+        match &self.kind {
+            Kind::Gaussian(policy) => Some(policy.fingerprint().to_string()),
+            Kind::Other(policy, _) => policy.identity().map(|print| print.to_string()),
+        }
+    }
+
+    /// How records become features, and where the policy comes from, if its file says so.
+    #[getter]
+    fn inputs<'py>(&self, py: Python<'py>) -> Result<Option<Bound<'py, PyAny>>> {
+        self.inputs.as_deref().map(|inputs| json::to_python(py, inputs)).transpose()
+    }
+
+    #[pyo3(signature = (X, *, eligible = None))]
+    fn predict_proba<'py>(
+        &self,
+        py: Python<'py>,
+        X: &Bound<'py, PyAny>,
+        eligible: Option<&Bound<'py, PyAny>>,
+    ) -> Result<Bound<'py, PyArray2<f64>>> {
+        let (x, sets) = (contexts(X, Hold::Call)?, self::eligible(eligible)?);
+        let p = py.detach(|| self.policy().distribution(&x, sets.as_ref()))?;
+        matrix(py, p, self.n_actions())
+    }
+
+    #[pyo3(signature = (X, action, *, eligible = None))]
+    fn propensity<'py>(
+        &self,
+        py: Python<'py>,
+        X: &Bound<'py, PyAny>,
+        action: &Bound<'py, PyAny>,
+        eligible: Option<&Bound<'py, PyAny>>,
+    ) -> Result<Bound<'py, PyArray1<f64>>> {
+        let (x, action, sets) = (contexts(X, Hold::Call)?, actions(action)?, self::eligible(eligible)?);
+        let p = py.detach(|| self.policy().propensity(&x, &action, sets.as_ref()))?;
+        Ok(PyArray1::from_vec(py, p))
+    }
+
+    #[pyo3(signature = (X, *, seed, keys = None, eligible = None))]
+    fn sample<'py>(
+        &self,
+        py: Python<'py>,
+        X: &Bound<'py, PyAny>,
+        seed: u64,
+        keys: Option<&Bound<'py, PyAny>>,
+        eligible: Option<&Bound<'py, PyAny>>,
+    ) -> Result<Decisions<'py>> {
+        let (x, sets) = (contexts(X, Hold::Call)?, self::eligible(eligible)?);
+        let keys: Vec<u64> = match keys.filter(|keys| !keys.is_none()) {
+            Some(keys) => slice_of(&column::<u64>(keys, "keys", "uint64")?)?.to_vec(),
+            None => (0..x.len() as u64).collect(),
+        };
+        let decisions = py.detach(|| self.policy().decide_keyed(&x, sets.as_ref(), seed, &keys))?;
+        let split = |of: fn(&Decision) -> f64| decisions.iter().map(of).collect::<Vec<f64>>();
+        let chosen = decisions.iter().map(|decision| decision.action).collect();
+        Ok((PyArray1::from_vec(py, chosen), PyArray1::from_vec(py, split(|decision| decision.propensity))))
+    }
+
+    fn kl(&self, prior: &PyPolicy) -> Result<f64> {
+        Ok(self.gaussian("the policy")?.kl(prior.gaussian("the prior")?)?)
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> Result<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let rebuild = py.import("surefoot._rebuild")?;
+        if self.kind() == "uniform" {
+            return Ok((rebuild.getattr("uniform")?, (self.n_actions(),).into_pyobject(py)?));
+        }
+        self.gaussian("a policy that is pickled")?;
+        let inputs = self.inputs.as_deref().map(json::text).transpose()?;
+        let features = PyFeatures(self.gaussian("")?.features().clone());
+        let parts = (self.mean(py)?, self.scale(py)?, features, self.exploration(), self.basis(py)?, inputs);
+        Ok((rebuild.getattr("gaussian")?, parts.into_pyobject(py)?))
+    }
+
+    #[staticmethod]
+    fn _with_inputs(policy: &PyPolicy, inputs: &str) -> Result<Self> {
+        let inputs: Inputs =
+            serde_json::from_str(inputs).map_err(|e| setting("the inputs", "as they were saved", e))?;
+        Ok(policy.clone().with_inputs(inputs))
+    }
+
+    fn __repr__(&self) -> String {
+        let print = self.fingerprint().map_or_else(String::new, |print| format!(" {}", &print[..12]));
+        format!("<surefoot.Policy {}{print}: {} actions>", self.kind(), self.n_actions())
+    }
+}
+
+/// A policy of the user's own.
+#[derive(Debug)]
+struct OwnPolicy {
+    distribution: Py<PyAny>,
+    actions: usize,
+}
+
+/// How far from 1 the sum of a distribution may be.
+const SUM: f64 = 1e-6;
+
+impl OwnPolicy {
+    fn ask(&self, py: Python<'_>, contexts: &Contexts, eligible: Option<&Eligible>) -> Result<Vec<f64>> {
+        let (n, k) = (contexts.len(), self.actions);
+        let x = to_python(py, contexts)?;
+        let answer = match eligible {
+            None => self.distribution.bind(py).call1((x,))?,
+            Some(sets) => {
+                let mut mask = vec![false; n * k];
+                for row in 0..n {
+                    sets.get(row).iter().for_each(|&a| mask[row * k + a as usize] = true);
+                }
+                self.distribution.bind(py).call1((x, matrix(py, mask, k)?))?
+            }
+        };
+        let array = py.import(intern!(py, "numpy"))?.call_method1("ascontiguousarray", (answer, "float64"))?;
+        let shape: Vec<usize> = array.getattr("shape")?.extract()?;
+        if shape != [n, k] {
+            return Err(setting("the shape of what a policy returns", &format!("[{n}, {k}]"), format!("{shape:?}")));
+        }
+        let array = array.cast_into::<PyArray2<f64>>().map_err(PyErr::from)?;
+        let p = array.readonly().as_slice().map_err(PyErr::from)?.to_vec();
+        for (row, p) in p.chunks_exact(k).enumerate() {
+            let wrong = |column: String, allowed: &str, value: f64| {
+                let (allowed, value) = (allowed.to_owned(), value.to_string());
+                Failure::Core(surefoot::Error::Value { row, column, allowed, value })
+            };
+            if let Some(a) = p.iter().position(|p| !(0.0..=1.0 + SUM).contains(p)) {
+                return Err(wrong(format!("the probability of action {a}"), "in [0, 1]", p[a]));
+            }
+            let sum: f64 = p.iter().sum();
+            if (sum - 1.0).abs() > SUM {
+                return Err(wrong("the sum of the probabilities".into(), "1", sum));
+            }
+            let outside =
+                |a: &usize| p[*a] > 0.0 && eligible.is_some_and(|e| e.get(row).binary_search(&(*a as u32)).is_err());
+            if let Some(a) = (0..k).find(outside) {
+                return Err(wrong(format!("the probability of action {a}, which is not eligible,"), "0", p[a]));
+            }
+        }
+        Ok(p)
+    }
+}
+
+impl Policy for OwnPolicy {
+    fn actions(&self) -> usize {
+        self.actions
+    }
+
+    fn distribution(&self, contexts: &Contexts, eligible: Option<&Eligible>) -> surefoot::Result<Vec<f64>> {
+        Python::attach(|py| match self.ask(py, contexts, eligible) {
+            Err(Failure::Core(error)) => Err(error),
+            Err(error) => Err(raised(error.into())),
+            Ok(p) => Ok(p),
+        })
+    }
+}

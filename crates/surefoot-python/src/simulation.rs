@@ -1,0 +1,79 @@
+//! The loop closed.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use surefoot::{Certify, Plan, SimulatedRound, simulate_watched};
+
+use crate::certificate::PyCertificate;
+use crate::environment::PyEnvironment;
+use crate::failure::{Failure, Result};
+use crate::learning::{PyLearner, put_proven, round_report};
+use crate::logs::PyLogs;
+use crate::policy::PyPolicy;
+use crate::watch::Onlooker;
+
+/// Rewards of simulated worlds.
+const RANGE: (f64, f64) = (0.0, 1.0);
+
+/// A round, with the numbers of the command line's `--json`.
+pub(crate) fn report<'py>(py: Python<'py>, round: &SimulatedRound) -> PyResult<Bound<'py, PyDict>> {
+    let report = round_report(py, &round.learned).map_err(PyErr::from)?;
+    report.set_item("round", round.round)?;
+    report.set_item("true_risk", round.true_risk)?;
+    report.set_item("accuracy", round.accuracy)?;
+    report.set_item("mean_cost", round.mean_cost)?;
+    report.set_item("seconds", round.seconds)?;
+    put_proven(&report, round.proven.clone(), RANGE)?;
+    let decision = round.decision.as_ref();
+    report.set_item("promoted", decision.map(|decision| decision.promoted))?;
+    report.set_item("candidate_risk", decision.map(|decision| decision.candidate_risk))?;
+    let decided_by = decision.and_then(|decision| decision.certificate.clone());
+    report.set_item("decided_by", decided_by.map(|c| PyCertificate::new(c, RANGE)))?;
+    Ok(report)
+}
+
+/// Runs the loop for rounds of these sizes.
+#[pyfunction]
+#[pyo3(signature = (environment, first, learner, sizes, *, certify = "never", watch = None))]
+pub(crate) fn simulate<'py>(
+    py: Python<'py>,
+    environment: &PyEnvironment,
+    first: &PyPolicy,
+    learner: &PyLearner,
+    sizes: Vec<usize>,
+    certify: &str,
+    watch: Option<Py<PyAny>>,
+) -> Result<Bound<'py, PyDict>> {
+    let certify = match certify {
+        "never" => Certify::Never,
+        "last" => Certify::Last,
+        "each" => Certify::Each,
+        other => return Err(crate::failure::setting("certify", "never, last or each", other)),
+    };
+    let plan = Plan { learner: learner.learner.clone(), gate: learner.gate, certify };
+    let first = first.gaussian("the first policy")?.clone();
+    let mut watch = Onlooker::new(watch);
+    let world = environment.environment();
+    let outcome = py.detach(|| simulate_watched(world, first, &plan, &sizes, &mut watch))?;
+    let found = PyDict::new(py);
+    let rounds = outcome.rounds.iter().map(|round| report(py, round)).collect::<PyResult<Vec<_>>>()?;
+    found.set_item("rounds", PyList::new(py, rounds)?)?;
+    let policies = |all: Vec<surefoot::LinearGaussian>| all.into_iter().map(PyPolicy::from).collect::<Vec<_>>();
+    found.set_item("policies", policies(outcome.policies))?;
+    found.set_item("learned", policies(outcome.learned))?;
+    let logs = outcome.logs.into_iter().map(|logs| PyLogs::new(logs, RANGE)).collect::<Result<Vec<_>>>()?;
+    found.set_item("logs", logs).map_err(Failure::from)?;
+    Ok(found)
+}
+
+/// The sizes of rounds.
+#[pyfunction]
+#[pyo3(signature = (total, rounds, schedule = "equal"))]
+pub(crate) fn sizes(total: usize, rounds: usize, schedule: &str) -> Result<Vec<usize>> {
+    let schedule = match schedule {
+        "equal" => surefoot::Schedule::Equal(rounds),
+        "doubling" => surefoot::Schedule::Doubling(rounds),
+        other => return Err(crate::failure::setting("schedule", "equal, doubling or a list of sizes", other)),
+    };
+    Ok(schedule.sizes(total)?)
+}

@@ -1,0 +1,522 @@
+//! Logs of others: files and data frames.
+
+use std::path::PathBuf;
+
+use numpy::PyArray1;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use pyo3_arrow::PyTable;
+use surefoot::{
+    EvaluationSettings, FeatureMap, Fingerprint, Labelled, Learner, LinearGaussian, Logs, Retrained, RewardRange,
+    Selection, Tally, Terms, retrain,
+};
+use surefoot_data::lint::{Lint, LintSettings};
+use surefoot_data::{
+    Actions, Columns, Encode, EncodingSettings, Format, Grouping, Inputs, Judged, Lineage, LogReader, PolicyReader,
+    RewardModel, Rounds, Scorer, Survey, actions_of, convert, observe, read_mixture,
+};
+
+use crate::arrays::{table, to_python};
+use crate::certificate::PyCertificate;
+use crate::evaluation::in_rewards;
+use crate::failure::{Failure, Result, raised, setting};
+use crate::json;
+use crate::learning::{PyLearner, round_report};
+use crate::logs::PyLogs;
+use crate::policy::PyPolicy;
+use crate::watch::Onlooker;
+
+/// Logs of others, read batch by batch.
+#[pyclass(frozen, name = "LogSource", module = "surefoot")]
+#[derive(Debug, Clone)]
+pub(crate) struct PySource {
+    reader: LogReader,
+    from_one: bool,
+}
+
+/// Stops between batches when Ctrl-C was pressed.
+fn heard(py: Python<'_>) -> Result<()> {
+    Ok(py.check_signals()?)
+}
+
+/// A policy on raw records: one of Surefoot's own, or what the logs themselves say.
+fn judged(policy: &Bound<'_, PyAny>) -> Result<Judged> {
+    if let Ok(policy) = policy.extract::<PyRef<'_, PyPolicy>>() {
+        let own = policy.gaussian("a policy on raw records")?;
+        let Some(inputs) = &policy.inputs else {
+            let allowed = "one that says how records become its features, as those that were learned from logs do";
+            return Err(setting("the policy", allowed, "one of features"));
+        };
+        return Ok(Judged::Own { policy: Box::new(own.clone()), inputs: Box::new(inputs.as_ref().clone()) });
+    }
+    let text: String = policy.str()?.extract()?;
+    if let Ok(judged) = text.parse() {
+        return Ok(judged);
+    }
+    let path = PathBuf::from(&text);
+    if path.extension().is_some_and(|end| end == "json") {
+        return Ok(read_mixture(&path, &mut PolicyReader::default())?);
+    }
+    let (policy, inputs) = PolicyReader::default().read_with(&path)?;
+    let inputs = inputs.ok_or_else(|| {
+        setting("the policy", "one that says how records become its features", format!("{text}, which does not"))
+    })?;
+    Ok(Judged::Own { policy: Box::new(policy), inputs: Box::new(inputs) })
+}
+
+fn all_judged(policies: &Bound<'_, PyDict>) -> Result<Vec<(String, Judged)>> {
+    policies.iter().map(|(name, policy)| Ok((name.extract()?, judged(&policy)?))).collect()
+}
+
+fn grouping(by: &str) -> Grouping {
+    match by {
+        "policy-version" => Grouping::PolicyVersion,
+        "file" => Grouping::File,
+        column => Grouping::Column(column.into()),
+    }
+}
+
+#[pymethods]
+impl PySource {
+    #[staticmethod]
+    #[pyo3(signature = (
+        source, *, format = None, action = None, propensity = None, reward = None, event_id = None, policy_version = None,
+        actions_from_one = false
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "each names a column")]
+    fn open(
+        source: &Bound<'_, PyAny>,
+        format: Option<&str>,
+        action: Option<String>,
+        propensity: Option<String>,
+        reward: Option<String>,
+        event_id: Option<String>,
+        policy_version: Option<String>,
+        actions_from_one: bool,
+    ) -> Result<Self> {
+        let columns = Columns { event_id, action, propensity, reward, policy_version, from_one: actions_from_one };
+        if source.hasattr("__arrow_c_stream__")? {
+            let reader = LogReader::in_memory("logs".into(), table(source)?, columns);
+            return Ok(PySource { reader, from_one: actions_from_one });
+        }
+        let format: Option<Format> =
+            format.map(|name| name.parse().map_err(|e: String| setting("format", &e, name))).transpose()?;
+        let paths = match source.extract::<PathBuf>() {
+            Ok(path) => vec![path],
+            Err(_) => source.extract::<Vec<PathBuf>>().map_err(|_| {
+                let allowed = "a path, a list of paths, or a table that speaks Arrow's C stream";
+                setting("logs", allowed, source.get_type())
+            })?,
+        };
+        if paths.is_empty() {
+            return Err(setting("logs", "at least one file", "none"));
+        }
+        Ok(PySource { reader: LogReader::new(paths, format, columns), from_one: actions_from_one })
+    }
+
+    /// All records that are not skipped, as they are.
+    fn to_arrow(&self, py: Python<'_>) -> Result<PyTable> {
+        let mut batches = Vec::new();
+        for batch in self.reader.batches() {
+            heard(py)?;
+            batches.push(batch?.table().clone());
+        }
+        let Some(schema) = batches.first().map(arrow_array::RecordBatch::schema) else {
+            return Err(crate::failure::size("the logs", "at least 1 record", 0));
+        };
+        Ok(PyTable::try_new(batches, schema)?)
+    }
+
+    #[pyo3(signature = (*, by = "policy-version"))]
+    fn survey<'py>(&self, py: Python<'py>, by: &str) -> Result<Bound<'py, PyDict>> {
+        let survey = py.detach(|| Survey::of(&self.reader, &grouping(by)))?;
+        let found = PyDict::new(py);
+        found.set_item("records", survey.records)?;
+        found.set_item("skipped", survey.skipped)?;
+        found.set_item("groups", survey.groups)?;
+        found.set_item("interleaved", survey.interleaved)?;
+        found.set_item("actions", action_names(&survey.actions))?;
+        Ok(found)
+    }
+
+    #[pyo3(signature = (*, reward_range, policies, deployed))]
+    fn lint<'py>(
+        &self,
+        py: Python<'py>,
+        reward_range: (f64, f64),
+        policies: &Bound<'py, PyDict>,
+        deployed: &Bound<'py, PyDict>,
+    ) -> Result<Bound<'py, PyAny>> {
+        RewardRange::new(reward_range.0, reward_range.1)?;
+        let deployed = deployed.iter().map(|(version, policy)| Ok((version.extract()?, judged(&policy)?)));
+        let settings = LintSettings {
+            rewards: [reward_range.0, reward_range.1],
+            policies: all_judged(policies)?,
+            deployed: deployed.collect::<Result<_>>()?,
+            ..LintSettings::default()
+        };
+        let mut lint = Lint::new(settings);
+        let mut batches = self.reader.batches();
+        for batch in batches.by_ref() {
+            heard(py)?;
+            lint.add(&batch?)?;
+        }
+        json::to_python(py, &lint.finish(batches.skipped()))
+    }
+
+    /// One pass for all policies: what is known of each, by its name.
+    #[pyo3(signature = (policies, *, reward_range, estimators, model, ignore, delta, replicates, seed, largest_weight))]
+    #[expect(clippy::too_many_arguments, reason = "settings, by their names")]
+    fn evaluate<'py>(
+        &self,
+        py: Python<'py>,
+        policies: &Bound<'py, PyDict>,
+        reward_range: (f64, f64),
+        estimators: Option<Vec<String>>,
+        model: &str,
+        ignore: Vec<String>,
+        delta: f64,
+        replicates: usize,
+        seed: u64,
+        largest_weight: Option<f64>,
+    ) -> Result<Bound<'py, PyDict>> {
+        let modelled = model != "none";
+        let base = if modelled { EvaluationSettings::with_model() } else { EvaluationSettings::default() };
+        let terms = Terms { delta, ..Terms::default() };
+        let mut settings = EvaluationSettings { terms, replicates, seed, largest_weight, ..base };
+        if let Some(names) = estimators {
+            settings.estimators = names.iter().map(|name| Ok(name.parse()?)).collect::<Result<_>>()?;
+        }
+        if let Some(estimator) = settings.estimators.iter().find(|estimator| estimator.needs_model() && !modelled) {
+            return Err(setting("the reward model", &format!("given, as {estimator} needs one"), "none"));
+        }
+        let range = RewardRange::new(reward_range.0, reward_range.1)?;
+        let named = all_judged(policies)?;
+        let actions = actions_of(named.iter().map(|(name, policy)| (name.as_str(), policy)), &self.reader)?;
+        let model = match model {
+            "none" => RewardModel::None,
+            "linear" => py.detach(|| RewardModel::linear(&self.reader, &actions, range, &ignore, |_| ()))?,
+            cells => cells
+                .parse()
+                .map(RewardModel::Given)
+                .map_err(|()| setting("the reward model", "none, linear, columns:PREFIX or list:COLUMN", cells))?,
+        };
+        let tallies = self.observe(py, &model, &named, &actions, range, &settings)?;
+        let found = PyDict::new(py);
+        for ((name, _), tally) in named.iter().zip(&tallies) {
+            found.set_item(name, in_rewards(py, &py.detach(|| tally.finish())?, range, &[])?)?;
+        }
+        Ok(found)
+    }
+
+    /// What is proven of several policies at once.
+    #[pyo3(signature = (policies, *, reward_range, prior, delta))]
+    fn select<'py>(
+        &self,
+        py: Python<'py>,
+        policies: &Bound<'py, PyDict>,
+        reward_range: (f64, f64),
+        prior: Option<Vec<f64>>,
+        delta: f64,
+    ) -> Result<Bound<'py, PyAny>> {
+        let range = RewardRange::new(reward_range.0, reward_range.1)?;
+        let named = all_judged(policies)?;
+        let actions = actions_of(named.iter().map(|(name, policy)| (name.as_str(), policy)), &self.reader)?;
+        let settings = EvaluationSettings {
+            estimators: EvaluationSettings::default().estimators[..1].to_vec(),
+            terms: Terms { delta, ..Terms::default() },
+            replicates: 0,
+            ..EvaluationSettings::default()
+        };
+        let tallies = self.observe(py, &RewardModel::None, &named, &actions, range, &settings)?;
+        let all: Vec<&Tally> = tallies.iter().collect();
+        json::to_python(py, &py.detach(|| Selection::of(&all, prior.as_deref()))?)
+    }
+
+    /// All records in memory, encoded, as rounds to learn from.
+    #[pyo3(signature = (
+        *, by, set_aside, reward_range, features, ignore, categorical, vocabulary, hash_bits, standardise, prior
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "settings, by their names")]
+    fn rounds(
+        &self,
+        py: Python<'_>,
+        by: &str,
+        set_aside: f64,
+        reward_range: (f64, f64),
+        features: Option<Vec<String>>,
+        ignore: Vec<String>,
+        categorical: Vec<String>,
+        vocabulary: usize,
+        hash_bits: u32,
+        standardise: bool,
+        prior: Option<&PyPolicy>,
+    ) -> Result<PyRounds> {
+        let range = RewardRange::new(reward_range.0, reward_range.1)?;
+        let grouping = grouping(by);
+        let survey = py.detach(|| Survey::of(&self.reader, &grouping))?;
+        let known = match prior.map(|prior| prior.inputs.as_deref()) {
+            Some(None) => {
+                return Err(setting(
+                    "the prior",
+                    "a policy that says how records become its features",
+                    "one of features",
+                ));
+            }
+            known => known.flatten(),
+        };
+        let actions = match (known, &survey.actions) {
+            (Some(inputs), _) => inputs.actions.clone(),
+            // Those that are counted from 1 are called so, lest anybody count them otherwise later.
+            (None, Actions::Count(k)) if self.from_one => Actions::Names((1..=*k).map(|a| a.to_string()).collect()),
+            (None, actions) => actions.clone(),
+        };
+        let settings = EncodingSettings { features, ignore, categorical, vocabulary, hash_bits, standardise };
+        let encode = match known {
+            Some(inputs) => Encode::Known(inputs.encoding.clone()),
+            None => Encode::Fit { settings, set_aside },
+        };
+        let rounds = py.detach(|| Rounds::read(&self.reader, &survey, &actions, &grouping, range, encode))?;
+        if rounds.rounds.is_empty() {
+            return Err(setting(
+                "the share that is set aside",
+                "small enough to leave records to learn from",
+                set_aside,
+            ));
+        }
+        let known = known.map(|inputs| (inputs.lineage.logs.is_empty(), inputs.lineage.clone()));
+        Ok(PyRounds {
+            rounds,
+            actions,
+            range: reward_range,
+            skipped: survey.skipped,
+            interleaved: survey.interleaved,
+            known,
+        })
+    }
+
+    /// What a policy decides on raw records: an Arrow table.
+    #[pyo3(signature = (policy, *, seed, probabilities = false))]
+    fn score(&self, py: Python<'_>, policy: &Bound<'_, PyAny>, seed: u64, probabilities: bool) -> Result<PyTable> {
+        let policy = judged(policy)?;
+        let own = match &policy {
+            Judged::Mixture(parts) => parts.first().map(|(_, part)| part),
+            policy => Some(policy),
+        };
+        let (Some(Judged::Own { inputs, .. }), Some(version)) = (own, policy.version()) else {
+            return Err(setting("the policy", "one of Surefoot's own, or a mixture of them", "another"));
+        };
+        let actions = inputs.actions.clone();
+        let scorer = Scorer::new(policy, actions, version, seed, probabilities);
+        let mut decided = Vec::new();
+        for batch in self.reader.batches() {
+            heard(py)?;
+            let batch = batch?;
+            decided.push(py.detach(|| scorer.score(&batch))?);
+        }
+        Ok(PyTable::try_new(decided, scorer.schema().clone())?)
+    }
+
+    /// Writes the records in another format; says how many, and which columns have new names.
+    #[pyo3(signature = (path, *, format = None, ignore = Vec::new()))]
+    fn convert(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        format: Option<&str>,
+        ignore: Vec<String>,
+    ) -> Result<(u64, Vec<(String, String)>)> {
+        let format = match format {
+            Some(name) => name.parse().map_err(|e: String| setting("format", &e, name))?,
+            None => Format::of(&path)?,
+        };
+        let done = py.detach(|| convert(&self.reader, &path, format, &ignore))?;
+        Ok((done.records, done.renamed))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<surefoot.LogSource {}>", self.reader.place())
+    }
+}
+
+impl PySource {
+    fn observe(
+        &self,
+        py: Python<'_>,
+        model: &RewardModel,
+        named: &[(String, Judged)],
+        actions: &Actions,
+        range: RewardRange,
+        settings: &EvaluationSettings,
+    ) -> Result<Vec<Tally>> {
+        let judged: Vec<&Judged> = named.iter().map(|(_, policy)| policy).collect();
+        let mut interrupted = false;
+        let on_batch = |_: usize| {
+            if !interrupted && let Err(error) = Python::attach(|py| py.check_signals()) {
+                interrupted = true;
+                raised(error);
+            }
+        };
+        let (tallies, _) = py.detach(|| observe(model, &judged, &self.reader, actions, range, settings, on_batch))?;
+        match interrupted {
+            true => Err(Failure::Core(surefoot::Error::Stopped)),
+            false => Ok(tallies),
+        }
+    }
+}
+
+fn action_names(actions: &Actions) -> Vec<String> {
+    (0..actions.len()).map(|a| actions.name(a).into_owned()).collect()
+}
+
+/// Records in memory, encoded, as rounds to learn from.
+#[pyclass(frozen, name = "Rounds", module = "surefoot")]
+#[derive(Debug)]
+pub(crate) struct PyRounds {
+    rounds: Rounds,
+    actions: Actions,
+    range: (f64, f64),
+    skipped: usize,
+    interleaved: bool,
+    /// Whether the encoding came with a prior that no logs were learned for, if it came with a prior.
+    known: Option<(bool, Lineage)>,
+}
+
+#[pymethods]
+impl PyRounds {
+    fn __len__(&self) -> usize {
+        self.rounds.rounds.len()
+    }
+
+    fn __getitem__(&self, place: isize) -> Result<PyLogs> {
+        let n = self.rounds.rounds.len();
+        let at = if place < 0 { place.checked_add_unsigned(n) } else { Some(place) };
+        let logs = at.and_then(|at| usize::try_from(at).ok()).and_then(|at| self.rounds.rounds.get(at));
+        match logs {
+            Some(logs) => PyLogs::new(logs.clone(), self.range),
+            None => Err(pyo3::exceptions::PyIndexError::new_err(format!("round {place} of {n}")).into()),
+        }
+    }
+
+    #[getter]
+    fn names(&self) -> Vec<String> {
+        self.rounds.rounds.iter().map(|logs| logs.policy_version().to_owned()).collect()
+    }
+
+    #[getter]
+    fn actions(&self) -> Vec<String> {
+        action_names(&self.actions)
+    }
+
+    #[getter]
+    fn feature_names(&self) -> Vec<String> {
+        self.rounds.encoding.names()
+    }
+
+    #[getter]
+    fn skipped(&self) -> usize {
+        self.skipped
+    }
+
+    #[getter]
+    fn interleaved(&self) -> bool {
+        self.interleaved
+    }
+
+    #[getter]
+    fn reward_range(&self) -> (f64, f64) {
+        self.range
+    }
+
+    /// The contexts and actions that were set aside, to which features were fitted.
+    #[getter]
+    #[expect(clippy::type_complexity, reason = "two arrays, or none")]
+    fn set_aside<'py>(&self, py: Python<'py>) -> Result<Option<(Bound<'py, PyAny>, Bound<'py, PyArray1<u32>>)>> {
+        let Some((contexts, actions)) = &self.rounds.set_aside else { return Ok(None) };
+        Ok(Some((to_python(py, contexts)?, PyArray1::from_slice(py, actions))))
+    }
+
+    /// The next policy, from all rounds at once, and what is known of it: what `surefoot learn` does.
+    #[pyo3(signature = (learner, *, prior, held_back, exploration, intercept, prior_is_older = false, watch = None))]
+    #[expect(clippy::too_many_arguments, reason = "settings, by their names")]
+    fn retrain<'py>(
+        &self,
+        py: Python<'py>,
+        learner: &PyLearner,
+        prior: &Bound<'py, PyAny>,
+        held_back: f64,
+        exploration: f64,
+        intercept: bool,
+        prior_is_older: bool,
+        watch: Option<Py<PyAny>>,
+    ) -> Result<Bound<'py, PyDict>> {
+        if !(0.0..=0.5).contains(&held_back) {
+            return Err(setting("the share held back", "in [0, 0.5]", held_back));
+        }
+        let prior = match prior.extract::<PyRef<'_, PyPolicy>>() {
+            Ok(policy) => policy.gaussian("the prior")?.clone(),
+            Err(_) => self.prior(&prior.str()?.extract::<String>()?, intercept, exploration)?,
+        };
+        let logs = &self.rounds.rounds;
+        let records: usize = logs.iter().map(Logs::len).sum();
+        let newest = logs.last().map_or(1, Logs::len);
+        let learner = Learner { held_back: held_back * records as f64 / newest as f64, ..learner.learner.clone() };
+        let mut watch = Onlooker::new(watch);
+        let Retrained { policy, round, proven, better, logged, estimate, held_back, .. } =
+            py.detach(|| retrain(&learner, &prior, logs, &mut watch))?;
+        let range = RewardRange::new(self.range.0, self.range.1)?;
+        let width = self.range.1 - self.range.0;
+        let certified = match &self.known {
+            Some((fresh, _)) => *fresh || prior_is_older,
+            None => self.rounds.set_aside.is_some(),
+        };
+        let prints: Vec<Fingerprint> = logs.iter().map(Logs::fingerprint).collect();
+        let lineage = Lineage {
+            prior: Some(prior.fingerprint()),
+            logs: prints,
+            learner: Some(learner),
+            made_by: format!("surefoot {}", env!("CARGO_PKG_VERSION")),
+        };
+        let encoding = self.rounds.encoding.clone();
+        let inputs = Inputs::new(self.actions.clone(), encoding, [self.range.0, self.range.1], lineage);
+        let report = round_report(py, &round)?;
+        report.set_item("rounds", logs.len())?;
+        report.set_item("total", records)?;
+        report.set_item("held_back", held_back)?;
+        report.set_item("certified", certified)?;
+        report.set_item("logged", (range.reward(logged.0), logged.1 * width))?;
+        report.set_item("estimate", (range.reward(estimate.value), estimate.standard_error * width))?;
+        report.set_item("proven", PyCertificate::new(proven, self.range))?;
+        report.set_item("better", PyCertificate::new(better, self.range))?;
+        report.set_item("prior", PyPolicy::from(prior).with_inputs(inputs.clone()))?;
+        report.set_item("policy", PyPolicy::from(policy).with_inputs(inputs))?;
+        Ok(report)
+    }
+
+    fn __repr__(&self) -> String {
+        let records: usize = self.rounds.rounds.iter().map(Logs::len).sum();
+        let (rounds, p, k) = (self.rounds.rounds.len(), self.rounds.encoding.width(), self.actions.len());
+        format!("<surefoot.Rounds: {records} records in {rounds} rounds, {p} features, {k} actions>")
+    }
+}
+
+impl PyRounds {
+    /// The prior that no file has: it prefers no action, or those that were logged.
+    fn prior(&self, name: &str, intercept: bool, exploration: f64) -> Result<LinearGaussian> {
+        let map = FeatureMap::identity(self.rounds.encoding.width());
+        let map = if intercept { map.with_intercept() } else { map };
+        let prior = match name {
+            "uniform" => LinearGaussian::standard(map, self.actions.len())?,
+            "estimated" => {
+                let first = &self.rounds.rounds[0];
+                let (contexts, labels) = match &self.rounds.set_aside {
+                    Some((contexts, labels)) => (contexts.clone(), labels.clone()),
+                    None => (first.contexts().clone(), first.action().to_vec()),
+                };
+                LinearGaussian::imitating(map, &Labelled::new(contexts, labels)?, self.actions.len())?
+            }
+            other => return Err(setting("the prior", "uniform, estimated, or a policy", other)),
+        };
+        Ok(prior.with_exploration(exploration)?)
+    }
+}

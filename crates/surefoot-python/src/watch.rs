@@ -1,0 +1,56 @@
+//! Who looks on from Python: shows progress, and hears Ctrl-C.
+
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+use surefoot::{SimulatedRound, Watch};
+
+use crate::failure::raised;
+use crate::simulation::report;
+
+/// Asks Python a few times a second, and not at every step.
+pub(crate) struct Onlooker {
+    /// An object with the methods `searching(share)` and `round(report)`.
+    shown: Option<Py<PyAny>>,
+    asked: Instant,
+}
+
+const PAUSE: Duration = Duration::from_millis(50);
+
+impl Onlooker {
+    pub(crate) fn new(shown: Option<Py<PyAny>>) -> Self {
+        Onlooker { shown, asked: Instant::now() }
+    }
+
+    fn ask(&mut self, show: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<()>) -> ControlFlow<()> {
+        self.asked = Instant::now();
+        let asked = Python::attach(|py| {
+            py.check_signals()?;
+            self.shown.as_ref().map_or(Ok(()), |shown| show(shown.bind(py)))
+        });
+        match asked {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                raised(error);
+                ControlFlow::Break(())
+            }
+        }
+    }
+}
+
+impl Watch for Onlooker {
+    fn searching(&mut self, share: f64) -> ControlFlow<()> {
+        if self.asked.elapsed() < PAUSE {
+            return ControlFlow::Continue(());
+        }
+        self.ask(|shown| shown.call_method1("searching", (share,)).map(|_| ()))
+    }
+
+    fn round(&mut self, round: &SimulatedRound) -> ControlFlow<()> {
+        self.ask(|shown| {
+            let report = report(shown.py(), round)?;
+            shown.call_method1("round", (report,)).map(|_| ())
+        })
+    }
+}
