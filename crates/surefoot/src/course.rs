@@ -55,6 +55,27 @@ pub struct Proven {
     pub ladder: Option<Certificate>,
 }
 
+/// All that a loop leaves behind and needs to go on, apart from its settings; cloning shares contexts.
+#[derive(Debug, Clone)]
+pub struct Past {
+    /// The first policy.
+    pub first: LinearGaussian,
+    /// What was logged in each round.
+    pub logs: Vec<Logs>,
+    /// What collected each round.
+    pub deployed: Vec<LinearGaussian>,
+    /// What was learned from each round.
+    pub learned: Vec<Challenger>,
+    /// What is running, and since which round.
+    pub incumbent: Challenger,
+    /// That round.
+    pub started: usize,
+    /// What was learned since, and not promoted.
+    pub challengers: Vec<Challenger>,
+    /// Lambda and sharpness of the last policy.
+    pub kept: Option<(f64, f64)>,
+}
+
 /// What a round changes.
 struct Next {
     state: State,
@@ -87,6 +108,40 @@ impl Course {
             deployed: Vec::new(),
             learned: Vec::new(),
         })
+    }
+
+    /// A loop that goes on where another one, of the same settings, was left: bit for bit as if it had not been.
+    pub fn resume(learner: Learner, gate: Gate, past: Past) -> Result<Self> {
+        let Past { first, logs, deployed, learned, incumbent, started, challengers, kept } = past;
+        let mut course = Course::new(learner, gate, first)?;
+        let rounds = logs.len();
+        for (what, found) in [("what was deployed", deployed.len()), ("what was learned", learned.len())] {
+            if found != rounds {
+                return Err(Error::size(what, format!("{rounds} policies, one for each round"), found));
+            }
+        }
+        for logs in &logs {
+            course.state = course.learner.remember(&course.state, logs)?;
+        }
+        if let Some(newest) = learned.last() {
+            let running = if course.learner.algorithm.redeploys() { &incumbent.policy } else { course.state.first() };
+            course.state = course.state.clone().resumed(&newest.policy, running, kept)?;
+        }
+        Ok(Course { incumbent, started, challengers, logs, deployed, learned, ..course })
+    }
+
+    /// What it takes to [`resume`](Course::resume).
+    pub fn past(&self) -> Past {
+        Past {
+            first: self.first().clone(),
+            logs: self.logs.clone(),
+            deployed: self.deployed.clone(),
+            learned: self.learned.clone(),
+            incumbent: self.incumbent.clone(),
+            started: self.started,
+            challengers: self.challengers.clone(),
+            kept: self.state.kept(),
+        }
     }
 
     /// What collects the next round.
@@ -145,7 +200,9 @@ impl Course {
     pub fn remember(&mut self, logs: Logs) -> Result<()> {
         self.state = self.learner.remember(&self.state, &logs)?;
         self.deployed.push(self.incumbent.policy.clone());
-        self.learned.push(self.incumbent.clone());
+        // Nothing new is learned: the last policy stays.
+        let last = self.learned.last().unwrap_or(&self.incumbent).clone();
+        self.learned.push(last);
         self.logs.push(logs);
         Ok(())
     }

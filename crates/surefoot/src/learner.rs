@@ -182,6 +182,24 @@ impl State {
         Ok(self)
     }
 
+    /// What the last policy was chosen at: lambda and sharpness, for rules that keep them.
+    pub(crate) fn kept(&self) -> Option<(f64, f64)> {
+        self.kept.map(|Setting { lambda, sharpness }| (lambda, sharpness))
+    }
+
+    /// The state of a loop whose rounds are remembered, and which had come to this.
+    pub(crate) fn resumed(
+        mut self,
+        current: &LinearGaussian,
+        deployed: &LinearGaussian,
+        kept: Option<(f64, f64)>,
+    ) -> Result<Self> {
+        self.current = self.turned(current)?;
+        self.deployed = deployed.clone();
+        self.kept = kept.map(|(lambda, sharpness)| Setting { lambda, sharpness });
+        Ok(self)
+    }
+
     /// A policy in the basis of those that are learned.
     fn turned(&self, policy: &LinearGaussian) -> Result<LinearGaussian> {
         let posterior = policy.posterior().in_basis(self.prior.posterior().basis()).ok_or_else(|| {

@@ -92,7 +92,7 @@ pub use certificate::{
     Theorem, Verdict, ladder, verify,
 };
 pub use contexts::{Contexts, ContextsBuilder, Indices, Memory, Row};
-pub use course::{Course, Proven, Taken};
+pub use course::{Course, Past, Proven, Taken};
 pub use environment::{
     Dataset, Environment, Finite, LabelBandit, Labelled, Profile, Synthetic, SyntheticSettings, Truth, Turn,
 };

@@ -3,9 +3,10 @@
 use std::ops::ControlFlow;
 
 use surefoot::{
-    Adam, Algorithm, Contexts, Crm, Decay, Environment, Error, FeatureMap, Lambda, Lbfgs, Learner, Logs, Objective,
-    ObjectiveParts, Optimiser, Outcome, Own, OwnTerms, Policy, Posterior, Precision, Regularizer, Scale, Shape,
-    SimulatedRound, Start, State, Synthetic, SyntheticSettings, Turn, Watch, simulate, simulate_watched,
+    Adam, Algorithm, Contexts, Course, Crm, Decay, Environment, Error, FeatureMap, Gate, Lambda, Lbfgs, Learner, Logs,
+    Objective, ObjectiveParts, Optimiser, Outcome, Own, OwnTerms, Policy, Posterior, Precision, Regularizer, Scale,
+    Shape, SimulatedRound, Start, State, Synthetic, SyntheticSettings, Turn, Unwatched, Watch, simulate,
+    simulate_watched,
 };
 
 fn world() -> Synthetic {
@@ -413,4 +414,40 @@ fn who_watches_sees_how_far_it_is_and_can_stop_it() {
     let mut patient = Impatient { stop_at: 2.0, ..Impatient::default() };
     simulate_watched(&world, first(&world, 0.3), &plan, &[100, 100], &mut patient).unwrap();
     assert_eq!(patient.rounds, 2);
+}
+
+#[test]
+fn a_loop_that_is_resumed_goes_on_as_if_it_had_not_stopped() {
+    let world = world();
+    let settings = [
+        (Algorithm::SeqAdjLs, Gate::Always, Shape::Principal),
+        (Algorithm::SeqAdjLs, Gate::Improvement, Shape::Isotropic),
+        (Algorithm::BatchLs, Gate::Always, Shape::PerFeature),
+        (Algorithm::ShiftLs, Gate::Always, Shape::Isotropic),
+        (Algorithm::Scrm(Crm::default()), Gate::Always, Shape::Isotropic),
+    ];
+    for (algorithm, gate, shape) in settings {
+        // Doubling keeps lambda between its choices: that must survive too.
+        let learner = Learner { lambda: Lambda::Doubling, held_back: 0.5, shape, ..quick(algorithm) };
+        let mut course = Course::new(learner.clone(), gate, first(&world, 0.2)).unwrap();
+        let round = |course: &mut Course, round: usize| {
+            let logs = world.collect(course.running(), Turn { round, start: 400 * round, n: 400 }).unwrap();
+            course.take(logs, true, &mut Unwatched).unwrap()
+        };
+        for k in 0..2 {
+            round(&mut course, k);
+        }
+        let mut again = Course::resume(learner.clone(), gate, course.past()).unwrap();
+        for k in 2..4 {
+            let (one, other) = (round(&mut course, k), round(&mut again, k));
+            assert_eq!(course.current().fingerprint(), again.current().fingerprint(), "{algorithm:?}");
+            assert_eq!((one.proven, one.promoted), (other.proven, other.promoted));
+        }
+        let mut torn = course.past();
+        torn.deployed.pop();
+        assert_eq!(
+            Course::resume(learner, gate, torn).unwrap_err().to_string(),
+            "what was deployed should have 4 policies, one for each round, but has 3"
+        );
+    }
 }
