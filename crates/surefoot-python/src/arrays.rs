@@ -40,7 +40,7 @@ pub(crate) fn contexts(x: &Bound<'_, PyAny>, hold: Hold) -> Result<Contexts> {
     if array.ndim() != 2 {
         return Err(size("X", "2 dimensions, a row for each record", array.ndim()));
     }
-    if !matches!(array.dtype().kind(), b'f' | b'i' | b'u' | b'b') {
+    if !matches!(array.dtype().kind(), b'f' | b'i' | b'u' | b'b' | b'O') {
         let kind = array.dtype().str()?.to_string();
         return Err(setting("the type of X", "numbers (encode texts and categories first)", kind));
     }

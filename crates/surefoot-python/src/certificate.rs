@@ -12,7 +12,25 @@ use crate::json;
 use crate::logs::PyLogs;
 use crate::policy::PyPolicy;
 
-/// What is proven about a policy.
+/// What is proven about a policy, with every number that is needed to prove it again.
+///
+/// Every statement is one inequality. With :math:`\psi_\lambda(x) = (1 - e^{-\lambda x})/\lambda`, a grid of
+/// :math:`G` lambdas and the price of the statement, such as :math:`\mathrm{KL}(Q, P)`,
+///
+/// .. math:: R \le \psi_\lambda\left(\hat R_\lambda + \frac{\mathrm{price} + \ln(G/\delta)}{\lambda N}\right),
+///
+/// with probability :math:`1 - \delta`, for all rounds at once. It is told in costs, which are rewards turned around and
+/// scaled to :math:`[-1, 0]`; ``at_least`` turns it into a reward. :func:`surefoot.certify` makes one, and so do the
+/// learners. Two are equal if all their numbers are.
+///
+///     >>> import surefoot
+///     >>> world = surefoot.Environment.synthetic(seed=1)
+///     >>> logs = world.collect(surefoot.Policy.uniform(5), 2000)
+///     >>> certificate = surefoot.certify(world.first_policy(alpha=1.0), [logs])
+///     >>> certificate
+///     <surefoot.Certificate fixed: reward at least 0.4177 (95 %, 2000 records)>
+///     >>> certificate.at_least <= world.evaluate(world.first_policy(alpha=1.0))[0]
+///     True
 #[pyclass(frozen, name = "Certificate", module = "surefoot", eq)]
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PyCertificate {
@@ -29,18 +47,19 @@ impl PyCertificate {
 
 #[pymethods]
 impl PyCertificate {
-    /// The upper bound, in costs.
+    /// The upper bound, in costs, with the numerical error added.
     #[getter]
     fn upper(&self) -> f64 {
         self.certificate.upper
     }
 
+    /// Whether it says nothing: a cost is never above 0, and a difference of 0 is no improvement.
     #[getter]
     fn vacuous(&self) -> bool {
         self.certificate.vacuous
     }
 
-    /// What the reward is at least, or the gain for a certificate of a difference.
+    /// What the reward is at least, in the units of ``reward_range``; the gain, if it bounds a difference.
     #[getter]
     fn at_least(&self) -> Result<f64> {
         let range = RewardRange::new(self.range.0, self.range.1)?;
@@ -48,67 +67,97 @@ impl PyCertificate {
         Ok(if self.is_difference() { -self.certificate.upper * width } else { range.reward(self.certificate.upper) })
     }
 
+    /// Whether it bounds a difference to what collected the records, and not a risk itself.
     #[getter]
     fn is_difference(&self) -> bool {
         matches!(self.certificate.bounds, surefoot::Quantity::Difference | surefoot::Quantity::MeanDifference)
     }
 
+    /// The lowest and the highest reward that there can be.
     #[getter]
     fn reward_range(&self) -> (f64, f64) {
         self.range
     }
 
+    /// The statement: ``"3.2"``, ``"4.1"``, ``"C.1"``, ``"C.1-adjusted"``, ``"fixed"``, ``"fixed-adjusted"``, ``"running"`` or
+    /// ``"combined"``.
     #[getter]
     fn theorem(&self) -> Result<String> {
         Ok(json::text(&self.certificate.theorem)?.trim_matches('"').to_owned())
     }
 
+    /// What is bounded: ``"risk"``, ``"difference"``, ``"mean-risk"``, ``"mean-difference"`` or ``"running-risk"``.
     #[getter]
     fn bounds(&self) -> Result<String> {
         Ok(json::text(&self.certificate.bounds)?.trim_matches('"').to_owned())
     }
 
+    /// The probability :math:`\delta` with which any statement of its family may be wrong, ever.
     #[getter]
     fn delta(&self) -> f64 {
         self.certificate.delta
     }
 
+    /// The :math:`\lambda` of the bound: the best of the grid.
     #[getter]
     fn lam(&self) -> f64 {
         self.certificate.lambda
     }
 
+    /// The number :math:`N` of records.
     #[getter]
     fn records(&self) -> usize {
         self.certificate.records
     }
 
+    /// The smoothed estimate :math:`\hat R_\lambda` of what is bounded, in costs, before anything is paid.
     #[getter]
     fn estimate(&self) -> f64 {
         self.certificate.estimate
     }
 
+    /// The divergence that is paid; 0 for a policy that was fixed before the records.
     #[getter]
     fn kl(&self) -> f64 {
         self.certificate.kl
     }
 
+    /// What must be true of the logs, since it cannot be seen in them: one sentence each.
     #[getter]
     fn assumptions(&self) -> Vec<String> {
         self.certificate.assumptions.clone()
     }
 
+    /// The certificate as JSON, to the last bit. The reward range is not in it.
+    ///
+    ///     >>> import surefoot
+    ///     >>> logs = surefoot.Environment.synthetic(seed=1).collect(surefoot.Policy.uniform(5), 100)
+    ///     >>> surefoot.certify(surefoot.Policy.uniform(5), [logs]).to_json()[:18]
+    ///     '{"theorem":"fixed"'
     fn to_json(&self) -> Result<String> {
         json::text(&self.certificate)
     }
 
+    /// A certificate from the JSON of :meth:`to_json`. Nothing is checked but its form: :func:`surefoot.verify` does the rest.
+    ///
+    ///     >>> import surefoot
+    ///     >>> logs = surefoot.Environment.synthetic(seed=1).collect(surefoot.Policy.uniform(5), 100)
+    ///     >>> certificate = surefoot.certify(surefoot.Policy.uniform(5), [logs])
+    ///     >>> surefoot.Certificate.from_json(certificate.to_json()) == certificate
+    ///     True
     #[staticmethod]
-    #[pyo3(signature = (text, *, reward_range = (0.0, 1.0)))]
+    #[pyo3(signature = (text, *, reward_range = (0.0, 1.0)), text_signature = "(text, *, reward_range=(0.0, 1.0))")]
     fn from_json(text: &str, reward_range: (f64, f64)) -> Result<Self> {
         let certificate = serde_json::from_str(text).map_err(|e| setting("a certificate", "its JSON", e))?;
         Ok(PyCertificate::new(certificate, reward_range))
     }
 
+    /// All its numbers as a dictionary: what :meth:`to_json` has, as plain Python objects.
+    ///
+    ///     >>> import surefoot
+    ///     >>> logs = surefoot.Environment.synthetic(seed=1).collect(surefoot.Policy.uniform(5), 100)
+    ///     >>> surefoot.certify(surefoot.Policy.uniform(5), [logs]).to_dict()["records"]
+    ///     100
     fn to_dict<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
         json::to_python(py, &self.certificate)
     }
@@ -159,7 +208,41 @@ fn range_of(rounds: &[PyRef<'_, PyLogs>]) -> Result<(f64, f64)> {
     }
 }
 
-/// The best certificate for a policy. Without a prior the policy was fixed before the records; with one, it is a posterior.
+/// Proves what logs allow to be proven of a policy.
+///
+/// Without ``prior`` and ``deployed`` the policy must have been fixed before all records; no divergence is paid then. A
+/// policy that was learned from them needs one of the two.
+///
+/// Parameters
+/// ----------
+/// policy : Policy
+///     What is judged. With ``prior`` or ``deployed`` it should be a linear Gaussian one.
+/// rounds : list of Logs
+///     The rounds, the oldest first.
+/// prior : Policy, optional
+///     A policy that was fixed before all records. Theorem 3.2 then holds for whatever was learned from them, at the price
+///     of :math:`\mathrm{KL}(Q, P)`.
+/// deployed : list of Policy, optional
+///     What collected each round. Each is a prior for all records from its round on: the best rung of that ladder is taken.
+/// baseline : bool
+///     Whether the difference to what collected the records is bounded (Theorem 4.1), and not the risk. It is not used with
+///     ``deployed``.
+/// delta : float
+///     The probability with which the certificate may be wrong.
+/// lambdas : list of float, optional
+///     The grid of lambdas.
+///
+/// Examples
+/// --------
+///
+///     >>> import surefoot
+///     >>> world = surefoot.Environment.synthetic(seed=1)
+///     >>> first, better = world.first_policy(alpha=0.0), world.first_policy(alpha=1.0)
+///     >>> logs = world.collect(first, 2000)
+///     >>> surefoot.certify(better, [logs], prior=first).theorem
+///     '3.2'
+///     >>> surefoot.certify(better, [logs], baseline=True).at_least > 0.0
+///     True
 #[pyfunction]
 #[pyo3(signature = (policy, rounds, *, prior = None, deployed = None, baseline = false, delta = 0.05, lambdas = None))]
 #[expect(clippy::too_many_arguments, reason = "all but two have defaults")]
@@ -203,7 +286,35 @@ pub(crate) fn certify(
     Ok(PyCertificate::new(made, range))
 }
 
-/// Where a certificate differs from what policies and logs give: nowhere, if it holds.
+/// Proves a certificate again, from policies and logs alone, and tells where it differs: nowhere, if it holds.
+///
+/// Parameters
+/// ----------
+/// certificate : Certificate
+///     What is claimed.
+/// policies : list of Policy
+///     All policies that it speaks of, in any order; linear Gaussian ones.
+/// rounds : list of Logs
+///     All rounds of its loop, the oldest first.
+///
+/// Returns
+/// -------
+/// list of (str, str, str)
+///     What differs, what is claimed, and what was found.
+///
+/// Examples
+/// --------
+///
+///     >>> import surefoot
+///     >>> world = surefoot.Environment.synthetic(seed=1)
+///     >>> first, better = world.first_policy(alpha=0.0), world.first_policy(alpha=1.0)
+///     >>> logs = world.collect(first, 2000)
+///     >>> honest = surefoot.certify(better, [logs], prior=first)
+///     >>> surefoot.verify(honest, [first, better], [logs])
+///     []
+///     >>> forged = surefoot.Certificate.from_json(honest.to_json().replace('"records":2000', '"records":4000'))
+///     >>> [what for what, claimed, found in surefoot.verify(forged, [first, better], [logs])]
+///     ['records']
 #[pyfunction]
 #[pyo3(name = "verify", signature = (certificate, policies, rounds))]
 pub(crate) fn verify_certificate(
@@ -218,9 +329,24 @@ pub(crate) fn verify_certificate(
     Ok(found.into_iter().map(|d| (d.what, d.claimed, d.found)).collect())
 }
 
-/// The certificates of a file, each with its round and its kind.
+/// Reads the certificates of a file: for each the round, counted from 1, its kind and itself.
+///
+/// The kind is ``"certificate"``, ``"ladder"`` or ``"gate"``; see :func:`write_certificates`.
+///
+///     >>> import pathlib, surefoot, tempfile
+///     >>> logs = surefoot.Environment.synthetic(seed=1).collect(surefoot.Policy.uniform(5), 100)
+///     >>> proven = surefoot.certify(surefoot.Policy.uniform(5), [logs])
+///     >>> with tempfile.TemporaryDirectory() as folder:
+///     ...     path = pathlib.Path(folder) / "proven.json"
+///     ...     surefoot.write_certificates(path, [(1, "certificate", proven)])
+///     ...     surefoot.read_certificates(path) == [(1, "certificate", proven)]
+///     True
 #[pyfunction]
-#[pyo3(name = "read_certificates", signature = (path, *, reward_range = (0.0, 1.0)))]
+#[pyo3(
+    name = "read_certificates",
+    signature = (path, *, reward_range = (0.0, 1.0)),
+    text_signature = "(path, *, reward_range=(0.0, 1.0))"
+)]
 pub(crate) fn read_file(path: PathBuf, reward_range: (f64, f64)) -> Result<Vec<(usize, String, PyCertificate)>> {
     let read = |statement: Statement| {
         let kind = json::text(&statement.kind)?.trim_matches('"').to_owned();
@@ -229,7 +355,19 @@ pub(crate) fn read_file(path: PathBuf, reward_range: (f64, f64)) -> Result<Vec<(
     read_certificates(&path)?.into_iter().map(read).collect()
 }
 
-/// Writes certificates, each with its round and its kind.
+/// Writes certificates into a file, as ``surefoot simulate --save`` does.
+///
+/// Each has the round that it was made after, counted from 1, and a kind: ``"certificate"`` for all records with the first
+/// policy as prior, ``"ladder"`` for the best rung of the ladder, ``"gate"`` for what a gate decided by.
+///
+///     >>> import pathlib, surefoot, tempfile
+///     >>> logs = surefoot.Environment.synthetic(seed=1).collect(surefoot.Policy.uniform(5), 100)
+///     >>> proven = surefoot.certify(surefoot.Policy.uniform(5), [logs])
+///     >>> with tempfile.TemporaryDirectory() as folder:
+///     ...     path = pathlib.Path(folder) / "proven.json"
+///     ...     surefoot.write_certificates(path, [(1, "certificate", proven), (1, "ladder", proven)])
+///     ...     len(surefoot.read_certificates(path))
+///     2
 #[pyfunction]
 #[pyo3(name = "write_certificates")]
 pub(crate) fn write_file(path: PathBuf, certificates: Vec<(usize, String, PyRef<'_, PyCertificate>)>) -> Result<()> {

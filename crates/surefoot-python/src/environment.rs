@@ -15,7 +15,17 @@ use crate::failure::{Result, setting};
 use crate::logs::PyLogs;
 use crate::policy::{PyFeatures, PyPolicy};
 
-/// A world in which a policy can be deployed.
+/// A world in which a policy can be deployed, and in which its true reward is known.
+///
+/// It is made by :meth:`dataset`, :meth:`labelled`, :meth:`synthetic` or :meth:`finite`. Rewards are in :math:`[0, 1]`.
+/// Nothing in it changes: the same policy collects the same records at the same place.
+///
+///     >>> import surefoot
+///     >>> world = surefoot.Environment.synthetic(seed=1)
+///     >>> world
+///     <surefoot.Environment synthetic: 10 features, 5 actions>
+///     >>> world.collect(world.first_policy(), 100)
+///     <surefoot.Logs: 100 records, 10 features, 5 actions>
 #[pyclass(frozen, name = "Environment", module = "surefoot")]
 #[derive(Debug, Clone)]
 pub(crate) struct PyEnvironment {
@@ -71,6 +81,34 @@ impl PyEnvironment {
 #[pymethods]
 #[expect(non_snake_case, reason = "X, as scikit-learn calls it")]
 impl PyEnvironment {
+    /// A classification data set as a bandit: the right label brings a reward with probability ``1 - noise``, any other with
+    /// probability ``noise``.
+    ///
+    /// A share of 5 % of the training records is for the first policy; the others are met once each. Rewards are judged on the
+    /// test records. Rows are divided by their norms.
+    ///
+    /// Parameters
+    /// ----------
+    /// name : str
+    ///     ``"digits"``, which is built in, or the path of a data set.
+    /// noise : float
+    ///     How often a reward is the wrong one.
+    /// seed : int
+    ///     The seed of the order of the records, of the rewards, and of random features.
+    /// features : str
+    ///     What policies make of contexts: ``"raw"``, ``"rff:NUMBER[:BANDWIDTH]"`` or ``"kernel:NUMBER[:BANDWIDTH]"``.
+    /// intercept : bool
+    ///     Whether a constant feature is added.
+    /// premade : bool
+    ///     Whether features are made once, for the whole world. With ``False`` policies make them themselves, and understand
+    ///     contexts as they are, also when they come from a file.
+    ///
+    /// Examples
+    /// --------
+    ///
+    ///     >>> import surefoot
+    ///     >>> surefoot.Environment.dataset("digits")
+    ///     <surefoot.Environment labels: 64 features, 10 actions>
     #[staticmethod]
     #[pyo3(signature = (name, *, noise = 0.2, seed = 1, features = "raw", intercept = false, premade = true))]
     fn dataset(
@@ -88,6 +126,15 @@ impl PyEnvironment {
         })
     }
 
+    /// Labelled arrays as a bandit: :meth:`dataset` for data that is in memory.
+    ///
+    /// Labels are whole numbers from 0 on. The other arguments are those of :meth:`dataset`.
+    ///
+    ///     >>> import numpy as np, surefoot
+    ///     >>> X = np.random.default_rng(1).normal(size=(500, 3))
+    ///     >>> y = (X[:, 0] > 0).astype(int)
+    ///     >>> surefoot.Environment.labelled(X[:400], y[:400], X[400:], y[400:])
+    ///     <surefoot.Environment labels: 3 features, 2 actions>
     #[staticmethod]
     #[pyo3(signature = (X, y, X_test, y_test, *, name = "labels", noise = 0.2, seed = 1, features = "raw", intercept = false, premade = true))]
     #[expect(clippy::too_many_arguments, reason = "four arrays, and settings with defaults")]
@@ -112,6 +159,36 @@ impl PyEnvironment {
         })
     }
 
+    /// A world whose best action is linear in the context: :math:`a^*(x) = \arg\max_a \langle x, \theta_a \rangle`, with unit
+    /// vectors :math:`x`.
+    ///
+    /// The best action brings a reward with probability :math:`(1 + \Delta)/2`, all others with :math:`(1 - \Delta)/2`; in
+    /// ambiguous contexts the best one has :math:`1/2`.
+    ///
+    /// Parameters
+    /// ----------
+    /// actions, features : int
+    ///     How many there are.
+    /// margin : float
+    ///     The gap :math:`\Delta` in :math:`(0, 1]`.
+    /// ambiguous : float
+    ///     The share of contexts, those next to a border between two actions, whose gap is half of that.
+    /// drift : float, optional
+    ///     The angle, in degrees, by which the mean of the contexts turns each round; without it the world stands still.
+    /// seed : int
+    ///     The seed of the world, its contexts and rewards.
+    /// map : str
+    ///     What policies make of contexts: ``"raw"``, ``"rff:NUMBER[:BANDWIDTH]"`` or ``"kernel:NUMBER[:BANDWIDTH]"``.
+    /// intercept : bool
+    ///     Whether a constant feature is added.
+    ///
+    /// Examples
+    /// --------
+    ///
+    ///     >>> import surefoot
+    ///     >>> world = surefoot.Environment.synthetic(actions=3, features=4, seed=1)
+    ///     >>> round(world.best_reward(), 2)
+    ///     0.77
     #[staticmethod]
     #[pyo3(signature = (*, actions = 5, features = 10, margin = 0.6, ambiguous = 0.1, drift = None, seed = 1, map = "raw", intercept = false))]
     #[expect(clippy::too_many_arguments, reason = "settings with defaults")]
@@ -135,6 +212,16 @@ impl PyEnvironment {
         Ok(PyEnvironment { world: World::Synthetic(Arc::new(world)), features })
     }
 
+    /// A world of finitely many contexts, drawn evenly and with replacement, whose every reward is known: no risk is estimated.
+    ///
+    /// ``X`` is a context a row, and ``rewards`` the expected rewards `[n, K]` of all actions in it, in :math:`[0, 1]`.
+    ///
+    ///     >>> import numpy as np, surefoot
+    ///     >>> world = surefoot.Environment.finite([[1.0], [2.0]], np.array([[1.0, 0.0], [0.0, 0.5]]))
+    ///     >>> world.best_reward()
+    ///     0.75
+    ///     >>> world.evaluate(surefoot.Policy.uniform(2))
+    ///     (0.375, 0.5)
     #[staticmethod]
     #[pyo3(signature = (X, rewards, *, seed = 1))]
     fn finite(X: &Bound<'_, PyAny>, rewards: numpy::PyReadonlyArray2<'_, f64>, seed: u64) -> Result<Self> {
@@ -145,16 +232,19 @@ impl PyEnvironment {
         Ok(PyEnvironment { world: World::Finite(Arc::new(world)), features: FeatureMap::identity(features) })
     }
 
+    /// The number of actions.
     #[getter]
     fn n_actions(&self) -> usize {
         self.environment().actions()
     }
 
+    /// What the policies of this world make of contexts.
     #[getter]
     fn features(&self) -> PyFeatures {
         PyFeatures(self.features.clone())
     }
 
+    /// The number of features of a context.
     #[getter]
     fn n_features(&self) -> usize {
         self.features.input()
@@ -169,6 +259,7 @@ impl PyEnvironment {
         }
     }
 
+    /// ``"labels"``, ``"synthetic"`` or ``"finite"``.
     #[getter]
     fn kind(&self) -> &'static str {
         match &self.world {
@@ -178,11 +269,30 @@ impl PyEnvironment {
         }
     }
 
+    /// The policy that a loop begins with: :math:`\mathcal N(\alpha W, I)`.
+    ///
+    /// :math:`W` is a softmax fitted to records that no round has; in a synthetic world of raw contexts it is
+    /// :math:`\theta` itself. ``alpha`` of 0 prefers no action. ``exploration`` is the share of decisions that are drawn
+    /// uniformly. A finite world has no first policy.
+    ///
+    ///     >>> import surefoot
+    ///     >>> world = surefoot.Environment.synthetic(seed=1)
+    ///     >>> world.first_policy(alpha=0.0).predict_proba([[1.0] * 10]).round(6).tolist()
+    ///     [[0.2, 0.2, 0.2, 0.2, 0.2]]
     #[pyo3(signature = (*, alpha = 0.2, exploration = 0.0))]
     fn first_policy(&self, py: Python<'_>, alpha: f64, exploration: f64) -> Result<PyPolicy> {
         Ok(py.detach(|| self.first(alpha, exploration))?.into())
     }
 
+    /// Deploys a policy for ``n`` interactions, and logs them.
+    ///
+    /// ``round`` is the number of the round, from 0 on, and ``start`` how many interactions were before it: records of a
+    /// data set are met once, and a drifting world is another one each round.
+    ///
+    ///     >>> import surefoot
+    ///     >>> world = surefoot.Environment.synthetic(seed=1)
+    ///     >>> world.collect(surefoot.Policy.uniform(5), 3).pscore.tolist()
+    ///     [0.2, 0.2, 0.2]
     #[pyo3(signature = (policy, n, *, round = 0, start = 0))]
     fn collect(&self, py: Python<'_>, policy: &PyPolicy, n: usize, round: usize, start: usize) -> Result<PyLogs> {
         let turn = Turn { round, start, n };
@@ -190,19 +300,35 @@ impl PyEnvironment {
         PyLogs::new(logs, (0.0, 1.0))
     }
 
-    /// The true reward of a policy, and how often it takes the best action.
+    /// The true reward of a policy in the world of a round, and how often it takes the best action: :math:`E\,\pi(a^*(x)|x)`.
+    ///
+    ///     >>> import surefoot
+    ///     >>> world = surefoot.Environment.synthetic(seed=1)
+    ///     >>> reward, accuracy = world.evaluate(surefoot.Policy.uniform(5))
+    ///     >>> round(accuracy, 6)
+    ///     0.2
     #[pyo3(signature = (policy, *, round = 0))]
     fn evaluate(&self, py: Python<'_>, policy: &PyPolicy, round: usize) -> Result<(f64, f64)> {
         let (risk, accuracy) = py.detach(|| self.environment().truth(round)?.evaluate(policy.policy()))?;
         Ok((-risk, accuracy))
     }
 
+    /// The reward of taking the best action in every context.
+    ///
+    ///     >>> import surefoot
+    ///     >>> round(surefoot.Environment.synthetic(seed=1).best_reward(), 6)
+    ///     0.77
     #[pyo3(signature = (*, round = 0))]
     fn best_reward(&self, py: Python<'_>, round: usize) -> Result<f64> {
         Ok(-py.detach(|| self.environment().truth(round))?.optimal_risk())
     }
 
     /// The contexts on which rewards are known, and the best action in each.
+    ///
+    ///     >>> import surefoot
+    ///     >>> X, best = surefoot.Environment.synthetic(seed=1).truth()
+    ///     >>> X.shape[1], len(X) == len(best)
+    ///     (10, True)
     #[pyo3(signature = (*, round = 0))]
     fn truth<'py>(&self, py: Python<'py>, round: usize) -> Result<(Bound<'py, PyAny>, Bound<'py, PyArray1<u32>>)> {
         let truth = py.detach(|| self.environment().truth(round))?;
@@ -214,7 +340,14 @@ impl PyEnvironment {
     }
 }
 
-/// The bandwidth that is usual for contexts: their median distance.
+/// The usual bandwidth for Fourier and kernel features: the median distance between contexts.
+///
+/// It is taken over at most 1,000 pairs, and is 1 if all contexts are equal. Features are to be fixed before the data: ask
+/// for it on contexts that were seen earlier.
+///
+///     >>> import surefoot
+///     >>> surefoot.rule_of_thumb([[0.0, 0.0], [3.0, 4.0]])
+///     5.0
 #[pyfunction]
 #[pyo3(signature = (X))]
 #[expect(non_snake_case, reason = "as scikit-learn calls it")]
@@ -222,7 +355,11 @@ pub(crate) fn rule_of_thumb(X: &Bound<'_, PyAny>) -> Result<f64> {
     Ok(FeatureMap::rule_of_thumb(&contexts(X, Hold::Call)?))
 }
 
-/// Costs of rewards.
+/// Costs of rewards: :math:`c = -(r - l)/(u - l)` for the range :math:`(l, u)`, in :math:`[-1, 0]`.
+///
+///     >>> from surefoot import _surefoot
+///     >>> _surefoot.costs([0.0, 5.0, 10.0], (0.0, 10.0)).tolist()
+///     [0.0, -0.5, -1.0]
 #[pyfunction]
 pub(crate) fn costs<'py>(
     py: Python<'py>,

@@ -254,7 +254,35 @@ pub(crate) fn in_rewards<'py>(
     Ok(found)
 }
 
-/// What the logs say of a policy, by every estimator asked for.
+/// What logs say of a policy, by every estimator asked for, in rewards. :func:`surefoot.evaluate` is the usual way to it.
+///
+/// Parameters
+/// ----------
+/// logs : Logs
+///     The records.
+/// policy : Policy or array
+///     A policy, the probabilities `[n, K]` of all actions, or those `[n]` of the logged ones.
+/// estimators : list of str or callable, optional
+///     Names, or callables ``h(p, q, c)``; ``None`` for all that can be computed.
+/// model : "linear", array or None
+///     The reward model, or the rewards `[n, K]` that one predicts.
+/// delta : float
+///     The probability with which each interval may be wrong.
+/// replicates : int
+///     Those of the bootstrap; 0 for none.
+/// largest_weight : float or None
+///     The largest weight that can occur, if it is known.
+///
+/// Examples
+/// --------
+///
+///     >>> import numpy as np, surefoot
+///     >>> from surefoot import _surefoot
+///     >>> logs = surefoot.Logs(np.ones((4, 1)), [0, 1, 1, 0], [0.5, 0.5, 0.25, 0.75], [1.0, 0.0, 1.0, 1.0])
+///     >>> settings = dict(model=None, delta=0.05, replicates=0, seed=1, largest_weight=None)
+///     >>> found = _surefoot.evaluate(logs, surefoot.Policy.uniform(2), estimators=["snips"], **settings)
+///     >>> round(found["estimates"][0]["value"], 6)
+///     0.785714
 #[pyfunction]
 #[pyo3(signature = (logs, policy, *, estimators, model, delta, replicates, seed, largest_weight))]
 #[expect(clippy::too_many_arguments, reason = "settings, by their names")]
@@ -278,7 +306,20 @@ pub(crate) fn evaluate<'py>(
     in_rewards(py, &py.detach(|| tally.finish())?, logs.rewards, &names)
 }
 
-/// What is proven of several policies at once, and by how much each differs from the first.
+/// What is proven of several policies at once, in costs, and by how much each differs from the first.
+/// :func:`surefoot.select` is the usual way to it.
+///
+/// ``policies`` are as in :func:`evaluate`, all fixed before the records. ``prior`` has their weights :math:`w^0`, fixed
+/// before the records too, in proportion; even ones, if it is ``None``. The ``estimators`` are those of the ``contrasts``.
+///
+///     >>> import surefoot
+///     >>> from surefoot import _surefoot
+///     >>> world = surefoot.Environment.synthetic(seed=1)
+///     >>> logs = world.collect(surefoot.Policy.uniform(5), 1000)
+///     >>> policies = [surefoot.Policy.uniform(5), world.first_policy(alpha=2.0)]
+///     >>> settings = dict(prior=None, estimators=["snips"], model=None, delta=0.05, replicates=0, seed=1)
+///     >>> _surefoot.select(logs, policies, **settings)["selection"]["best"]
+///     1
 #[pyfunction]
 #[pyo3(signature = (logs, policies, *, prior, estimators, model, delta, replicates, seed))]
 #[expect(clippy::too_many_arguments, reason = "settings, by their names")]

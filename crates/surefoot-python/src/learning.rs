@@ -3,7 +3,10 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde::de::DeserializeOwned;
-use surefoot::{Adam, Algorithm, Course, Crm, Gate, Lbfgs, Learner, Optimiser, Own, Proven, Round, Window};
+use surefoot::{
+    Adam, Algorithm, Birth, Challenger, Course, Crm, Gate, Lbfgs, Learner, Optimiser, Own, Past, Proven, Round, Since,
+    Window,
+};
 
 use crate::certificate::{PyCertificate, terms};
 use crate::failure::{Failure, Result, setting};
@@ -13,7 +16,32 @@ use crate::own::PyTerms;
 use crate::policy::PyPolicy;
 use crate::watch::Onlooker;
 
-/// A learner: all its settings, and no state.
+/// A learner's settings, all of them, by their names: no state, and no defaults.
+///
+/// What each means is told at :class:`surefoot.SeqAdjLS`, whose ``partial_fit`` is the usual way to learn; this is what it
+/// hands to Rust. Numbers that may also be rules, ``lam``, ``sharpness`` and ``held_back``, are texts.
+///
+/// Parameters
+/// ----------
+/// algorithm : {"batch-ls", "seq-ls", "seq-adj-ls", "shift-ls", "shift-adj-ls", "crm", "scrm"}
+///     What is minimised, over which rounds.
+/// rounds : int, optional
+///     The number of rounds that there will be, for ``spending="even"``.
+/// gamma, penalty, divergence, learn_scale, window
+///     The settings of CRM and SCRM; the others do not look at them.
+///
+/// Examples
+/// --------
+///
+///     >>> import surefoot
+///     >>> learner = surefoot.Learner(
+///     ...     "seq-ls", lam="0.4", posterior="isotropic", sharpness="1", start="warm", optimiser="adam", epochs=10,
+///     ...     batch_size=128, learning_rate=0.01, decay="linear", precision="single", iterations=200, held_back="0",
+///     ...     trade=0.0, delta=0.05, spending="forever", rounds=None, gate="always", seed=1, gamma=None, penalty=1.0,
+///     ...     divergence=False, learn_scale=True, window="newest", estimator=None, slope=None,
+///     ... )
+///     >>> learner.to_dict()["lambda"]
+///     {'fixed': 0.4}
 #[pyclass(frozen, name = "Learner", module = "surefoot")]
 #[derive(Debug, Clone)]
 pub(crate) struct PyLearner {
@@ -101,6 +129,11 @@ impl PyLearner {
         Ok(PyLearner { learner: Learner { held_back, ..learner }, gate })
     }
 
+    /// The settings as a dictionary of plain Python objects; the gate is not among them.
+    ///
+    ///     >>> import surefoot
+    ///     >>> surefoot.SeqLS(lam=0.4)._learner().to_dict()["algorithm"]
+    ///     'seq-ls'
     fn to_dict<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
         json::to_python(py, &self.learner)
     }
@@ -131,6 +164,28 @@ pub(crate) fn put_proven(report: &Bound<'_, PyDict>, proven: Option<Proven>, ran
 }
 
 /// A loop under way: logs in, what runs next out.
+///
+/// Parameters
+/// ----------
+/// learner : Learner
+///     The settings.
+/// first : Policy
+///     The linear Gaussian policy that collects the first round, fixed before it: the prior of every bound.
+/// reward_range : (float, float)
+///     The lowest and the highest reward that there can be, in all rounds.
+///
+/// Examples
+/// --------
+///
+///     >>> import surefoot
+///     >>> world = surefoot.Environment.synthetic(seed=1)
+///     >>> course = surefoot.Course(surefoot.SeqLS(lam=0.4)._learner(), world.first_policy(alpha=0.0))
+///     >>> for round in range(2):
+///     ...     report = course.take(world.collect(course.running, 1000, round=round, start=1000 * round))
+///     >>> course.rounds
+///     2
+///     >>> world.evaluate(course.running)[0] > world.evaluate(course.first)[0]
+///     True
 #[pyclass(name = "Course", module = "surefoot")]
 #[derive(Debug)]
 pub(crate) struct PyCourse {
@@ -141,13 +196,27 @@ pub(crate) struct PyCourse {
 #[pymethods]
 impl PyCourse {
     #[new]
-    #[pyo3(signature = (learner, first, *, reward_range = (0.0, 1.0)))]
+    #[pyo3(
+        signature = (learner, first, *, reward_range = (0.0, 1.0)),
+        text_signature = "(learner, first, *, reward_range=(0.0, 1.0))"
+    )]
     fn new(learner: &PyLearner, first: &PyPolicy, reward_range: (f64, f64)) -> Result<Self> {
         let first = first.gaussian("the first policy")?.clone();
         Ok(PyCourse { course: Course::new(learner.learner.clone(), learner.gate, first)?, range: reward_range })
     }
 
-    /// Learns from what was logged; if it fails, or is interrupted, all is as before.
+    /// Learns from what :attr:`running` logged, lets the gate decide, and reports. If it fails, or is interrupted, all is
+    /// as before.
+    ///
+    /// ``certify`` tells whether what is proven is in the report, as ``certificate`` and ``ladder``. ``watch`` is an object
+    /// with a method ``searching(share)``, called a few times a second with the share of the search that is done.
+    ///
+    ///     >>> import surefoot
+    ///     >>> world = surefoot.Environment.synthetic(seed=1)
+    ///     >>> course = surefoot.Course(surefoot.SeqLS(lam=0.4)._learner(), world.first_policy(alpha=0.0))
+    ///     >>> report = course.take(world.collect(course.running, 500))
+    ///     >>> report["records"], report["lambda"], report["promoted"]
+    ///     (500, 0.4, True)
     #[pyo3(signature = (logs, *, certify = true, watch = None))]
     fn take<'py>(
         &mut self,
@@ -169,55 +238,144 @@ impl PyCourse {
         Ok(report)
     }
 
-    /// Takes in a round that nothing is learned from by itself.
+    /// Takes in a round that nothing is learned from by itself: the next :meth:`take` learns from all.
+    ///
+    ///     >>> import surefoot
+    ///     >>> world = surefoot.Environment.synthetic(seed=1)
+    ///     >>> course = surefoot.Course(surefoot.SeqLS(lam=0.4)._learner(), world.first_policy(alpha=0.0))
+    ///     >>> course.remember(world.collect(course.running, 500))
+    ///     >>> course.take(world.collect(course.running, 500, round=1, start=500))["records"]
+    ///     1000
     fn remember(&mut self, py: Python<'_>, logs: &PyLogs) -> Result<()> {
         self.check(logs)?;
         let (course, round) = (&mut self.course, logs.logs.clone());
         Ok(py.detach(|| course.remember(round))?)
     }
 
+    /// How many rounds there were.
     #[getter]
     fn rounds(&self) -> usize {
         self.course.logs().len()
     }
 
+    /// What collects the next round.
     #[getter]
     fn running(&self) -> PyPolicy {
         self.course.running().clone().into()
     }
 
+    /// What the loop has come to: what is running or, where nothing is ever redeployed, the last policy learned.
     #[getter]
     fn current(&self) -> PyPolicy {
         self.course.current().clone().into()
     }
 
+    /// The last policy learned, promoted or not; the first one, before any round.
     #[getter]
     fn newest(&self) -> PyPolicy {
         self.course.newest().clone().into()
     }
 
+    /// The first policy, the prior of every search.
     #[getter]
     fn first(&self) -> PyPolicy {
         self.course.first().clone().into()
     }
 
+    /// What collected each round.
     #[getter]
     fn deployed(&self) -> Vec<PyPolicy> {
         self.course.deployed().iter().cloned().map(PyPolicy::from).collect()
     }
 
+    /// What was logged in each round.
     #[getter]
     fn logs(&self) -> Result<Vec<PyLogs>> {
         self.course.logs().iter().map(|logs| PyLogs::new(logs.clone(), self.range)).collect()
     }
 
-    /// What is proven about the policy that the loop has come to.
+    // All that it takes to go on, for a pickle.
+    fn _past<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyDict>> {
+        let past = self.course.past();
+        let all = |challengers: &[Challenger]| challengers.iter().map(to_parts).collect::<Vec<Parts>>();
+        let found = PyDict::new(py);
+        found.set_item("first", PyPolicy::from(past.first))?;
+        found.set_item("logs", self.logs()?)?;
+        found.set_item("deployed", self.deployed())?;
+        found.set_item("learned", all(&past.learned))?;
+        found.set_item("incumbent", to_parts(&past.incumbent))?;
+        found.set_item("started", past.started)?;
+        found.set_item("challengers", all(&past.challengers))?;
+        found.set_item("kept", past.kept)?;
+        found.set_item("reward_range", self.range)?;
+        Ok(found)
+    }
+
+    // A loop that goes on where another one of the same settings was left.
+    #[staticmethod]
+    #[pyo3(signature = (learner, *, first, logs, deployed, learned, incumbent, started, challengers, kept, reward_range))]
+    #[expect(clippy::too_many_arguments, reason = "the parts of a pickle")]
+    fn _resume(
+        py: Python<'_>,
+        learner: &PyLearner,
+        first: &PyPolicy,
+        logs: Vec<PyRef<'_, PyLogs>>,
+        deployed: Vec<PyRef<'_, PyPolicy>>,
+        learned: Vec<Parts>,
+        incumbent: Parts,
+        started: usize,
+        challengers: Vec<Parts>,
+        kept: Option<(f64, f64)>,
+        reward_range: (f64, f64),
+    ) -> Result<Self> {
+        let past = Past {
+            first: first.gaussian("the first policy")?.clone(),
+            logs: logs.iter().map(|logs| logs.logs.clone()).collect(),
+            deployed: deployed.iter().map(|p| p.gaussian("what was deployed").cloned()).collect::<Result<_>>()?,
+            learned: learned.iter().map(of_parts).collect::<Result<_>>()?,
+            incumbent: of_parts(&incumbent)?,
+            started,
+            challengers: challengers.iter().map(of_parts).collect::<Result<_>>()?,
+            kept,
+        };
+        let course = py.detach(|| Course::resume(learner.learner.clone(), learner.gate, past))?;
+        Ok(PyCourse { course, range: reward_range })
+    }
+
+    /// What all rounds so far prove of :attr:`current`.
+    ///
+    /// ``certificate`` is Theorem 3.2 with the first policy as prior (Theorem C.1 where contexts may shift), ``ladder`` the
+    /// best rung of the ladder, or ``None``.
+    ///
+    ///     >>> import surefoot
+    ///     >>> world = surefoot.Environment.synthetic(seed=1)
+    ///     >>> course = surefoot.Course(surefoot.SeqLS(lam=0.4)._learner(), world.first_policy(alpha=0.0))
+    ///     >>> report = course.take(world.collect(course.running, 500), certify=False)
+    ///     >>> course.prove()["certificate"].theorem
+    ///     '3.2'
     fn prove<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyDict>> {
         let proven = py.detach(|| self.course.prove())?;
         let report = PyDict::new(py);
         put_proven(&report, Some(proven), self.range).map_err(Failure::from)?;
         Ok(report)
     }
+}
+
+/// A policy, and the round, first unseen record and set size of its birth.
+type Parts = (PyPolicy, Option<(usize, usize, usize, usize)>);
+
+fn to_parts(challenger: &Challenger) -> Parts {
+    let birth = challenger.birth.map(|b| (b.round, b.since.round, b.since.record, b.size));
+    (challenger.policy.clone().into(), birth)
+}
+
+fn of_parts((policy, birth): &Parts) -> Result<Challenger> {
+    let born = |&(round, first, record, size): &(usize, usize, usize, usize)| Birth {
+        round,
+        since: Since { round: first, record },
+        size,
+    };
+    Ok(Challenger { policy: policy.gaussian("a policy of the loop")?.clone(), birth: birth.as_ref().map(born) })
 }
 
 impl PyCourse {

@@ -4,14 +4,48 @@ use std::path::PathBuf;
 
 use numpy::PyArray1;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 use surefoot::{Logs, RewardRange};
 use surefoot_data::{read_round, write_round};
 
 use crate::arrays::{Hold, actions, contexts, eligible, numbers, slice_of, to_python};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::policy::PyPolicy;
 
-/// The logged interactions of one policy.
+/// The logged interactions of one policy: one round.
+///
+/// A slice of it, ``logs[100:200]``, shares its contexts.
+///
+/// Parameters
+/// ----------
+/// X : array, SciPy sparse matrix or table
+///     The contexts, one a row. Anything that speaks Arrow's C stream is a table.
+/// action : array of int
+///     The action taken in each, from 0 on.
+/// pscore : array of float
+///     The probability with which it was taken, in :math:`(0, 1]`.
+/// reward : array of float
+///     What came back, within ``reward_range``.
+/// n_actions : int, optional
+///     The number of actions; without it one more than the largest that occurs, and at least 2.
+/// reward_range : (float, float)
+///     The lowest and the highest reward that there can be.
+/// eligible : array of bool or list of list of int, optional
+///     The actions that could have been chosen: a mask `[n, K]`, or a list for each record.
+/// version : str
+///     The version of the policy that collected them.
+///
+/// Examples
+/// --------
+///
+///     >>> import surefoot
+///     >>> logs = surefoot.Logs([[1.0], [2.0], [3.0]], action=[0, 1, 1], pscore=[0.5, 0.5, 0.25], reward=[1.0, 0.0, 1.0])
+///     >>> logs
+///     <surefoot.Logs: 3 records, 1 features, 2 actions>
+///     >>> logs.cost.tolist()
+///     [-1.0, 0.0, -1.0]
+///     >>> len(logs[1:])
+///     2
 #[pyclass(frozen, name = "Logs", module = "surefoot")]
 #[derive(Debug, Clone)]
 pub(crate) struct PyLogs {
@@ -30,7 +64,10 @@ impl PyLogs {
 #[expect(non_snake_case, reason = "X, as scikit-learn calls it")]
 impl PyLogs {
     #[new]
-    #[pyo3(signature = (X, action, pscore, reward, *, n_actions = None, reward_range = (0.0, 1.0), eligible = None, version = ""))]
+    #[pyo3(
+        signature = (X, action, pscore, reward, *, n_actions = None, reward_range = (0.0, 1.0), eligible = None, version = ""),
+        text_signature = "(X, action, pscore, reward, *, n_actions=None, reward_range=(0.0, 1.0), eligible=None, version='')"
+    )]
     #[expect(clippy::too_many_arguments, reason = "each is a column")]
     fn from_arrays(
         X: &Bound<'_, PyAny>,
@@ -58,72 +95,130 @@ impl PyLogs {
         self.logs.len()
     }
 
+    /// The number of actions.
     #[getter]
     fn n_actions(&self) -> usize {
         self.logs.actions()
     }
 
+    /// The number of features of a context.
     #[getter]
     fn n_features(&self) -> usize {
         self.logs.contexts().features()
     }
 
+    /// The version of the policy that collected them; empty, if it is not known.
     #[getter]
     fn version(&self) -> &str {
         self.logs.policy_version()
     }
 
+    /// The lowest and the highest reward that there can be.
     #[getter]
     pub(crate) fn reward_range(&self) -> (f64, f64) {
         self.range
     }
 
+    /// The contexts, one a row: a copy, as a NumPy array of ``float32``, or as a SciPy CSR matrix if they are sparse.
     #[getter]
     fn X<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
         to_python(py, self.logs.contexts())
     }
 
+    /// The actions taken.
     #[getter]
     fn action<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u32>> {
         PyArray1::from_slice(py, self.logs.action())
     }
 
+    /// The probabilities with which they were taken.
     #[getter]
     fn pscore<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
         PyArray1::from_slice(py, self.logs.propensity())
     }
 
+    /// The costs, in :math:`[-1, 0]`: rewards turned around and scaled.
     #[getter]
     fn cost<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
         PyArray1::from_slice(py, self.logs.cost())
     }
 
+    /// The rewards, within :attr:`reward_range`.
     #[getter]
     fn reward<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
         PyArray1::from_iter(py, self.logs.cost().iter().map(|&c| self.rewards.reward(c)))
     }
 
+    /// The actions that could have been chosen, a list for each record; ``None`` if all could be.
     #[getter]
     fn eligible(&self) -> Option<Vec<Vec<u32>>> {
         let sets = self.logs.eligible()?;
         Some((0..sets.len()).map(|row| sets.get(row).to_vec()).collect())
     }
 
+    /// A hash of all that is logged, by which certificates know it.
     #[getter]
     fn fingerprint(&self) -> String {
         self.logs.fingerprint().to_string()
     }
 
+    /// Writes the round into a Parquet file. ``policy`` is what collected it, if its fingerprint is to be kept.
+    ///
+    ///     >>> import pathlib, surefoot, tempfile
+    ///     >>> logs = surefoot.Logs([[1.0], [2.0]], action=[0, 1], pscore=[0.5, 0.5], reward=[1.0, 0.0])
+    ///     >>> with tempfile.TemporaryDirectory() as folder:
+    ///     ...     logs.save(pathlib.Path(folder) / "round.parquet")
     #[pyo3(signature = (path, *, policy = None))]
     fn save(&self, path: PathBuf, policy: Option<&PyPolicy>) -> Result<()> {
         let policy = policy.map(|policy| policy.gaussian("what collected the logs")).transpose()?;
         Ok(write_round(&path, &self.logs, policy.map(surefoot::LinearGaussian::fingerprint))?)
     }
 
+    /// Reads a round that :meth:`save` or ``surefoot simulate`` has written. The file has costs: say what rewards they were.
+    ///
+    ///     >>> import pathlib, surefoot, tempfile
+    ///     >>> logs = surefoot.Logs([[1.0], [2.0]], action=[0, 1], pscore=[0.5, 0.5], reward=[1.0, 0.0])
+    ///     >>> with tempfile.TemporaryDirectory() as folder:
+    ///     ...     path = pathlib.Path(folder) / "round.parquet"
+    ///     ...     logs.save(path)
+    ///     ...     surefoot.Logs.load(path).fingerprint == logs.fingerprint
+    ///     True
     #[staticmethod]
-    #[pyo3(signature = (path, *, reward_range = (0.0, 1.0)))]
+    #[pyo3(signature = (path, *, reward_range = (0.0, 1.0)), text_signature = "(path, *, reward_range=(0.0, 1.0))")]
     fn load(path: PathBuf, reward_range: (f64, f64)) -> Result<Self> {
         PyLogs::new(read_round(&path)?.logs, reward_range)
+    }
+
+    /// From costs, which a pickle keeps to the last bit.
+    #[staticmethod]
+    #[expect(clippy::too_many_arguments, reason = "each is a column")]
+    fn _of_costs(
+        X: &Bound<'_, PyAny>,
+        action: &Bound<'_, PyAny>,
+        pscore: &Bound<'_, PyAny>,
+        cost: &Bound<'_, PyAny>,
+        n_actions: usize,
+        reward_range: (f64, f64),
+        eligible: Option<&Bound<'_, PyAny>>,
+        version: &str,
+    ) -> Result<Self> {
+        let (x, action) = (contexts(X, Hold::On)?, actions(action)?);
+        let column =
+            |values: &Bound<'_, PyAny>, name: &str| Ok::<_, Failure>(slice_of(&numbers(values, name)?)?.to_vec());
+        let mut logs = Logs::new(n_actions, x, action, column(pscore, "pscore")?, column(cost, "cost")?)?;
+        if let Some(sets) = self::eligible(eligible)? {
+            logs = logs.with_eligible(sets)?;
+        }
+        PyLogs::new(logs.with_policy_version(version), reward_range)
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> Result<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let (class, logs) = (py.get_type::<PyLogs>(), &self.logs);
+        let columns = (self.X(py)?, self.action(py), self.pscore(py), self.cost(py));
+        let (x, action, pscore, cost) = columns;
+        let rest = (logs.actions(), self.range, self.eligible(), logs.policy_version());
+        let parts = (x, action, pscore, cost, rest.0, rest.1, rest.2, rest.3).into_pyobject(py)?;
+        Ok((class.getattr("_of_costs")?, parts))
     }
 
     fn __getitem__(&self, rows: &Bound<'_, pyo3::types::PySlice>) -> Result<Self> {

@@ -134,7 +134,13 @@ impl OwnTerms for PyTerms {
     }
 }
 
-/// Checks an estimator of one's own; says whether it is pessimistic at some records.
+/// Checks an estimator ``h(p, q, c)``, and says whether it is pessimistic: :math:`p c/q \le h \le 0`, at records on a grid.
+///
+/// ``slope`` is its derivative in ``p``. See :func:`surefoot.check_estimator`.
+///
+///     >>> from surefoot import _surefoot
+///     >>> _surefoot.check_estimator(lambda p, q, c: p * c / q)
+///     True
 #[pyfunction]
 #[pyo3(signature = (h, slope = None))]
 pub(crate) fn check_estimator(py: Python<'_>, h: Py<PyAny>, slope: Option<Py<PyAny>>) -> Result<bool> {

@@ -18,24 +18,53 @@ use crate::failure::{Failure, Result, raised, setting};
 use crate::json;
 
 /// How a context becomes the features of a policy.
+///
+/// It has to be fixed before the data that is learned from. It is made by :meth:`raw`, :meth:`fourier` or :meth:`named`.
+///
+///     >>> import surefoot
+///     >>> surefoot.Features.raw(3, intercept=True)
+///     <surefoot.Features raw: 3 -> 4>
 #[pyclass(frozen, name = "Features", module = "surefoot", eq)]
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PyFeatures(pub(crate) FeatureMap);
 
 #[pymethods]
 impl PyFeatures {
+    /// Contexts as they are; with ``intercept``, and a feature that is always 1, the last one.
+    ///
+    ///     >>> import surefoot
+    ///     >>> surefoot.Features.raw(2, intercept=True).transform([[3.0, 4.0]]).tolist()
+    ///     [[3.0, 4.0, 1.0]]
     #[staticmethod]
     #[pyo3(signature = (n_features, *, intercept = false))]
     fn raw(n_features: usize, intercept: bool) -> Self {
         PyFeatures(with_intercept(FeatureMap::identity(n_features), intercept))
     }
 
+    /// Random Fourier features: :math:`\sqrt{2/D} \cos(W'x + b)`, with ``count`` for :math:`D`.
+    ///
+    /// Their inner products approach the kernel :math:`e^{-|x - y|^2/(2 \sigma^2)}`, where :math:`\sigma` is the bandwidth;
+    /// :func:`surefoot.rule_of_thumb` proposes one.
+    ///
+    ///     >>> import surefoot
+    ///     >>> surefoot.Features.fourier(3, 200, 1.0, seed=1)
+    ///     <surefoot.Features fourier, bandwidth 1.0000: 3 -> 200>
     #[staticmethod]
     #[pyo3(signature = (n_features, count, bandwidth, *, seed = 1, intercept = false))]
     fn fourier(n_features: usize, count: usize, bandwidth: f64, seed: u64, intercept: bool) -> Result<Self> {
         Ok(PyFeatures(with_intercept(FeatureMap::fourier(n_features, count, bandwidth, seed)?, intercept)))
     }
 
+    /// Features by a name: ``"raw"``, ``"rff:NUMBER[:BANDWIDTH]"`` or ``"kernel:NUMBER[:BANDWIDTH]"``.
+    ///
+    /// Kernel features are the leading principal components :math:`\Lambda^{-1/2} V' k(L, x)` of the kernel, with landmarks
+    /// :math:`L` of the known contexts and :math:`k(L, L) = V \Lambda V'`. Without a bandwidth it is the rule of thumb of the
+    /// known contexts, half of it for a kernel. The known contexts must not be those of the data that is learned from.
+    ///
+    ///     >>> import numpy as np, surefoot
+    ///     >>> known = np.random.default_rng(1).normal(size=(100, 3))
+    ///     >>> surefoot.Features.named("kernel:8:1.5", known)
+    ///     <surefoot.Features kernel, bandwidth 1.5000: 3 -> 8>
     #[staticmethod]
     #[pyo3(signature = (name, known, *, seed = 1, intercept = false))]
     fn named(py: Python<'_>, name: &str, known: &Bound<'_, PyAny>, seed: u64, intercept: bool) -> Result<Self> {
@@ -44,6 +73,7 @@ impl PyFeatures {
         Ok(PyFeatures(with_intercept(map, intercept)))
     }
 
+    /// Kernel features from their parts: how a pickle comes back.
     #[staticmethod]
     fn _kernel(
         landmarks: &Bound<'_, PyAny>,
@@ -57,16 +87,23 @@ impl PyFeatures {
         Ok(PyFeatures(with_intercept(map, intercept)))
     }
 
+    /// The number of features of a context.
     #[getter]
     fn n_features_in(&self) -> usize {
         self.0.input()
     }
 
+    /// The number of features that a policy sees.
     #[getter]
     fn n_features_out(&self) -> usize {
         self.0.output()
     }
 
+    /// The features of contexts, as ``float32``; a SciPy CSR matrix, if they are sparse.
+    ///
+    ///     >>> import surefoot
+    ///     >>> surefoot.Features.fourier(3, 16, 1.0).transform([[1.0, 0.0, 0.0]]).shape
+    ///     (1, 16)
     #[pyo3(name = "transform", signature = (X))]
     #[expect(non_snake_case, reason = "as scikit-learn calls it")]
     fn transform<'py>(&self, py: Python<'py>, X: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
@@ -112,8 +149,23 @@ fn with_intercept(map: FeatureMap, intercept: bool) -> FeatureMap {
 /// Actions, and the probabilities with which they were chosen.
 type Decisions<'py> = (Bound<'py, PyArray1<u32>>, Bound<'py, PyArray1<f64>>);
 
-/// What can be deployed.
-#[pyclass(frozen, name = "Policy", module = "surefoot")]
+/// What can be deployed: a distribution :math:`\pi(a|x)` over actions for each context.
+///
+/// It is made by one of its static methods, or learned. A linear Gaussian policy takes the action of a linear predictor drawn
+/// anew for each decision: with :math:`s_a = \langle x, \mu_a \rangle / \sqrt{x' \Sigma x}`,
+///
+/// .. math:: \pi(a|x) = \int \phi(z - s_a) \prod_{b \ne a} \Phi(z - s_b)\, dz.
+///
+/// It alone can be learned, saved, compared with a prior, and certified after it was learned. Uniform and linear Gaussian
+/// policies can be pickled.
+///
+///     >>> import surefoot
+///     >>> policy = surefoot.Policy.standard(surefoot.Features.raw(2), 4)
+///     >>> policy.kind, policy.n_actions
+///     ('gaussian', 4)
+///     >>> policy.predict_proba([[1.0, 2.0]]).round(6).tolist()
+///     [[0.25, 0.25, 0.25, 0.25]]
+#[pyclass(frozen, name = "Policy", module = "surefoot", from_py_object)]
 #[derive(Debug, Clone)]
 pub(crate) struct PyPolicy {
     kind: Kind,
@@ -168,11 +220,24 @@ impl PyPolicy {
 #[pymethods]
 #[expect(non_snake_case, reason = "X, as scikit-learn calls it")]
 impl PyPolicy {
+    /// Every action alike, or every eligible one.
+    ///
+    ///     >>> import surefoot
+    ///     >>> surefoot.Policy.uniform(4).predict_proba([[1.0]]).tolist()
+    ///     [[0.25, 0.25, 0.25, 0.25]]
     #[staticmethod]
     fn uniform(n_actions: usize) -> Result<Self> {
         Ok(PyPolicy::other(Uniform::new(n_actions)?, "uniform"))
     }
 
+    /// The linear Gaussian policy :math:`\mathcal N(0, I)`, which prefers no action: the usual prior.
+    ///
+    /// ``exploration`` is the share :math:`\varepsilon` of decisions that are drawn uniformly, now and in all that is learned
+    /// from it.
+    ///
+    ///     >>> import surefoot
+    ///     >>> surefoot.Policy.standard(surefoot.Features.raw(2), 4, exploration=0.05).exploration
+    ///     0.05
     #[staticmethod]
     #[pyo3(signature = (features, n_actions, *, exploration = 0.0))]
     fn standard(features: &PyFeatures, n_actions: usize, exploration: f64) -> Result<Self> {
@@ -180,6 +245,28 @@ impl PyPolicy {
         Ok(LinearGaussian::new(features.0.clone(), posterior)?.with_exploration(exploration)?.into())
     }
 
+    /// The linear Gaussian policy :math:`\mathcal N(\mu, U \mathrm{diag}(\sigma^2) U' \otimes I_K)`.
+    ///
+    /// Parameters
+    /// ----------
+    /// mean : array of float64
+    ///     The means :math:`\mu`, `[p, K]`: a column an action.
+    /// scale : float or array
+    ///     The standard deviation :math:`\sigma`: one, or one a feature (or axis).
+    /// features : Features, optional
+    ///     What is made of contexts; by default they are taken as they are.
+    /// exploration : float
+    ///     The share of decisions that are drawn uniformly.
+    /// basis : array of float64, optional
+    ///     The axes :math:`U`, `[p, p]`, orthonormal; without them the features are the axes.
+    ///
+    /// Examples
+    /// --------
+    ///
+    ///     >>> import numpy as np, surefoot
+    ///     >>> policy = surefoot.Policy.gaussian_of(np.array([[1.0, 0.0], [0.0, 1.0]]), 1.0, exploration=0.1)
+    ///     >>> policy.predict_proba([[1.0, 0.0]]).round(4).tolist()
+    ///     [[0.7342, 0.2658]]
     #[staticmethod]
     #[pyo3(signature = (mean, scale, *, features = None, exploration = 0.0, basis = None))]
     fn gaussian_of(
@@ -203,6 +290,11 @@ impl PyPolicy {
         Ok(LinearGaussian::new(map, posterior)?.with_exploration(exploration)?.into())
     }
 
+    /// The softmax :math:`\pi(a|x) \propto e^{\alpha \langle x, w_a \rangle}`, with weights `[p, K]`: a column an action.
+    ///
+    ///     >>> import numpy as np, surefoot
+    ///     >>> surefoot.Policy.softmax(np.array([[np.log(3.0), 0.0]])).predict_proba([[1.0]]).round(6).tolist()
+    ///     [[0.75, 0.25]]
     #[staticmethod]
     #[pyo3(signature = (weights, *, alpha = 1.0, features = None))]
     fn softmax(weights: PyReadonlyArray2<'_, f64>, alpha: f64, features: Option<&PyFeatures>) -> Result<Self> {
@@ -212,6 +304,14 @@ impl PyPolicy {
         Ok(PyPolicy::other(Softmax::new(map, k, weights, alpha)?, "softmax"))
     }
 
+    /// A callable as a policy: it is given contexts, and returns the probabilities `[n, K]` of all actions.
+    ///
+    /// Where actions are not all eligible it is given a mask `[n, K]` too, and should give the others 0. Rows should sum to 1.
+    ///
+    ///     >>> import numpy as np, surefoot
+    ///     >>> policy = surefoot.Policy.own(lambda X: np.tile([0.25, 0.75], (len(X), 1)), 2)
+    ///     >>> policy.propensity([[1.0], [2.0]], [0, 1]).tolist()
+    ///     [0.25, 0.75]
     #[staticmethod]
     fn own(py: Python<'_>, distribution: Py<PyAny>, n_actions: usize) -> Result<Self> {
         if !distribution.bind(py).is_callable() {
@@ -226,23 +326,44 @@ impl PyPolicy {
         Ok(PyPolicy::other(OwnPolicy { distribution, actions: n_actions }, "callable"))
     }
 
+    /// Several policies, one of which is drawn for each decision: :math:`\pi(a|x) = \sum_j w_j \pi_j(a|x)`. Weights sum to 1.
+    ///
+    ///     >>> import numpy as np, surefoot
+    ///     >>> parts = [surefoot.Policy.uniform(2), surefoot.Policy.softmax(np.array([[np.log(3.0), 0.0]]))]
+    ///     >>> surefoot.Policy.mixture(parts, [0.5, 0.5]).predict_proba([[1.0]]).round(6).tolist()
+    ///     [[0.625, 0.375]]
     #[staticmethod]
     fn mixture(policies: Vec<PyRef<'_, PyPolicy>>, weights: Vec<f64>) -> Result<Self> {
         let parts = policies.iter().map(|policy| policy.shared()).collect();
         Ok(PyPolicy::other(Mixture::new(parts, weights)?, "mixture"))
     }
 
+    /// Reads a linear Gaussian policy, with what it knows of raw records, from a safetensors file.
+    ///
+    ///     >>> import pathlib, surefoot, tempfile
+    ///     >>> policy = surefoot.Policy.standard(surefoot.Features.raw(2), 4)
+    ///     >>> with tempfile.TemporaryDirectory() as folder:
+    ///     ...     path = pathlib.Path(folder) / "policy.safetensors"
+    ///     ...     policy.save(path)
+    ///     ...     surefoot.Policy.load(path).fingerprint == policy.fingerprint
+    ///     True
     #[staticmethod]
     fn load(path: PathBuf) -> Result<Self> {
         let (policy, inputs) = PolicyReader::default().read_with(&path)?;
         Ok(PyPolicy { kind: Kind::Gaussian(policy), inputs: inputs.map(Arc::new) })
     }
 
+    /// Writes the policy into a safetensors file, to the last bit. Only linear Gaussian policies can be saved.
+    ///
+    ///     >>> import pathlib, surefoot, tempfile
+    ///     >>> with tempfile.TemporaryDirectory() as folder:
+    ///     ...     surefoot.Policy.standard(surefoot.Features.raw(2), 4).save(pathlib.Path(folder) / "policy.safetensors")
     fn save(&self, path: PathBuf) -> Result<()> {
         let policy = self.gaussian("a policy that is saved")?;
         Ok(write_policy_with(&path, policy, self.inputs.as_deref())?)
     }
 
+    /// ``"gaussian"``, ``"uniform"``, ``"softmax"``, ``"mixture"`` or ``"callable"``.
     #[getter]
     fn kind(&self) -> &'static str {
         match &self.kind {
@@ -251,27 +372,33 @@ impl PyPolicy {
         }
     }
 
+    /// The number of actions.
     #[getter]
     fn n_actions(&self) -> usize {
         self.policy().actions()
     }
 
+    /// What is made of contexts; ``None`` for a policy that is not linear Gaussian.
     #[getter]
     fn features(&self) -> Option<PyFeatures> {
         self.gaussian("").ok().map(|policy| PyFeatures(policy.features().clone()))
     }
 
+    /// The share of decisions that are drawn uniformly: :math:`(1 - \varepsilon)\,\pi_Q + \varepsilon/K`. 0 for a policy
+    /// that is not linear Gaussian.
     #[getter]
     fn exploration(&self) -> f64 {
         self.gaussian("").map_or(0.0, LinearGaussian::exploration)
     }
 
+    /// The means :math:`\mu`, `[p, K]`: a column an action.
     #[getter]
     fn mean<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyArray2<f64>>> {
         let posterior = self.gaussian("a policy with a mean")?.posterior();
         matrix(py, posterior.mean().to_vec(), posterior.actions())
     }
 
+    /// The standard deviations :math:`\sigma`: a number, or an array with one a feature (or axis).
     #[getter]
     fn scale<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
         Ok(match self.gaussian("a policy with a scale")?.posterior().scale() {
@@ -280,12 +407,14 @@ impl PyPolicy {
         })
     }
 
+    /// The axes :math:`U` of the covariance, `[p, p]`; ``None`` if they are the features.
     #[getter]
     fn basis<'py>(&self, py: Python<'py>) -> Result<Option<Bound<'py, PyArray2<f64>>>> {
         let Some(basis) = self.gaussian("a policy with a basis")?.posterior().basis() else { return Ok(None) };
         matrix(py, basis.axes().to_vec(), basis.features()).map(Some)
     }
 
+    /// A hash of the policy, by which certificates know it; ``None`` if it has none.
     #[getter]
     fn fingerprint(&self) -> Option<String> {
         match &self.kind {
@@ -294,12 +423,20 @@ impl PyPolicy {
         }
     }
 
-    /// How records become features, and where the policy comes from, if its file says so.
+    /// How raw records become features, which actions there are, and where the policy comes from; ``None`` if it is one of
+    /// features.
     #[getter]
     fn inputs<'py>(&self, py: Python<'py>) -> Result<Option<Bound<'py, PyAny>>> {
         self.inputs.as_deref().map(|inputs| json::to_python(py, inputs)).transpose()
     }
 
+    /// The probabilities :math:`\pi(a|x)` of all actions, `[n, K]`, exact to :math:`10^{-10}`.
+    ///
+    /// ``eligible`` tells which actions can be chosen: a mask `[n, K]`, or a list of actions for each context.
+    ///
+    ///     >>> import surefoot
+    ///     >>> surefoot.Policy.uniform(3).predict_proba([[1.0]], eligible=[[0, 2]]).tolist()
+    ///     [[0.5, 0.0, 0.5]]
     #[pyo3(signature = (X, *, eligible = None))]
     fn predict_proba<'py>(
         &self,
@@ -312,6 +449,11 @@ impl PyPolicy {
         matrix(py, p, self.n_actions())
     }
 
+    /// The probability of one action in each context, exact to :math:`10^{-9}` of itself down to :math:`10^{-15}`.
+    ///
+    ///     >>> import surefoot
+    ///     >>> surefoot.Policy.uniform(4).propensity([[1.0], [2.0]], [3, 0]).tolist()
+    ///     [0.25, 0.25]
     #[pyo3(signature = (X, action, *, eligible = None))]
     fn propensity<'py>(
         &self,
@@ -325,6 +467,17 @@ impl PyPolicy {
         Ok(PyArray1::from_vec(py, p))
     }
 
+    /// Draws an action in each context: the actions, and their propensities. Log both.
+    ///
+    /// The draw for a record depends on the seed and its key alone, wherever it stands; without ``keys`` a record's is its row.
+    ///
+    ///     >>> import surefoot
+    ///     >>> policy = surefoot.Policy.uniform(4)
+    ///     >>> action, pscore = policy.sample([[1.0], [2.0], [3.0]], seed=1)
+    ///     >>> pscore.tolist()
+    ///     [0.25, 0.25, 0.25]
+    ///     >>> bool(policy.sample([[3.0]], seed=1, keys=[2])[0][0] == action[2])
+    ///     True
     #[pyo3(signature = (X, *, seed, keys = None, eligible = None))]
     fn sample<'py>(
         &self,
@@ -345,6 +498,12 @@ impl PyPolicy {
         Ok((PyArray1::from_vec(py, chosen), PyArray1::from_vec(py, split(|decision| decision.propensity))))
     }
 
+    /// The divergence :math:`\mathrm{KL}(Q, P)` of this policy from a prior, times :math:`1 - \varepsilon` where both explore.
+    ///
+    ///     >>> import numpy as np, surefoot
+    ///     >>> prior = surefoot.Policy.standard(surefoot.Features.raw(2), 2)
+    ///     >>> surefoot.Policy.gaussian_of(np.eye(2), 1.0).kl(prior)
+    ///     1.0
     fn kl(&self, prior: &PyPolicy) -> Result<f64> {
         Ok(self.gaussian("the policy")?.kl(prior.gaussian("the prior")?)?)
     }
@@ -361,6 +520,7 @@ impl PyPolicy {
         Ok((rebuild.getattr("gaussian")?, parts.into_pyobject(py)?))
     }
 
+    /// A policy with what it knows of raw records: how a pickle comes back.
     #[staticmethod]
     fn _with_inputs(policy: &PyPolicy, inputs: &str) -> Result<Self> {
         let inputs: Inputs =

@@ -32,7 +32,39 @@ pub(crate) fn report<'py>(py: Python<'py>, round: &SimulatedRound) -> PyResult<B
     Ok(report)
 }
 
-/// Runs the loop for rounds of these sizes.
+/// Runs the loop for rounds of these sizes. :func:`surefoot.simulate` is the usual way to it.
+///
+/// Parameters
+/// ----------
+/// environment : Environment
+///     The world.
+/// first : Policy
+///     The linear Gaussian policy that collects the first round.
+/// learner : Learner
+///     The settings.
+/// sizes : list of int
+///     The number of interactions of each round.
+/// certify : {"never", "last", "each"}
+///     After which rounds what is proven is told.
+/// watch : object, optional
+///     It has the methods ``searching(share)`` and ``round(report)``.
+///
+/// Returns
+/// -------
+/// dict
+///     ``rounds``, a report each; ``policies``, what collected each round, and what the last one left; ``learned``, the policy
+///     learned in each; ``logs``.
+///
+/// Examples
+/// --------
+///
+///     >>> import surefoot
+///     >>> from surefoot import _surefoot
+///     >>> world = surefoot.Environment.synthetic(seed=1)
+///     >>> settings = surefoot.SeqLS(lam=0.4)._learner()
+///     >>> found = _surefoot.simulate(world, world.first_policy(alpha=0.0), settings, [500, 500])
+///     >>> len(found["rounds"]), len(found["policies"])
+///     (2, 3)
 #[pyfunction]
 #[pyo3(signature = (environment, first, learner, sizes, *, certify = "never", watch = None))]
 pub(crate) fn simulate<'py>(
@@ -66,7 +98,14 @@ pub(crate) fn simulate<'py>(
     Ok(found)
 }
 
-/// The sizes of rounds.
+/// The sizes of so many rounds with ``total`` interactions: ``"equal"``, or ``"doubling"``, the last of which takes what is
+/// left.
+///
+///     >>> from surefoot import _surefoot
+///     >>> _surefoot.sizes(10, 3)
+///     [4, 3, 3]
+///     >>> _surefoot.sizes(100, 4, "doubling")
+///     [7, 14, 28, 51]
 #[pyfunction]
 #[pyo3(signature = (total, rounds, schedule = "equal"))]
 pub(crate) fn sizes(total: usize, rounds: usize, schedule: &str) -> Result<Vec<usize>> {

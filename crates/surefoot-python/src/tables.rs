@@ -26,7 +26,12 @@ use crate::logs::PyLogs;
 use crate::policy::PyPolicy;
 use crate::watch::Onlooker;
 
-/// Logs of others, read batch by batch.
+/// Logs of others, read batch by batch, as often as they are asked about. :func:`surefoot.open_logs` makes one.
+///
+///     >>> import pandas, surefoot
+///     >>> frame = pandas.DataFrame({"action": ["a", "b"], "pscore": [0.5, 0.5], "reward": [1.0, 0.0], "age": [31, 55]})
+///     >>> surefoot.open_logs(frame)
+///     <surefoot.LogSource logs>
 #[pyclass(frozen, name = "LogSource", module = "surefoot")]
 #[derive(Debug, Clone)]
 pub(crate) struct PySource {
@@ -78,6 +83,27 @@ fn grouping(by: &str) -> Grouping {
 
 #[pymethods]
 impl PySource {
+    /// Logs in files or in a table.
+    ///
+    /// Parameters
+    /// ----------
+    /// source : path, list of paths, or table
+    ///     Files, the oldest first, or anything that speaks Arrow's C stream, of which nothing is copied.
+    /// format : str, optional
+    ///     The format of the files: ``"parquet"``, ``"csv"``, ``"jsonl"``, ``"dsjson"``, ``"vw"`` or ``"obp"``; by default what
+    ///     their names end in.
+    /// action, propensity, reward, event_id, policy_version : str, optional
+    ///     The columns, where they do not have one of their usual names.
+    /// actions_from_one : bool
+    ///     Whether actions that are numbers are counted from 1 on.
+    ///
+    /// Examples
+    /// --------
+    ///
+    ///     >>> import pandas, surefoot
+    ///     >>> frame = pandas.DataFrame({"shown": [0, 1], "pscore": [0.5, 0.5], "click": [1, 0]})
+    ///     >>> surefoot.LogSource.open(frame, action="shown").survey()["records"]
+    ///     2
     #[staticmethod]
     #[pyo3(signature = (
         source, *, format = None, action = None, propensity = None, reward = None, event_id = None, policy_version = None,
@@ -114,7 +140,12 @@ impl PySource {
         Ok(PySource { reader: LogReader::new(paths, format, columns), from_one: actions_from_one })
     }
 
-    /// All records that are not skipped, as they are.
+    /// All records that are not skipped, as they are: a table that speaks Arrow's C stream.
+    ///
+    ///     >>> import pandas, surefoot
+    ///     >>> frame = pandas.DataFrame({"action": [0, 1], "pscore": [0.5, 0.5], "reward": [1.0, 0.0]})
+    ///     >>> pandas.DataFrame.from_arrow(surefoot.open_logs(frame).to_arrow()).shape
+    ///     (2, 3)
     fn to_arrow(&self, py: Python<'_>) -> Result<PyTable> {
         let mut batches = Vec::new();
         for batch in self.reader.batches() {
@@ -127,6 +158,16 @@ impl PySource {
         Ok(PyTable::try_new(batches, schema)?)
     }
 
+    /// Counts records and actions in one pass, and finds the rounds.
+    ///
+    /// ``by`` tells what makes a round: ``"policy-version"``, ``"file"``, or a column. The answer has ``records``,
+    /// ``skipped``, ``groups`` (each with its number of records, in the order in which they came), ``interleaved`` (whether
+    /// one goes on after another has begun) and the names of the ``actions``.
+    ///
+    ///     >>> import pandas, surefoot
+    ///     >>> frame = pandas.DataFrame({"action": [0, 1], "pscore": [0.5, 0.5], "reward": [1.0, 0.0], "day": ["mon", "tue"]})
+    ///     >>> surefoot.open_logs(frame).survey(by="day")["groups"]
+    ///     [('mon', 1), ('tue', 1)]
     #[pyo3(signature = (*, by = "policy-version"))]
     fn survey<'py>(&self, py: Python<'py>, by: &str) -> Result<Bound<'py, PyDict>> {
         let survey = py.detach(|| Survey::of(&self.reader, &grouping(by)))?;
@@ -139,6 +180,13 @@ impl PySource {
         Ok(found)
     }
 
+    /// What is wrong with the logs, and what they can support: ``summary`` and ``findings``. See :func:`surefoot.lint`.
+    ///
+    ///     >>> import pandas, surefoot
+    ///     >>> frame = pandas.DataFrame({"action": [0, 1], "pscore": [0.5, 0.0], "reward": [1.0, 0.0]})
+    ///     >>> found = surefoot.open_logs(frame).lint(reward_range=(0.0, 1.0), policies={}, deployed={})
+    ///     >>> found["findings"][0]["check"]
+    ///     'propensity'
     #[pyo3(signature = (*, reward_range, policies, deployed))]
     fn lint<'py>(
         &self,
@@ -164,7 +212,20 @@ impl PySource {
         json::to_python(py, &lint.finish(batches.skipped()))
     }
 
-    /// One pass for all policies: what is known of each, by its name.
+    /// What the logs say of several policies, in one pass: an evaluation for each name, as of :func:`surefoot.evaluate`.
+    ///
+    /// ``policies`` are those that know raw records, paths of them, ``"columns:PREFIX"``, ``"list:COLUMN"``, ``"uniform"``
+    /// or ``"logged"``. The reward ``model`` is ``"none"``, ``"linear"``, ``"columns:PREFIX"`` or ``"list:COLUMN"``;
+    /// ``ignore`` are columns that the linear one does not look at.
+    ///
+    ///     >>> import pandas, surefoot
+    ///     >>> frame = pandas.DataFrame({"action": [0, 1], "pscore": [0.25, 0.5], "reward": [1.0, 0.0]})
+    ///     >>> settings = dict(model="none", ignore=[], delta=0.05, replicates=0, seed=1, largest_weight=None)
+    ///     >>> found = surefoot.open_logs(frame).evaluate(
+    ///     ...     {"even": "uniform"}, reward_range=(0.0, 1.0), estimators=["ips"], **settings
+    ///     ... )
+    ///     >>> found["even"]["estimates"][0]["value"]
+    ///     1.0
     #[pyo3(signature = (policies, *, reward_range, estimators, model, ignore, delta, replicates, seed, largest_weight))]
     #[expect(clippy::too_many_arguments, reason = "settings, by their names")]
     fn evaluate<'py>(
@@ -209,7 +270,17 @@ impl PySource {
         Ok(found)
     }
 
-    /// What is proven of several policies at once.
+    /// What is proven of several policies at once, in costs, in one pass; all were fixed before the records. See
+    /// :func:`surefoot.select`.
+    ///
+    ///     >>> import pandas, surefoot
+    ///     >>> logged = {"action": [0, 1] * 50, "pscore": 0.5, "reward": [1.0, 0.0] * 50}
+    ///     >>> frame = pandas.DataFrame({**logged, "pi_0": 1.0, "pi_1": 0.0})
+    ///     >>> found = surefoot.open_logs(frame).select(
+    ///     ...     {"even": "uniform", "first": "columns:pi_"}, reward_range=(0.0, 1.0), prior=None, delta=0.05
+    ///     ... )
+    ///     >>> found["best"]
+    ///     1
     #[pyo3(signature = (policies, *, reward_range, prior, delta))]
     fn select<'py>(
         &self,
@@ -233,7 +304,38 @@ impl PySource {
         json::to_python(py, &py.detach(|| Selection::of(&all, prior.as_deref()))?)
     }
 
-    /// All records in memory, encoded, as rounds to learn from.
+    /// All records in memory, encoded, as rounds to learn from. :func:`surefoot.learn` is the usual way to it.
+    ///
+    /// Parameters
+    /// ----------
+    /// by : str
+    ///     What makes a round: ``"policy-version"``, ``"file"``, or a column.
+    /// set_aside : float
+    ///     The share of the first round that only fixes the features.
+    /// reward_range : (float, float)
+    ///     The lowest and the highest reward that there can be.
+    /// features : list of str or None
+    ///     The columns that are features; all that have no other role, if it is ``None``.
+    /// ignore, categorical : list of str
+    ///     Those that are not, and those that are categories even where all of them are numbers.
+    /// vocabulary, hash_bits : int
+    ///     The most categories that have a feature each, and the logarithm of the number of features that longer columns are
+    ///     hashed to.
+    /// standardise : bool
+    ///     Whether numbers are centred and divided by their standard deviation.
+    /// prior : Policy or None
+    ///     A policy that knows raw records, if they are to be encoded as it does.
+    ///
+    /// Examples
+    /// --------
+    ///
+    ///     >>> import pandas, surefoot
+    ///     >>> frame = pandas.DataFrame({"action": [0, 1] * 50, "pscore": 0.5, "reward": [1.0, 0.0] * 50, "age": range(100)})
+    ///     >>> surefoot.open_logs(frame).rounds(
+    ///     ...     by="file", set_aside=0.1, reward_range=(0.0, 1.0), features=None, ignore=[], categorical=[], vocabulary=64,
+    ///     ...     hash_bits=8, standardise=True, prior=None,
+    ///     ... )
+    ///     <surefoot.Rounds: 90 records in 1 rounds, 1 features, 2 actions>
     #[pyo3(signature = (
         *, by, set_aside, reward_range, features, ignore, categorical, vocabulary, hash_bits, standardise, prior
     ))]
@@ -295,7 +397,19 @@ impl PySource {
         })
     }
 
-    /// What a policy decides on raw records: an Arrow table.
+    /// What a policy decides on raw records: a table that speaks Arrow's C stream, with ``event_id``, ``action``,
+    /// ``pscore`` and ``policy_version``. See :func:`surefoot.score`.
+    ///
+    /// With ``probabilities`` it has those of all actions, too. An event with the same id gets the same decision, wherever it
+    /// stands.
+    ///
+    ///     >>> import pandas, surefoot
+    ///     >>> frame = pandas.DataFrame({"action": [0, 1] * 50, "pscore": 0.5, "reward": [1.0, 0.0] * 50, "age": range(100)})
+    ///     >>> policy = surefoot.learn(frame, surefoot.SeqLS(lam=0.4)).policy
+    ///     >>> new = pandas.DataFrame({"event_id": ["x", "y"], "age": [17, 71]})
+    ///     >>> table = pandas.DataFrame.from_arrow(surefoot.open_logs(new).score(policy, seed=1))
+    ///     >>> list(table.columns)
+    ///     ['event_id', 'action', 'pscore', 'policy_version']
     #[pyo3(signature = (policy, *, seed, probabilities = false))]
     fn score(&self, py: Python<'_>, policy: &Bound<'_, PyAny>, seed: u64, probabilities: bool) -> Result<PyTable> {
         let policy = judged(policy)?;
@@ -317,7 +431,15 @@ impl PySource {
         Ok(PyTable::try_new(decided, scorer.schema().clone())?)
     }
 
-    /// Writes the records in another format; says how many, and which columns have new names.
+    /// Writes the records into a file of another format; tells how many, and which columns have new names.
+    ///
+    /// The ``format`` is by default what the path ends in; columns in ``ignore`` are left out.
+    ///
+    ///     >>> import pandas, pathlib, surefoot, tempfile
+    ///     >>> frame = pandas.DataFrame({"action": [0, 1], "pscore": [0.5, 0.5], "reward": [1.0, 0.0]})
+    ///     >>> with tempfile.TemporaryDirectory() as folder:
+    ///     ...     surefoot.open_logs(frame).convert(pathlib.Path(folder) / "logs.csv")
+    ///     (2, [])
     #[pyo3(signature = (path, *, format = None, ignore = Vec::new()))]
     fn convert(
         &self,
@@ -369,7 +491,18 @@ fn action_names(actions: &Actions) -> Vec<String> {
     (0..actions.len()).map(|a| actions.name(a).into_owned()).collect()
 }
 
-/// Records in memory, encoded, as rounds to learn from.
+/// Records in memory, encoded, as rounds to learn from: what :meth:`LogSource.rounds` gives. A place in it is a :class:`Logs`.
+///
+///     >>> import pandas, surefoot
+///     >>> frame = pandas.DataFrame({"action": ["a", "b"] * 50, "pscore": 0.5, "reward": [1.0, 0.0] * 50, "age": range(100)})
+///     >>> rounds = surefoot.open_logs(frame).rounds(
+///     ...     by="file", set_aside=0.1, reward_range=(0.0, 1.0), features=None, ignore=[], categorical=[], vocabulary=64,
+///     ...     hash_bits=8, standardise=True, prior=None,
+///     ... )
+///     >>> rounds.actions, rounds.feature_names
+///     (['a', 'b'], ['age'])
+///     >>> rounds[0]
+///     <surefoot.Logs: 90 records, 1 features, 2 actions>
 #[pyclass(frozen, name = "Rounds", module = "surefoot")]
 #[derive(Debug)]
 pub(crate) struct PyRounds {
@@ -398,37 +531,43 @@ impl PyRounds {
         }
     }
 
+    /// The names of the rounds.
     #[getter]
     fn names(&self) -> Vec<String> {
         self.rounds.rounds.iter().map(|logs| logs.policy_version().to_owned()).collect()
     }
 
+    /// The names of the actions.
     #[getter]
     fn actions(&self) -> Vec<String> {
         action_names(&self.actions)
     }
 
+    /// The names of the features.
     #[getter]
     fn feature_names(&self) -> Vec<String> {
         self.rounds.encoding.names()
     }
 
+    /// How many records were skipped.
     #[getter]
     fn skipped(&self) -> usize {
         self.skipped
     }
 
+    /// Whether a round goes on after another has begun.
     #[getter]
     fn interleaved(&self) -> bool {
         self.interleaved
     }
 
+    /// The lowest and the highest reward that there can be.
     #[getter]
     fn reward_range(&self) -> (f64, f64) {
         self.range
     }
 
-    /// The contexts and actions that were set aside, to which features were fitted.
+    /// The contexts and actions that were set aside, to which features were fitted; ``None`` if there are none.
     #[getter]
     #[expect(clippy::type_complexity, reason = "two arrays, or none")]
     fn set_aside<'py>(&self, py: Python<'py>) -> Result<Option<(Bound<'py, PyAny>, Bound<'py, PyArray1<u32>>)>> {
@@ -436,7 +575,39 @@ impl PyRounds {
         Ok(Some((to_python(py, contexts)?, PyArray1::from_slice(py, actions))))
     }
 
-    /// The next policy, from all rounds at once, and what is known of it: what `surefoot learn` does.
+    /// The next policy, from all rounds at once, and what is known of it: what ``surefoot learn`` does.
+    /// :func:`surefoot.learn` is the usual way to it.
+    ///
+    /// Parameters
+    /// ----------
+    /// learner : Learner
+    ///     The settings; its ``held_back`` is not used.
+    /// prior : {"uniform", "estimated"} or Policy
+    ///     The first policy that was deployed, or what stands for it.
+    /// held_back : float
+    ///     The share of all records, the newest, that only certify: in :math:`[0, 0.5]`.
+    /// exploration : float
+    ///     The share of decisions that are drawn uniformly, where the prior is not given.
+    /// intercept : bool
+    ///     Whether a constant feature is added, where the prior is not given.
+    /// prior_is_older : bool
+    ///     Whether a prior that was learned itself was learned from earlier logs only.
+    /// watch : object, optional
+    ///     It has a method ``searching(share)``.
+    ///
+    /// Examples
+    /// --------
+    ///
+    ///     >>> import pandas, surefoot
+    ///     >>> frame = pandas.DataFrame({"action": [0, 1] * 50, "pscore": 0.5, "reward": [1.0, 0.0] * 50, "age": range(100)})
+    ///     >>> rounds = surefoot.open_logs(frame).rounds(
+    ///     ...     by="file", set_aside=0.1, reward_range=(0.0, 1.0), features=None, ignore=[], categorical=[], vocabulary=64,
+    ///     ...     hash_bits=8, standardise=True, prior=None,
+    ///     ... )
+    ///     >>> settings = surefoot.SeqLS(lam=0.4)._learner()
+    ///     >>> found = rounds.retrain(settings, prior="uniform", held_back=0.2, exploration=0.05, intercept=True)
+    ///     >>> found["held_back"], found["certified"], found["policy"].kind
+    ///     (18, True, 'gaussian')
     #[pyo3(signature = (learner, *, prior, held_back, exploration, intercept, prior_is_older = false, watch = None))]
     #[expect(clippy::too_many_arguments, reason = "settings, by their names")]
     fn retrain<'py>(

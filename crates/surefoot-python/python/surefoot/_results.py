@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from surefoot._surefoot import Certificate, Logs, Policy
 
@@ -79,7 +79,9 @@ class Table:
 
     def _repr_html_(self) -> str:
         header, rows = self._cells()
-        line = lambda cells, tag: "<tr>" + "".join(f"<{tag}>{html.escape(c)}</{tag}>" for c in cells) + "</tr>"
+        line: Callable[[list[str], str], str] = lambda cells, tag: (
+            "<tr>" + "".join(f"<{tag}>{html.escape(c)}</{tag}>" for c in cells) + "</tr>"
+        )
         title = f"<caption>{html.escape(self._title())}</caption>" if self._title() else ""
         body = "".join(line(cells, "td") for cells in rows)
         notes = "".join(f"<div>{html.escape(note)}</div>" for note in self._notes())
@@ -358,7 +360,7 @@ class Learned(Table):
 
         self.policy.save(path)
         stem = str(path).removesuffix(".safetensors")
-        kinds = [("ladder", self.certificate), ("gate", self.better)]
+        kinds: list[tuple[Literal["ladder", "gate"], Certificate]] = [("ladder", self.certificate), ("gate", self.better)]
         write_certificates(f"{stem}.certificates.json", [(self.rounds, kind, c) for kind, c in kinds])
 
     def rows(self) -> list[dict[str, Any]]:
@@ -376,7 +378,7 @@ class Learned(Table):
         ]
 
     def _shown(self) -> list[dict[str, Any]]:
-        plus_minus = lambda pair: f"{pair[0]:.4f} ± {pair[1]:.4f}"
+        plus_minus: Callable[[Interval], str] = lambda pair: f"{pair[0]:.4f} ± {pair[1]:.4f}"
         lines = {
             "records": f"{self.records} in {self.rounds} round{'s' if self.rounds != 1 else ''}",
             "held back": self.held_back,

@@ -44,7 +44,7 @@ def _own_actions(policy: Any, logs: Any) -> Any:
         return logs.pscore
     if hasattr(policy, "policy_"):
         return policy.policy_
-    shape = getattr(policy, "shape", ())
+    shape: tuple[int, ...] = getattr(policy, "shape", ())
     # Open Bandit Pipeline's action_dist has a third dimension, the position in a list.
     return policy[:, :, 0] if len(shape) == 3 and shape[2] == 1 else policy
 
@@ -100,8 +100,8 @@ def evaluate(
     >>> round(surefoot.evaluate(logs, "uniform", estimators=[halved])["halved"].value, 6)
     0.458333
     """
-    settings = {"delta": delta, "replicates": replicates, "seed": seed, "largest_weight": largest_weight}
-    chosen = None if estimators is None else list(estimators)
+    settings: dict[str, Any] = {"delta": delta, "replicates": replicates, "seed": seed, "largest_weight": largest_weight}
+    chosen: list[Any] | None = None if estimators is None else list(estimators)
     if isinstance(logs, LogSource):
         policies = policy if isinstance(policy, Mapping) else {"policy": policy}
         policies = {name: getattr(p, "policy_", p) for name, p in policies.items()}
@@ -172,11 +172,13 @@ def select(
             seed=seed,
         )
         selection = found["selection"]
-    reward = lambda cost: lo - cost * (hi - lo)
+    reward: Callable[[float], float] = lambda cost: lo - cost * (hi - lo)
     shown = [e if isinstance(e, str) else getattr(e, "__name__", "h") for e in estimators]
     contrasts = {}
     for name, rows in zip(names, found["contrasts"]):
-        ends = lambda i: None if i is None else (-i["upper"] * (hi - lo), -i["lower"] * (hi - lo))
+        ends: Callable[[Any], tuple[float, float] | None] = lambda i: (
+            None if i is None else (-i["upper"] * (hi - lo), -i["lower"] * (hi - lo))
+        )
         contrasts[name] = [
             Estimate(e, -row["value"] * (hi - lo), float("nan"), ends(row["bootstrap"]), None)
             for e, row in zip(shown, rows)

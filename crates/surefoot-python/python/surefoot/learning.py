@@ -59,7 +59,7 @@ class PropensityWarning(UserWarning):
     """The logged propensities are not those of the policy that should have been deployed."""
 
 
-class _Estimator(_Base):
+class _Estimator(_Base):  # type: ignore[misc, unused-ignore]
     """What all learners have in common."""
 
     _algorithm: ClassVar[str] = ""
@@ -92,13 +92,14 @@ class _Estimator(_Base):
             "posterior start optimiser epochs batch_size learning_rate decay precision iterations trade delta spending gate "
             "seed gamma penalty divergence learn_scale window estimator slope"
         ).split()
-        texts = {name: str(own[name]) for name in ("lam", "sharpness", "held_back")}
+        texts: dict[str, Any] = {name: str(own[name]) for name in ("lam", "sharpness", "held_back")}
         return Learner(self._name(), rounds=rounds, **texts, **{name: own[name] for name in taken})
 
     def _first(self, n_features: int, n_actions: int) -> Policy:
         own = self.get_params(deep=False)
-        if own["prior"] is not None:
-            return own["prior"]
+        prior: Policy | None = own["prior"]
+        if prior is not None:
+            return prior
         features = own["features"]
         if features is None:
             features = Features.raw(n_features, intercept=own["intercept"])
@@ -177,8 +178,6 @@ class _Estimator(_Base):
         C stream, or a whole :class:`Logs`, which needs no other argument. If it fails, or is interrupted, all is as before.
         """
         if not hasattr(self, "_course"):
-            if hasattr(self, "policy_"):
-                raise RuntimeError("what was unpickled cannot go on learning: its rounds were not kept")
             logs = self._logs(X, action, pscore, reward, eligible)
             self._begin(logs, X)
         else:
@@ -227,15 +226,15 @@ class _Estimator(_Base):
             parts = [self._logs(X, action, pscore, reward, eligible)]
         else:
             parts = self._split(X, action, pscore, reward, rounds, eligible)
-        kept = {name: vars(self).pop(name) for name in list(vars(self)) if name.endswith("_") or name == "_course"}
+        kept = {name: self.__dict__.pop(name) for name in list(vars(self)) if name.endswith("_") or name == "_course"}
         try:
             self._begin(parts[0], X)
             for logs in parts[:-1]:
                 self._course.remember(logs)
             self._take(parts[-1])
         except BaseException:
-            vars(self).pop("_course", None)
-            vars(self).update(kept)
+            self.__dict__.pop("_course", None)
+            self.__dict__.update(kept)
             raise
         return self
 
@@ -252,7 +251,9 @@ class _Estimator(_Base):
 
     def predict(self, X: Any, *, eligible: Any = None) -> NDArray[np.intp]:
         """The most probable action in each context."""
-        return np.asarray(self.classes_)[self.predict_proba(X, eligible=eligible).argmax(axis=1)]
+        p = self.predict_proba(X, eligible=eligible)
+        best: NDArray[np.intp] = np.asarray(self.classes_)[p.argmax(axis=1)]
+        return best
 
     def predict_proba(self, X: Any, *, eligible: Any = None) -> NDArray[np.float64]:
         r"""The probabilities :math:`\pi(a|x)` of all actions, exact to :math:`10^{-10}`: one row a context."""
@@ -283,9 +284,28 @@ class _Estimator(_Base):
         return float(np.sum(w * np.asarray(reward, dtype=float)) / np.sum(w))
 
     def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__() if hasattr(_Base, "__getstate__") else vars(self))  # type: ignore[misc]
-        state.pop("_course", None)
+        state = dict(super().__getstate__() if hasattr(_Base, "__getstate__") else vars(self))  # type: ignore[misc, unused-ignore]
+        if "_course" in state:
+            state["_course"] = state["_course"]._past()
         return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        past = state.pop("_course", None)
+        if hasattr(_Base, "__setstate__"):
+            super().__setstate__(state)
+        else:
+            self.__dict__.update(state)
+        if past is not None:
+            self._course = Course._resume(self._learner(self.rounds), **past)
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags
+
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        # It has predict_proba, and is no classifier: what is right is never told.
+        tags.classifier_tags = ClassifierTags()
+        return tags
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "policy_")
@@ -632,4 +652,5 @@ class SCRM(_Estimator):
 
 def _settings(learner: Any, rounds: Sequence[int]) -> Learner:
     """The settings of a learner for a loop of so many rounds."""
-    return learner._learner(len(rounds))
+    settings: Learner = learner._learner(len(rounds))
+    return settings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from surefoot._progress import watch
 from surefoot._results import Learned, LintReport
@@ -73,7 +73,9 @@ def lint(
     ['propensity-range']
     """
     found = open_logs(source, **columns).lint(
-        reward_range=tuple(reward_range), policies=dict(policies or {}), deployed=dict(deployed or {})
+        reward_range=cast("tuple[float, float]", tuple(reward_range)),
+        policies=dict(policies or {}),
+        deployed=dict(deployed or {}),
     )
     return LintReport._of(found)
 
@@ -131,7 +133,7 @@ def learn(
         rounds = open_logs(source, **columns).rounds(
             by=by,
             set_aside=set_aside,
-            reward_range=tuple(reward_range),
+            reward_range=cast("tuple[float, float]", tuple(reward_range)),
             features=None if features is None else list(features),
             ignore=list(ignore),
             categorical=list(categorical),
@@ -143,7 +145,7 @@ def learn(
     with watch(1, progress, "learning") as shown:
         found = rounds.retrain(
             learner._learner(len(rounds)),
-            prior=prior,
+            prior=prior if isinstance(prior, Policy) else str(prior),
             held_back=held_back,
             exploration=exploration,
             intercept=intercept,

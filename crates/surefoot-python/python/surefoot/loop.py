@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from surefoot import _surefoot
 from surefoot._progress import watch
@@ -67,7 +67,7 @@ def simulate(
     else:
         sizes = [int(n) for n in schedule]
     with watch(len(sizes), progress, "rounds") as shown:
-        certified = "each" if certify else "never"
+        certified: Literal["each", "never"] = "each" if certify else "never"
         found = _surefoot.simulate(
             environment, first, learner._learner(len(sizes)), sizes, certify=certified, watch=shown
         )

@@ -1,0 +1,128 @@
+"""Files and data frames: the same records whatever holds them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas
+import polars
+import pyarrow
+import pytest
+from conftest import REPO
+
+import surefoot
+
+LOGS = REPO / "examples/logs.csv"
+
+
+@pytest.fixture(scope="module")
+def frame() -> pandas.DataFrame:
+    return pandas.read_csv(LOGS)
+
+
+def test_a_frame_is_the_file_it_was_read_from(frame):
+    expected = surefoot.learn(LOGS, ignore=["pi_*"])
+    sources = [
+        frame,
+        polars.read_csv(LOGS),
+        pyarrow.table(frame),
+        frame.assign(country=frame["country"].astype("category"), age=frame["age"].astype("Int8")),
+        polars.read_csv(LOGS).with_columns(polars.col("device").cast(polars.Categorical)),
+    ]
+    for source in sources:
+        learned = surefoot.learn(source, ignore=["pi_*"])
+        np.testing.assert_allclose(learned.policy.mean, expected.policy.mean, atol=1e-12)
+        assert learned.at_least == pytest.approx(expected.at_least, abs=1e-12)
+
+
+def test_files_of_every_format_say_the_same(tmp_path):
+    source = surefoot.open_logs(LOGS)
+    expected = surefoot.evaluate(source, "uniform", replicates=0)
+    for end in ("parquet", "csv", "jsonl", "dsjson", "npz"):
+        path = tmp_path / f"logs.{end}"
+        ignored = ["pi_*"] + (["event_id", "country", "device", "age", "policy_version"] if end == "npz" else [])
+        source.convert(path, ignore=ignored)
+        found = surefoot.evaluate(surefoot.open_logs(path), "uniform", replicates=0)
+        assert found.records == 6000
+        assert [e.value for e in found.estimates] == pytest.approx([e.value for e in expected.estimates], abs=1e-12), end
+
+
+def test_records_come_out_as_they_went_in(frame):
+    back = pyarrow.table(surefoot.open_logs(frame).to_arrow()).to_pandas()
+    pandas.testing.assert_frame_equal(back, frame, check_dtype=False)
+    survey = surefoot.open_logs(frame).survey()
+    assert survey["groups"] == [("v1", 3000), ("v2", 3000)] and survey["actions"] == ["banner", "coupon", "nothing"]
+
+
+def test_what_is_learned_scores_raw_records_and_survives_its_file(frame, tmp_path):
+    learned = surefoot.learn(frame, ignore=["pi_*"])
+    learned.save(tmp_path / "next.safetensors")
+    back = surefoot.Policy.load(tmp_path / "next.safetensors")
+    assert back.fingerprint == learned.policy.fingerprint
+    assert back.inputs["actions"]["names"] == ["banner", "coupon", "nothing"]
+    contexts = frame[["event_id", "country", "device", "age"]]
+    one = pandas.DataFrame.from_arrow(surefoot.score(contexts, back, seed=4, probabilities=True))
+    other = pandas.DataFrame.from_arrow(surefoot.score(contexts.iloc[::-1], learned.policy, seed=4))
+    # An event gets the same decision wherever it stands.
+    assert one.set_index("event_id")["action"].equals(other.set_index("event_id")["action"].loc[one["event_id"]])
+    p = np.vstack(one["probabilities"])
+    names = np.array(back.inputs["actions"]["names"])
+    np.testing.assert_allclose(p[p.shape[0] * [True], [list(names).index(a) for a in one["action"]]], one["pscore"], atol=1e-8)
+    written = surefoot.read_certificates(tmp_path / "next.certificates.json")
+    assert [(kind, c.upper) for _, kind, c in written] == [
+        ("ladder", learned.certificate.upper),
+        ("gate", learned.better.upper),
+    ]
+
+
+def test_rounds_are_logs_to_learn_from(frame):
+    settings = {"by": "policy-version", "set_aside": 0.1, "reward_range": (0.0, 1.0), "features": None, "ignore": ["pi_*"]}
+    more = {"categorical": [], "vocabulary": 64, "hash_bits": 8, "standardise": True, "prior": None}
+    rounds = surefoot.open_logs(frame).rounds(**settings, **more)
+    assert len(rounds) == 2 and [len(rounds[i]) for i in range(2)] == [2700, 3000] and len(rounds[-1]) == 3000
+    with pytest.raises(IndexError):
+        rounds[2]
+    assert rounds.names == ["v1", "v2"] and len(rounds.feature_names) == rounds[0].n_features
+    X, action = rounds.set_aside
+    assert X.shape[0] == len(action) == 300
+    learner = surefoot.SeqLS(lam=0.4).fit([rounds[0], rounds[1]])
+    assert learner.n_rounds_ == 2
+
+
+def test_wrong_logs_are_refused_with_their_place(frame, tmp_path):
+    wrong = frame.copy()
+    wrong.loc[17, "pscore"] = 0.0
+    with pytest.raises(surefoot.DataError, match="logs, row 17: pscore should be") as caught:
+        surefoot.learn(wrong)
+    assert caught.value.column == "pscore" and caught.value.place == "logs, row 17"
+    report = surefoot.lint(wrong)
+    assert not report.ok and report.errors[0].rows[0]["row"] == 17
+    assert report.to_pandas()["severity"].tolist()[0] == "error"
+    with pytest.raises(surefoot.DataError, match="no column"):
+        surefoot.learn(frame.drop(columns="pscore"))
+    with pytest.raises(surefoot.FileError, match="nowhere.csv") as nowhere:
+        surefoot.learn(tmp_path / "nowhere.csv")
+    assert isinstance(nowhere.value, OSError)
+    with pytest.raises(surefoot.SettingError, match="a path, a list of paths"):
+        surefoot.open_logs(3)
+    with pytest.raises(surefoot.FileError, match=r"should end in \.parquet"):
+        surefoot.lint(tmp_path / "logs.txt") if (tmp_path / "logs.txt").write_text("x") else None
+    renamed = frame.rename(columns={"pscore": "chance", "action": "shown"})
+    assert surefoot.lint(renamed, propensity="chance", action="shown").ok
+
+
+def test_a_prior_that_knows_the_logs_certifies_nothing(frame, tmp_path):
+    first = surefoot.learn(frame[frame["policy_version"] == "v1"], ignore=["pi_*"])
+    again = surefoot.learn(frame, prior=first.policy, ignore=["pi_*"])
+    assert not again.certified and again.at_least is None and "NOT certified" in again.warnings[0]
+    newer = frame[frame["policy_version"] == "v2"]
+    assert surefoot.learn(newer, prior=first.policy, prior_is_older=True, ignore=["pi_*"]).certified
+    estimated = surefoot.learn(frame, prior="estimated", ignore=["pi_*"])
+    assert estimated.certified and "reward of the new policy" in str(estimated)
+
+
+def test_policies_on_raw_records_are_selected_from(frame):
+    source = surefoot.open_logs(frame)
+    found = surefoot.select(source, {"uniform": "uniform", "pi": "columns:pi_"})
+    assert found.names == ["uniform", "pi"] and found.records == 6000
+    with pytest.raises(surefoot.SettingError, match="raw records"):
+        surefoot.evaluate(source, surefoot.Policy.uniform(3))

@@ -1,0 +1,166 @@
+"""Policies, certificates and worlds."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+import scipy.integrate
+import scipy.sparse
+import scipy.stats
+from conftest import records
+
+import surefoot
+
+
+def test_propensities_are_the_integral(rng):
+    mean, x = rng.normal(size=(3, 4)), rng.normal(size=3).astype(np.float32)
+    policy = surefoot.Policy.gaussian_of(mean, 0.7)
+    scores = x.astype(float) @ mean / (0.7 * np.linalg.norm(x.astype(float)))
+    for a in range(4):
+        others = np.delete(scores, a)
+        density = lambda t, a=a, others=others: scipy.stats.norm.pdf(t - scores[a]) * np.prod(scipy.stats.norm.cdf(t - others))
+        expected = scipy.integrate.quad(density, -12, 12, epsabs=1e-12)[0]
+        assert policy.propensity(x[None], [a])[0] == pytest.approx(expected, abs=1e-9)
+
+
+def test_kl_is_the_formula(rng):
+    m1, m2, s1, s2 = rng.normal(size=(3, 2)), rng.normal(size=(3, 2)), 0.5, 1.5
+    one, two = surefoot.Policy.gaussian_of(m1, s1), surefoot.Policy.gaussian_of(m2, s2)
+    d = m1.size
+    expected = 0.5 * (d * s1**2 / s2**2 + np.sum((m1 - m2) ** 2) / s2**2 - d + 2 * d * np.log(s2 / s1))
+    assert one.kl(two) == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_softmax_is_a_softmax(rng):
+    weights, X = rng.normal(size=(3, 4)), rng.normal(size=(10, 3)).astype(np.float32)
+    scores = 2.0 * X.astype(float) @ weights
+    expected = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(surefoot.Policy.softmax(weights, alpha=2.0).predict_proba(X), expected, atol=1e-12)
+
+
+def test_files_and_pickles_keep_every_bit(rng, tmp_path):
+    r = records(rng)
+    known = rng.normal(size=(50, 4))
+    for features in [
+        None,
+        surefoot.Features.raw(4, intercept=True),
+        surefoot.Features.fourier(4, 20, 1.5, seed=3),
+        surefoot.Features.named("kernel:10", known, intercept=True),
+    ]:
+        learner = surefoot.SeqAdjLS(lam=0.4, posterior="shaped", exploration=0.1, features=features).fit(**r)
+        policy = learner.policy_
+        path = tmp_path / "policy.safetensors"
+        policy.save(path)
+        for back in (surefoot.Policy.load(path), pickle.loads(pickle.dumps(policy))):
+            assert back.fingerprint == policy.fingerprint
+            assert np.array_equal(back.predict_proba(r["X"]), policy.predict_proba(r["X"]))
+        assert policy.exploration == 0.1 and policy.predict_proba(r["X"]).min() >= 0.1 / 3 - 1e-9
+    assert pickle.loads(pickle.dumps(surefoot.Policy.uniform(3))).n_actions == 3
+    with pytest.raises(surefoot.SettingError, match="linear Gaussian"):
+        surefoot.Policy.uniform(3).save(path)
+
+
+def test_mixtures_and_policies_of_ones_own(rng):
+    X = rng.normal(size=(2000, 2)).astype(np.float32)
+    mine = surefoot.Policy.own(lambda X: np.where(X[:, :1] > 0, [[0.9, 0.1]], [[0.2, 0.8]]), 2)
+    mixed = surefoot.Policy.mixture([mine, surefoot.Policy.uniform(2)], [0.5, 0.5])
+    np.testing.assert_allclose(mixed.predict_proba(X), 0.5 * mine.predict_proba(X) + 0.25, atol=1e-12)
+    action, pscore = mine.sample(X, seed=1)
+    np.testing.assert_allclose(pscore, mine.predict_proba(X)[np.arange(2000), action])
+    sparse = surefoot.Policy.own(lambda X: np.full((X.shape[0], 2), 0.5) if scipy.sparse.issparse(X) else 1 / 0, 2)
+    assert sparse.predict_proba(scipy.sparse.csr_matrix(X)).shape == (2000, 2)
+    masked = surefoot.Policy.own(lambda X, eligible: eligible / eligible.sum(axis=1, keepdims=True), 2)
+    assert masked.predict_proba(X[:1], eligible=[[1]]).tolist() == [[0.0, 1.0]]
+    cheating = surefoot.Policy.own(lambda X, eligible: np.full((len(X), 2), 0.5), 2)
+    with pytest.raises(surefoot.DataError, match="action 0, which is not eligible"):
+        cheating.predict_proba(X[:1], eligible=[[1]])
+    world = surefoot.Environment.finite(X[:50], rng.random((50, 2)))
+    logs = world.collect(mine, 500)
+    np.testing.assert_allclose(logs.pscore, mine.propensity(logs.X, logs.action))
+
+
+def test_certificates_can_be_recomputed_and_forgeries_are_found(world, tmp_path):
+    learner = surefoot.SeqAdjLS(prior=world.first_policy(alpha=0.3), lam=0.4)
+    for round in range(2):
+        running = learner.policy_ if round else learner.prior
+        learner.partial_fit(world.collect(running, 800, round=round, start=800 * round))
+    course = learner._course
+    certificate = learner.certificate_
+    policies = [*course.deployed, learner.policy_]
+    assert surefoot.verify(certificate, policies, course.logs) == []
+    forged = certificate.to_dict()
+    forged["upper"] -= 0.1
+    found = surefoot.verify(surefoot.Certificate.from_json(json.dumps(forged)), policies, course.logs)
+    assert found and found[0][0] == "upper"
+    path = tmp_path / "certificates.json"
+    surefoot.write_certificates(path, [(2, "ladder", certificate)])
+    assert surefoot.read_certificates(path) == [(2, "ladder", certificate)]
+    assert pickle.loads(pickle.dumps(certificate)) == certificate
+    # Rounds survive their files.
+    course.logs[0].save(tmp_path / "round.safetensors", policy=learner.prior)
+    assert surefoot.Logs.load(tmp_path / "round.safetensors").fingerprint == course.logs[0].fingerprint
+
+
+def test_a_fixed_policy_is_certified_by_the_formula(rng):
+    r = records(rng, 500)
+    logs = surefoot.Logs(**r)
+    lam = 0.3
+    certificate = surefoot.certify(surefoot.Policy.uniform(3), [logs], lambdas=[lam])
+    w = (1 / 3) / r["pscore"]
+    estimate = np.mean(-np.log1p(lam * w * r["reward"]) / lam)
+    x = estimate + np.log(1 / 0.05) / (lam * 500)
+    assert certificate.upper == pytest.approx((1 - np.exp(-lam * x)) / lam, abs=1e-6)
+    assert certificate.at_least == -certificate.upper and certificate.bounds == "risk"
+    assert "propensity" in certificate.assumptions[0] and "at least" in repr(certificate)
+
+
+def test_a_posterior_is_certified_by_the_formula(rng):
+    r = records(rng, 3000)
+    logs = surefoot.Logs(**r)
+    learner = surefoot.SeqLS(lam=0.4, held_back=0).fit(logs)
+    prior = surefoot.Policy.standard(surefoot.Features.raw(4), 3)
+    certificate = surefoot.certify(learner.policy_, [logs], prior=prior, lambdas=[0.4])
+    p = learner.policy_.propensity(r["X"], r["action"])
+    h = -(p / 0.4) * np.log1p(0.4 * r["reward"] / r["pscore"])
+    x = np.mean(h) + (learner.policy_.kl(prior) + np.log(1 / 0.05)) / (0.4 * 3000)
+    assert certificate.upper == pytest.approx((1 - np.exp(-0.4 * x)) / 0.4, abs=1e-6)
+    assert certificate.kl == pytest.approx(learner.policy_.kl(prior))
+
+
+def test_worlds_are_what_they_say(rng):
+    X, y = rng.normal(size=(300, 5)), rng.integers(3, size=300)
+    world = surefoot.Environment.labelled(X[:200], y[:200], X[200:], y[200:], noise=0.1, seed=2)
+    assert (world.kind, world.n_actions, world.n_features, world.interactions) == ("labels", 3, 5, 190)
+    assert world.best_reward() == pytest.approx(0.9)
+    reward, accuracy = world.evaluate(surefoot.Policy.uniform(3))
+    assert accuracy == pytest.approx(1 / 3) and reward == pytest.approx(0.9 / 3 + 0.1 * 2 / 3)
+    with pytest.raises(surefoot.SettingError, match="at most 190"):
+        world.collect(surefoot.Policy.uniform(3), 200)
+    assert surefoot.rule_of_thumb(X) > 0
+    with pytest.raises(surefoot.SettingError, match="given"):
+        surefoot.Environment.finite(X, rng.random((300, 2))).first_policy()
+    with pytest.raises(surefoot.FileError):
+        surefoot.Environment.dataset("/nowhere")
+
+
+def test_a_gate_keeps_what_runs_until_something_better_is_proven(world):
+    run = surefoot.simulate(world, surefoot.SeqAdjLS(gate="improvement"), rounds=6, interactions=6000, certify=True)
+    promoted = [report["promoted"] for report in run.rounds]
+    assert any(promoted) and run.rewards[-1] >= run.rewards[0]
+    for report, before, after in zip(run.rounds, run.policies, run.policies[1:]):
+        assert (before.fingerprint != after.fingerprint) == report["promoted"]
+    frame = run.to_pandas()
+    assert frame["promoted"].tolist() == promoted and frame.shape[0] == 6
+    with pytest.raises(surefoot.SettingError, match="gate should be"):
+        surefoot.simulate(world, surefoot.SeqAdjLS(gate="sometimes"), rounds=2)
+
+
+def test_progress_is_shown_where_it_is_asked_for(world, capsys):
+    surefoot.simulate(world, surefoot.SeqLS(lam=0.4), rounds=2, interactions=2000, progress=True)
+    shown = capsys.readouterr().err
+    assert "rounds" in shown and "100%" in shown and "reward" in shown
+    surefoot.simulate(world, surefoot.SeqLS(lam=0.4), rounds=2, interactions=2000)
+    assert capsys.readouterr().err == ""
