@@ -5,14 +5,40 @@ PYTHON ?= python3
 GOLDEN_ENV := .venv-golden
 BENCH_ENV := .venv-bench
 OBP_ENV := .venv-obp
+PYTHON_ENV := .venv-python
+PYTHON_PACKAGE := crates/surefoot-python
+export CARGO_TARGET_DIR ?= target
 
-.PHONY: help test lint fmt doc bench bench-evaluate bench-rivals golden fuzz coverage demo paper clean
+.PHONY: help test test-rust test-python wheel lint fmt doc bench bench-evaluate bench-python bench-rivals golden fuzz coverage demo paper clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-test: $(OBP_ENV)/tried ## all tests, of every crate, with the examples in the documentation
+test: test-rust test-python ## all tests, of every crate and of the Python package, with the examples in the documentation
+
+test-rust: $(OBP_ENV)/tried ## those of the crates
 	$(CARGO) test --workspace --locked
+
+# What is tested is the wheel as pip builds and installs it, but for the profile: what the crates' tests have compiled is not
+# compiled again.
+test-python: $(PYTHON_ENV)/installed ## those of the Python package: stubs, doctests, examples and all, against the installed wheel
+	MATURIN_PEP517_ARGS="--profile dev" $(PYTHON_ENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .
+	$(PYTHON_ENV)/bin/mypy $(PYTHON_PACKAGE)/python/surefoot
+	$(PYTHON_ENV)/bin/python -m mypy.stubtest surefoot._surefoot
+	$(CARGO) build --workspace --locked --bin surefoot
+	SUREFOOT=$(CARGO_TARGET_DIR)/debug/surefoot $(PYTHON_ENV)/bin/python -m pytest --quiet $(PYTHON_PACKAGE)/tests
+	$(PYTHON_ENV)/bin/python -m pytest --quiet --doctest-modules --pyargs surefoot
+
+wheel: ## the wheel, for every Python from 3.10 on, into dist/
+	$(PYTHON) -m pip wheel --no-deps --wheel-dir dist .
+
+$(PYTHON_ENV)/installed: $(PYTHON_PACKAGE)/requirements.txt
+	$(PYTHON) -m venv $(PYTHON_ENV)
+	$(PYTHON_ENV)/bin/pip install --quiet --disable-pip-version-check --requirement $<
+	$(PYTHON_ENV)/bin/pip install --quiet --disable-pip-version-check --retries 1 --timeout 20 seaborn==0.13.2 \
+		&& $(PYTHON_ENV)/bin/pip install --quiet --no-deps --ignore-requires-python obp==0.5.7 \
+		|| echo "Open Bandit Pipeline cannot be installed here: what is compared with it will be skipped"
+	touch $@
 
 # Open Bandit Pipeline, whose numbers a test compares with; without it, that test says that it is skipped.
 PIP_ONCE := $(OBP_ENV)/bin/pip install --quiet --disable-pip-version-check --retries 1 --timeout 20
@@ -23,19 +49,28 @@ $(OBP_ENV)/tried: crates/surefoot-cli/tests/obp/requirements.txt
 		|| { echo "Open Bandit Pipeline cannot be installed here"; rm -rf $(OBP_ENV); mkdir $(OBP_ENV); }
 	touch $@
 
-lint: ## formatting and lints, warnings denied, documentation included
+lint: $(PYTHON_ENV)/installed ## formatting and lints, warnings denied, documentation included
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- --deny warnings
 	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --workspace --no-deps --locked
+	$(PYTHON_ENV)/bin/ruff check $(PYTHON_PACKAGE) examples
+	$(PYTHON_ENV)/bin/ruff format --check $(PYTHON_PACKAGE) examples
 
-fmt: ## format the code
+fmt: $(PYTHON_ENV)/installed ## format the code
 	$(CARGO) fmt --all
+	$(PYTHON_ENV)/bin/ruff format $(PYTHON_PACKAGE) examples
 
 bench: ## our own benchmarks: ratios measured side by side, growth, memory and reading, into bench/results/
 	$(CARGO) build --release --locked --package surefoot-bench
 	for measure in micro growth memory logs; do \
 		$(CARGO) run --release --locked --quiet --package surefoot-bench -- $$measure || exit 1; \
 	done
+
+bench-python: ## the Python package against the command line, into bench/results/; MNIST=folder for the real digits
+	$(CARGO) build --release --workspace --locked --bin surefoot
+	$(PYTHON) -m venv $(BENCH_ENV)-python
+	$(BENCH_ENV)-python/bin/pip install --quiet --force-reinstall .
+	$(BENCH_ENV)-python/bin/python bench/python/overhead.py $(if $(MNIST),--mnist $(MNIST)) $(BENCH_FLAGS)
 
 bench-rivals: $(BENCH_ENV)/installed ## against PyTorch, into bench/results/; MNIST=folder for the real digits
 	$(BENCH_ENV)/bin/python bench/rivals/compare.py $(if $(MNIST),--mnist $(MNIST)) $(BENCH_FLAGS)
@@ -86,4 +121,4 @@ $(GOLDEN_ENV)/installed: reference/requirements.txt
 
 clean: ## remove what was built
 	$(CARGO) clean
-	rm -rf $(GOLDEN_ENV) $(BENCH_ENV) $(OBP_ENV) bench/data
+	rm -rf $(GOLDEN_ENV) $(BENCH_ENV) $(BENCH_ENV)-python $(OBP_ENV) $(PYTHON_ENV) bench/data dist

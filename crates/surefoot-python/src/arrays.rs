@@ -7,8 +7,8 @@ use arrow_array::types::Float32Type;
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::DataType;
 use numpy::{
-    Element, PyArray1, PyArray2, PyArrayDescrMethods, PyArrayMethods, PyReadonlyArray1, PyUntypedArray,
-    PyUntypedArrayMethods,
+    Element, PyArray1, PyArray2, PyArrayDescrMethods, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2,
+    PyUntypedArray, PyUntypedArrayMethods,
 };
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -201,6 +201,17 @@ pub(crate) fn column<'py, T: Element>(
     Ok(array.extract()?)
 }
 
+/// A matrix of `f64`, where it is if it can be.
+pub(crate) fn numbers2<'py>(values: &Bound<'py, PyAny>, name: &str) -> Result<PyReadonlyArray2<'py, f64>> {
+    let py = values.py();
+    let array = py.import(intern!(py, "numpy"))?.call_method1(intern!(py, "asarray"), (values, "float64"))?;
+    let dimensions: usize = array.getattr(intern!(py, "ndim"))?.extract()?;
+    if dimensions != 2 {
+        return Err(size(name, "2 dimensions", dimensions));
+    }
+    Ok(array.extract()?)
+}
+
 /// A column of `f64`.
 pub(crate) fn numbers<'py>(values: &Bound<'py, PyAny>, name: &str) -> Result<PyReadonlyArray1<'py, f64>> {
     column(values, name, "float64")
@@ -237,6 +248,13 @@ pub(crate) fn eligible(sets: Option<&Bound<'_, PyAny>>) -> Result<Option<Eligibl
             (0..k as u32).filter(allowed).collect::<Vec<u32>>()
         };
         return Ok(Some(Eligible::new((0..mask.shape()[0]).map(set))?));
+    }
+    // Numbers in a matrix might be either.
+    if let Ok(array) = sets.cast::<PyUntypedArray>()
+        && array.dtype().kind() != b'O'
+    {
+        let allowed = "a matrix of truth values, or a list of actions for each record";
+        return Err(setting("eligible", allowed, format!("a matrix of {}", array.dtype().str()?)));
     }
     let sets: Vec<Vec<u32>> = sets.extract()?;
     Ok(Some(Eligible::new(sets)?))

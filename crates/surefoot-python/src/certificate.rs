@@ -7,7 +7,7 @@ use pyo3::types::PyTuple;
 use surefoot::{Case, Certificate, LinearGaussian, Logs, RewardRange, Smoothing, Spending, Terms, ladder, verify};
 use surefoot_data::{Kind, Statement, read_certificates, write_certificates};
 
-use crate::failure::{Result, setting};
+use crate::failure::{Result, setting, size};
 use crate::json;
 use crate::logs::PyLogs;
 use crate::policy::PyPolicy;
@@ -148,6 +148,7 @@ impl PyCertificate {
     #[staticmethod]
     #[pyo3(signature = (text, *, reward_range = (0.0, 1.0)), text_signature = "(text, *, reward_range=(0.0, 1.0))")]
     fn from_json(text: &str, reward_range: (f64, f64)) -> Result<Self> {
+        RewardRange::new(reward_range.0, reward_range.1)?;
         let certificate = serde_json::from_str(text).map_err(|e| setting("a certificate", "its JSON", e))?;
         Ok(PyCertificate::new(certificate, reward_range))
     }
@@ -261,6 +262,12 @@ pub(crate) fn certify(
     let deployed: Option<Vec<LinearGaussian>> = deployed
         .map(|all| all.iter().map(|p| p.gaussian("what was deployed").cloned()).collect::<Result<_>>())
         .transpose()?;
+    if logs.is_empty() {
+        return Err(size("the rounds", "at least one", 0));
+    }
+    if baseline && deployed.is_some() {
+        return Err(setting("baseline", "false where a ladder is asked for, which bounds a risk", "true"));
+    }
     let gaussian = || policy.gaussian("a policy that is compared with a prior");
     let case = Case::whole(&logs, &terms);
     let made = match (prior, &deployed) {
@@ -348,6 +355,7 @@ pub(crate) fn verify_certificate(
     text_signature = "(path, *, reward_range=(0.0, 1.0))"
 )]
 pub(crate) fn read_file(path: PathBuf, reward_range: (f64, f64)) -> Result<Vec<(usize, String, PyCertificate)>> {
+    RewardRange::new(reward_range.0, reward_range.1)?;
     let read = |statement: Statement| {
         let kind = json::text(&statement.kind)?.trim_matches('"').to_owned();
         Ok((statement.round, kind, PyCertificate::new(statement.certificate, reward_range)))

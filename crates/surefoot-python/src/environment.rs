@@ -10,7 +10,7 @@ use surefoot::{
     SyntheticSettings, Truth, Turn,
 };
 
-use crate::arrays::{Hold, actions, contexts, numbers, slice_of, to_python};
+use crate::arrays::{Hold, actions, contexts, numbers, numbers2, slice_of, to_python};
 use crate::failure::{Result, setting};
 use crate::logs::PyLogs;
 use crate::policy::{PyFeatures, PyPolicy};
@@ -167,7 +167,7 @@ impl PyEnvironment {
     ///
     /// Parameters
     /// ----------
-    /// actions, features : int
+    /// n_actions, n_features : int
     ///     How many there are.
     /// margin : float
     ///     The gap :math:`\Delta` in :math:`(0, 1]`.
@@ -177,7 +177,7 @@ impl PyEnvironment {
     ///     The angle, in degrees, by which the mean of the contexts turns each round; without it the world stands still.
     /// seed : int
     ///     The seed of the world, its contexts and rewards.
-    /// map : str
+    /// features : str
     ///     What policies make of contexts: ``"raw"``, ``"rff:NUMBER[:BANDWIDTH]"`` or ``"kernel:NUMBER[:BANDWIDTH]"``.
     /// intercept : bool
     ///     Whether a constant feature is added.
@@ -186,28 +186,35 @@ impl PyEnvironment {
     /// --------
     ///
     ///     >>> import surefoot
-    ///     >>> world = surefoot.Environment.synthetic(actions=3, features=4, seed=1)
+    ///     >>> world = surefoot.Environment.synthetic(n_actions=3, n_features=4, seed=1)
     ///     >>> round(world.best_reward(), 2)
     ///     0.77
     #[staticmethod]
-    #[pyo3(signature = (*, actions = 5, features = 10, margin = 0.6, ambiguous = 0.1, drift = None, seed = 1, map = "raw", intercept = false))]
+    #[pyo3(signature = (*, n_actions = 5, n_features = 10, margin = 0.6, ambiguous = 0.1, drift = None, seed = 1, features = "raw", intercept = false))]
     #[expect(clippy::too_many_arguments, reason = "settings with defaults")]
     fn synthetic(
-        actions: usize,
-        features: usize,
+        n_actions: usize,
+        n_features: usize,
         margin: f64,
         ambiguous: f64,
         drift: Option<f64>,
         seed: u64,
-        map: &str,
+        features: &str,
         intercept: bool,
     ) -> Result<Self> {
         let base = match drift {
             Some(degrees) => SyntheticSettings { drift: degrees.to_radians(), ..SyntheticSettings::drifting() },
             None => SyntheticSettings::default(),
         };
-        let world = Synthetic::new(SyntheticSettings { actions, features, margin, ambiguous, seed, ..base })?;
-        let map = FeatureMap::named(map, &world.known_contexts()?, seed)?;
+        let world = Synthetic::new(SyntheticSettings {
+            actions: n_actions,
+            features: n_features,
+            margin,
+            ambiguous,
+            seed,
+            ..base
+        })?;
+        let map = FeatureMap::named(features, &world.known_contexts()?, seed)?;
         let features = if intercept { map.with_intercept() } else { map };
         Ok(PyEnvironment { world: World::Synthetic(Arc::new(world)), features })
     }
@@ -224,7 +231,8 @@ impl PyEnvironment {
     ///     (0.375, 0.5)
     #[staticmethod]
     #[pyo3(signature = (X, rewards, *, seed = 1))]
-    fn finite(X: &Bound<'_, PyAny>, rewards: numpy::PyReadonlyArray2<'_, f64>, seed: u64) -> Result<Self> {
+    fn finite(X: &Bound<'_, PyAny>, rewards: &Bound<'_, PyAny>, seed: u64) -> Result<Self> {
+        let rewards = numbers2(rewards, "rewards")?;
         let contexts: Contexts = contexts(X, Hold::On)?;
         let (features, k) = (contexts.features(), rewards.as_array().ncols());
         let truth = Truth::table(contexts, k, rewards.as_array().iter().map(|r| -r).collect())?;

@@ -34,7 +34,7 @@ use crate::watch::Onlooker;
 /// --------
 ///
 ///     >>> import surefoot
-///     >>> learner = surefoot.Learner(
+///     >>> learner = surefoot._surefoot.Learner(
 ///     ...     "seq-ls", lam="0.4", posterior="isotropic", sharpness="1", start="warm", optimiser="adam", epochs=10,
 ///     ...     batch_size=128, learning_rate=0.01, decay="linear", precision="single", iterations=200, held_back="0",
 ///     ...     trade=0.0, delta=0.05, spending="forever", rounds=None, gate="always", seed=1, gamma=None, penalty=1.0,
@@ -179,7 +179,7 @@ pub(crate) fn put_proven(report: &Bound<'_, PyDict>, proven: Option<Proven>, ran
 ///
 ///     >>> import surefoot
 ///     >>> world = surefoot.Environment.synthetic(seed=1)
-///     >>> course = surefoot.Course(surefoot.SeqLS(lam=0.4)._learner(), world.first_policy(alpha=0.0))
+///     >>> course = surefoot._surefoot.Course(surefoot.SeqLS(lam=0.4)._learner(), world.first_policy(alpha=0.0))
 ///     >>> for round in range(2):
 ///     ...     report = course.take(world.collect(course.running, 1000, round=round, start=1000 * round))
 ///     >>> course.rounds
@@ -213,7 +213,7 @@ impl PyCourse {
     ///
     ///     >>> import surefoot
     ///     >>> world = surefoot.Environment.synthetic(seed=1)
-    ///     >>> course = surefoot.Course(surefoot.SeqLS(lam=0.4)._learner(), world.first_policy(alpha=0.0))
+    ///     >>> course = surefoot._surefoot.Course(surefoot.SeqLS(lam=0.4)._learner(), world.first_policy(alpha=0.0))
     ///     >>> report = course.take(world.collect(course.running, 500))
     ///     >>> report["records"], report["lambda"], report["promoted"]
     ///     (500, 0.4, True)
@@ -242,7 +242,7 @@ impl PyCourse {
     ///
     ///     >>> import surefoot
     ///     >>> world = surefoot.Environment.synthetic(seed=1)
-    ///     >>> course = surefoot.Course(surefoot.SeqLS(lam=0.4)._learner(), world.first_policy(alpha=0.0))
+    ///     >>> course = surefoot._surefoot.Course(surefoot.SeqLS(lam=0.4)._learner(), world.first_policy(alpha=0.0))
     ///     >>> course.remember(world.collect(course.running, 500))
     ///     >>> course.take(world.collect(course.running, 500, round=1, start=500))["records"]
     ///     1000
@@ -349,7 +349,7 @@ impl PyCourse {
     ///
     ///     >>> import surefoot
     ///     >>> world = surefoot.Environment.synthetic(seed=1)
-    ///     >>> course = surefoot.Course(surefoot.SeqLS(lam=0.4)._learner(), world.first_policy(alpha=0.0))
+    ///     >>> course = surefoot._surefoot.Course(surefoot.SeqLS(lam=0.4)._learner(), world.first_policy(alpha=0.0))
     ///     >>> report = course.take(world.collect(course.running, 500), certify=False)
     ///     >>> course.prove()["certificate"].theorem
     ///     '3.2'

@@ -43,5 +43,5 @@ mod _surefoot {
     #[pymodule_export]
     use crate::simulation::{simulate, sizes};
     #[pymodule_export]
-    use crate::tables::{PyRounds, PySource};
+    use crate::tables::{PyArrowTable, PyRounds, PySource};
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -13,7 +13,7 @@ use surefoot::{
 };
 use surefoot_data::{Inputs, PolicyReader, write_policy_with};
 
-use crate::arrays::{Hold, actions, column, contexts, eligible, matrix, numbers, slice_of, to_python};
+use crate::arrays::{Hold, actions, column, contexts, eligible, matrix, numbers, numbers2, slice_of, to_python};
 use crate::failure::{Failure, Result, raised, setting};
 use crate::json;
 
@@ -264,18 +264,20 @@ impl PyPolicy {
     /// --------
     ///
     ///     >>> import numpy as np, surefoot
-    ///     >>> policy = surefoot.Policy.gaussian_of(np.array([[1.0, 0.0], [0.0, 1.0]]), 1.0, exploration=0.1)
+    ///     >>> policy = surefoot.Policy.gaussian(np.array([[1.0, 0.0], [0.0, 1.0]]), 1.0, exploration=0.1)
     ///     >>> policy.predict_proba([[1.0, 0.0]]).round(4).tolist()
     ///     [[0.7342, 0.2658]]
     #[staticmethod]
     #[pyo3(signature = (mean, scale, *, features = None, exploration = 0.0, basis = None))]
+    #[pyo3(name = "gaussian")]
     fn gaussian_of(
-        mean: PyReadonlyArray2<'_, f64>,
+        mean: &Bound<'_, PyAny>,
         scale: &Bound<'_, PyAny>,
         features: Option<&PyFeatures>,
         exploration: f64,
-        basis: Option<PyReadonlyArray2<'_, f64>>,
+        basis: Option<&Bound<'_, PyAny>>,
     ) -> Result<Self> {
+        let mean = numbers2(mean, "mean")?;
         let (p, k) = (mean.shape()[0], mean.shape()[1]);
         let map = features.map_or_else(|| FeatureMap::identity(p), |features| features.0.clone());
         let scale = match scale.extract::<f64>() {
@@ -284,7 +286,8 @@ impl PyPolicy {
         };
         let posterior = Posterior::new(k, mean.as_array().iter().copied().collect(), scale)?;
         let posterior = match basis {
-            Some(axes) => posterior.with_basis(Arc::new(Basis::new(axes.as_array().iter().copied().collect(), p)?))?,
+            Some(axes) => posterior
+                .with_basis(Arc::new(Basis::new(numbers2(axes, "basis")?.as_array().iter().copied().collect(), p)?))?,
             None => posterior,
         };
         Ok(LinearGaussian::new(map, posterior)?.with_exploration(exploration)?.into())
@@ -297,7 +300,8 @@ impl PyPolicy {
     ///     [[0.75, 0.25]]
     #[staticmethod]
     #[pyo3(signature = (weights, *, alpha = 1.0, features = None))]
-    fn softmax(weights: PyReadonlyArray2<'_, f64>, alpha: f64, features: Option<&PyFeatures>) -> Result<Self> {
+    fn softmax(weights: &Bound<'_, PyAny>, alpha: f64, features: Option<&PyFeatures>) -> Result<Self> {
+        let weights = numbers2(weights, "weights")?;
         let (p, k) = (weights.shape()[0], weights.shape()[1]);
         let map = features.map_or_else(|| FeatureMap::identity(p), |features| features.0.clone());
         let weights = weights.as_array().iter().copied().collect();
@@ -502,7 +506,7 @@ impl PyPolicy {
     ///
     ///     >>> import numpy as np, surefoot
     ///     >>> prior = surefoot.Policy.standard(surefoot.Features.raw(2), 2)
-    ///     >>> surefoot.Policy.gaussian_of(np.eye(2), 1.0).kl(prior)
+    ///     >>> surefoot.Policy.gaussian(np.eye(2), 1.0).kl(prior)
     ///     1.0
     fn kl(&self, prior: &PyPolicy) -> Result<f64> {
         Ok(self.gaussian("the policy")?.kl(prior.gaussian("the prior")?)?)
@@ -526,6 +530,18 @@ impl PyPolicy {
         let inputs: Inputs =
             serde_json::from_str(inputs).map_err(|e| setting("the inputs", "as they were saved", e))?;
         Ok(policy.clone().with_inputs(inputs))
+    }
+
+    fn __eq__(&self, other: &PyPolicy) -> bool {
+        match (self.fingerprint(), other.fingerprint()) {
+            (Some(one), Some(two)) => one == two,
+            _ => Arc::ptr_eq(&self.shared(), &other.shared()),
+        }
+    }
+
+    fn __hash__(&self) -> u64 {
+        let print = self.fingerprint();
+        print.and_then(|print| u64::from_str_radix(&print[..16], 16).ok()).unwrap_or(self.n_actions() as u64)
     }
 
     fn __repr__(&self) -> String {

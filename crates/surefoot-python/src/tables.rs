@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -73,6 +75,10 @@ fn all_judged(policies: &Bound<'_, PyDict>) -> Result<Vec<(String, Judged)>> {
     policies.iter().map(|(name, policy)| Ok((name.extract()?, judged(&policy)?))).collect()
 }
 
+fn of_name(format: &str) -> Result<Format> {
+    format.parse().map_err(|_| setting("format", &Format::ALL.map(Format::name).join(", "), format))
+}
+
 fn grouping(by: &str) -> Grouping {
     match by {
         "policy-version" => Grouping::PolicyVersion,
@@ -122,11 +128,11 @@ impl PySource {
     ) -> Result<Self> {
         let columns = Columns { event_id, action, propensity, reward, policy_version, from_one: actions_from_one };
         if source.hasattr("__arrow_c_stream__")? {
+            format.map(of_name).transpose()?;
             let reader = LogReader::in_memory("logs".into(), table(source)?, columns);
             return Ok(PySource { reader, from_one: actions_from_one });
         }
-        let format: Option<Format> =
-            format.map(|name| name.parse().map_err(|e: String| setting("format", &e, name))).transpose()?;
+        let format: Option<Format> = format.map(of_name).transpose()?;
         let paths = match source.extract::<PathBuf>() {
             Ok(path) => vec![path],
             Err(_) => source.extract::<Vec<PathBuf>>().map_err(|_| {
@@ -146,16 +152,16 @@ impl PySource {
     ///     >>> frame = pandas.DataFrame({"action": [0, 1], "pscore": [0.5, 0.5], "reward": [1.0, 0.0]})
     ///     >>> pandas.DataFrame.from_arrow(surefoot.open_logs(frame).to_arrow()).shape
     ///     (2, 3)
-    fn to_arrow(&self, py: Python<'_>) -> Result<PyTable> {
+    fn to_arrow(&self, py: Python<'_>) -> Result<PyArrowTable> {
         let mut batches = Vec::new();
         for batch in self.reader.batches() {
             heard(py)?;
             batches.push(batch?.table().clone());
         }
-        let Some(schema) = batches.first().map(arrow_array::RecordBatch::schema) else {
+        let Some(schema) = batches.first().map(RecordBatch::schema) else {
             return Err(crate::failure::size("the logs", "at least 1 record", 0));
         };
-        Ok(PyTable::try_new(batches, schema)?)
+        Ok(PyArrowTable { batches, schema })
     }
 
     /// Counts records and actions in one pass, and finds the rounds.
@@ -184,11 +190,11 @@ impl PySource {
     ///
     ///     >>> import pandas, surefoot
     ///     >>> frame = pandas.DataFrame({"action": [0, 1], "pscore": [0.5, 0.0], "reward": [1.0, 0.0]})
-    ///     >>> found = surefoot.open_logs(frame).lint(reward_range=(0.0, 1.0), policies={}, deployed={})
+    ///     >>> found = surefoot.open_logs(frame)._lint(reward_range=(0.0, 1.0), policies={}, deployed={})
     ///     >>> found["findings"][0]["check"]
     ///     'propensity'
     #[pyo3(signature = (*, reward_range, policies, deployed))]
-    fn lint<'py>(
+    fn _lint<'py>(
         &self,
         py: Python<'py>,
         reward_range: (f64, f64),
@@ -221,14 +227,14 @@ impl PySource {
     ///     >>> import pandas, surefoot
     ///     >>> frame = pandas.DataFrame({"action": [0, 1], "pscore": [0.25, 0.5], "reward": [1.0, 0.0]})
     ///     >>> settings = dict(model="none", ignore=[], delta=0.05, replicates=0, seed=1, largest_weight=None)
-    ///     >>> found = surefoot.open_logs(frame).evaluate(
+    ///     >>> found = surefoot.open_logs(frame)._evaluate(
     ///     ...     {"even": "uniform"}, reward_range=(0.0, 1.0), estimators=["ips"], **settings
     ///     ... )
     ///     >>> found["even"]["estimates"][0]["value"]
     ///     1.0
     #[pyo3(signature = (policies, *, reward_range, estimators, model, ignore, delta, replicates, seed, largest_weight))]
     #[expect(clippy::too_many_arguments, reason = "settings, by their names")]
-    fn evaluate<'py>(
+    fn _evaluate<'py>(
         &self,
         py: Python<'py>,
         policies: &Bound<'py, PyDict>,
@@ -276,13 +282,13 @@ impl PySource {
     ///     >>> import pandas, surefoot
     ///     >>> logged = {"action": [0, 1] * 50, "pscore": 0.5, "reward": [1.0, 0.0] * 50}
     ///     >>> frame = pandas.DataFrame({**logged, "pi_0": 1.0, "pi_1": 0.0})
-    ///     >>> found = surefoot.open_logs(frame).select(
+    ///     >>> found = surefoot.open_logs(frame)._select(
     ///     ...     {"even": "uniform", "first": "columns:pi_"}, reward_range=(0.0, 1.0), prior=None, delta=0.05
     ///     ... )
     ///     >>> found["best"]
     ///     1
     #[pyo3(signature = (policies, *, reward_range, prior, delta))]
-    fn select<'py>(
+    fn _select<'py>(
         &self,
         py: Python<'py>,
         policies: &Bound<'py, PyDict>,
@@ -337,7 +343,8 @@ impl PySource {
     ///     ... )
     ///     <surefoot.Rounds: 90 records in 1 rounds, 1 features, 2 actions>
     #[pyo3(signature = (
-        *, by, set_aside, reward_range, features, ignore, categorical, vocabulary, hash_bits, standardise, prior
+        *, by = "policy-version", set_aside = 0.1, reward_range = (0.0, 1.0), features = None, ignore = Vec::new(),
+        categorical = Vec::new(), vocabulary = 64, hash_bits = 8, standardise = true, prior = None
     ))]
     #[expect(clippy::too_many_arguments, reason = "settings, by their names")]
     fn rounds(
@@ -411,7 +418,7 @@ impl PySource {
     ///     >>> list(table.columns)
     ///     ['event_id', 'action', 'pscore', 'policy_version']
     #[pyo3(signature = (policy, *, seed, probabilities = false))]
-    fn score(&self, py: Python<'_>, policy: &Bound<'_, PyAny>, seed: u64, probabilities: bool) -> Result<PyTable> {
+    fn score(&self, py: Python<'_>, policy: &Bound<'_, PyAny>, seed: u64, probabilities: bool) -> Result<PyArrowTable> {
         let policy = judged(policy)?;
         let own = match &policy {
             Judged::Mixture(parts) => parts.first().map(|(_, part)| part),
@@ -428,7 +435,7 @@ impl PySource {
             let batch = batch?;
             decided.push(py.detach(|| scorer.score(&batch))?);
         }
-        Ok(PyTable::try_new(decided, scorer.schema().clone())?)
+        Ok(PyArrowTable { batches: decided, schema: scorer.schema().clone() })
     }
 
     /// Writes the records into a file of another format; tells how many, and which columns have new names.
@@ -449,7 +456,7 @@ impl PySource {
         ignore: Vec<String>,
     ) -> Result<(u64, Vec<(String, String)>)> {
         let format = match format {
-            Some(name) => name.parse().map_err(|e: String| setting("format", &e, name))?,
+            Some(name) => of_name(name)?,
             None => Format::of(&path)?,
         };
         let done = py.detach(|| convert(&self.reader, &path, format, &ignore))?;
@@ -484,6 +491,73 @@ impl PySource {
             true => Err(Failure::Core(surefoot::Error::Stopped)),
             false => Ok(tallies),
         }
+    }
+}
+
+/// Records as an Arrow table, which hands them over without a copy: to pandas, polars, pyarrow, or whoever speaks the C stream.
+///
+///     >>> import pandas, surefoot
+///     >>> frame = pandas.DataFrame({"action": [0, 1], "pscore": [0.5, 0.5], "reward": [1.0, 0.0]})
+///     >>> table = surefoot.open_logs(frame).to_arrow()
+///     >>> len(table), table.column_names
+///     (2, ['action', 'pscore', 'reward'])
+#[pyclass(frozen, name = "ArrowTable", module = "surefoot")]
+#[derive(Debug)]
+pub(crate) struct PyArrowTable {
+    batches: Vec<RecordBatch>,
+    schema: SchemaRef,
+}
+
+#[pymethods]
+impl PyArrowTable {
+    /// Arrow's C stream.
+    ///
+    ///     >>> import pandas, pyarrow, surefoot
+    ///     >>> frame = pandas.DataFrame({"action": [0, 1], "pscore": [0.5, 0.5], "reward": [1.0, 0.0]})
+    ///     >>> pyarrow.table(surefoot.open_logs(frame).to_arrow()).num_rows
+    ///     2
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> Result<Bound<'py, PyAny>> {
+        let table = Bound::new(py, PyTable::try_new(self.batches.clone(), self.schema.clone())?)?;
+        Ok(table.call_method1("__arrow_c_stream__", (requested_schema,))?)
+    }
+
+    /// The names of the columns.
+    #[getter]
+    fn column_names(&self) -> Vec<String> {
+        self.schema.fields().iter().map(|field| field.name().clone()).collect()
+    }
+
+    /// A pandas data frame.
+    ///
+    ///     >>> import pandas, surefoot
+    ///     >>> frame = pandas.DataFrame({"action": [0, 1], "pscore": [0.5, 0.5], "reward": [1.0, 0.0]})
+    ///     >>> surefoot.open_logs(frame).to_arrow().to_pandas().shape
+    ///     (2, 3)
+    fn to_pandas<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
+        Ok(slf.py().import("pandas")?.getattr("DataFrame")?.call_method1("from_arrow", (slf,))?)
+    }
+
+    /// A polars data frame.
+    ///
+    ///     >>> import pandas, surefoot
+    ///     >>> frame = pandas.DataFrame({"action": [0, 1], "pscore": [0.5, 0.5], "reward": [1.0, 0.0]})
+    ///     >>> surefoot.open_logs(frame).to_arrow().to_polars().shape
+    ///     (2, 3)
+    fn to_polars<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
+        Ok(slf.py().import("polars")?.call_method1("DataFrame", (slf,))?)
+    }
+
+    fn __len__(&self) -> usize {
+        self.batches.iter().map(RecordBatch::num_rows).sum()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<surefoot.ArrowTable: {} records, {} columns>", self.__len__(), self.schema.fields().len())
     }
 }
 

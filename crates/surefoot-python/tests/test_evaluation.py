@@ -61,7 +61,14 @@ def test_a_policy_may_be_asked_in_many_ways(rng):
     logs = surefoot.Logs(**records(rng))
     policy = surefoot.SeqLS(lam=0.4).fit(logs).policy_
     p = policy.predict_proba(logs.X)
-    ways = [policy, p, p[:, :, None], p[np.arange(400), logs.action], policy.predict_proba, surefoot.SeqLS(lam=0.4).fit(logs)]
+    ways = [
+        policy,
+        p,
+        p[:, :, None],
+        p[np.arange(400), logs.action],
+        policy.predict_proba,
+        surefoot.SeqLS(lam=0.4).fit(logs),
+    ]
     values = [surefoot.evaluate(logs, way, estimators=["ips"], replicates=0)["IPS"].value for way in ways]
     np.testing.assert_allclose(values, values[0], atol=1e-9)
     uniform = [surefoot.evaluate(logs, way, replicates=0).rows() for way in ("uniform", surefoot.Policy.uniform(3))]

@@ -75,7 +75,9 @@ def test_fit_with_rounds_learns_from_all_at_once(rng):
     rounds = np.repeat([10, 20], 300)
     together = surefoot.SeqLS(lam=0.4).fit(**r, rounds=rounds)
     assert together.n_rounds_ == 2 and together.history_[0]["records"] == 600
-    logs = [surefoot.Logs(**{name: column[rows] for name, column in r.items()}) for rows in (slice(300), slice(300, 600))]
+    logs = [
+        surefoot.Logs(**{name: column[rows] for name, column in r.items()}) for rows in (slice(300), slice(300, 600))
+    ]
     assert surefoot.SeqLS(lam=0.4).fit(logs).policy_.fingerprint == together.policy_.fingerprint
     with pytest.raises(ValueError, match="follow one another"):
         surefoot.SeqLS().fit(**r, rounds=np.tile([0, 1], 300))
@@ -273,7 +275,11 @@ def test_the_number_of_threads_changes_no_bit(rng):
     )
     found = {
         subprocess.run(
-            [sys.executable, "-c", script], env={"RAYON_NUM_THREADS": n, "PATH": ""}, capture_output=True, text=True, check=True
+            [sys.executable, "-c", script],
+            env={"RAYON_NUM_THREADS": n, "PATH": ""},
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
         for n in ("1", "2", "3")
     }

@@ -17,18 +17,20 @@ import surefoot
 
 def test_propensities_are_the_integral(rng):
     mean, x = rng.normal(size=(3, 4)), rng.normal(size=3).astype(np.float32)
-    policy = surefoot.Policy.gaussian_of(mean, 0.7)
+    policy = surefoot.Policy.gaussian(mean, 0.7)
     scores = x.astype(float) @ mean / (0.7 * np.linalg.norm(x.astype(float)))
     for a in range(4):
         others = np.delete(scores, a)
-        density = lambda t, a=a, others=others: scipy.stats.norm.pdf(t - scores[a]) * np.prod(scipy.stats.norm.cdf(t - others))
+        density = lambda t, a=a, others=others: (
+            scipy.stats.norm.pdf(t - scores[a]) * np.prod(scipy.stats.norm.cdf(t - others))
+        )
         expected = scipy.integrate.quad(density, -12, 12, epsabs=1e-12)[0]
         assert policy.propensity(x[None], [a])[0] == pytest.approx(expected, abs=1e-9)
 
 
 def test_kl_is_the_formula(rng):
     m1, m2, s1, s2 = rng.normal(size=(3, 2)), rng.normal(size=(3, 2)), 0.5, 1.5
-    one, two = surefoot.Policy.gaussian_of(m1, s1), surefoot.Policy.gaussian_of(m2, s2)
+    one, two = surefoot.Policy.gaussian(m1, s1), surefoot.Policy.gaussian(m2, s2)
     d = m1.size
     expected = 0.5 * (d * s1**2 / s2**2 + np.sum((m1 - m2) ** 2) / s2**2 - d + 2 * d * np.log(s2 / s1))
     assert one.kl(two) == pytest.approx(expected, rel=1e-12)

@@ -19,7 +19,18 @@ LOGS = str(REPO / "examples/logs.csv")
     [
         ([], {}, surefoot.SeqAdjLS()),
         (
-            ["--algorithm", "seq-ls", "--posterior", "shaped", "--lambda", "0.4", "--exploration", "0.05", "--seed", "3"],
+            [
+                "--algorithm",
+                "seq-ls",
+                "--posterior",
+                "shaped",
+                "--lambda",
+                "0.4",
+                "--exploration",
+                "0.05",
+                "--seed",
+                "3",
+            ],
             {"seed": 3},
             surefoot.SeqLS(posterior="shaped", lam=0.4, exploration=0.05, seed=3),
         ),
@@ -48,9 +59,20 @@ def test_a_simulated_loop(command, flags, world, learner):
 
 
 def test_a_world_that_drifts(command):
-    flags = ["--dataset", "drift", "--drift", "10", "--actions", "4", "--dimensions", "6", "--algorithm", "shift-adj-ls"]
+    flags = [
+        "--dataset",
+        "drift",
+        "--drift",
+        "10",
+        "--actions",
+        "4",
+        "--dimensions",
+        "6",
+        "--algorithm",
+        "shift-adj-ls",
+    ]
     expected = command("simulate", *flags, "--rounds", "3", "--interactions", "900", "--certify", "--json", "--quiet")
-    environment = surefoot.Environment.synthetic(actions=4, features=6, drift=10.0, seed=1)
+    environment = surefoot.Environment.synthetic(n_actions=4, n_features=6, drift=10.0, seed=1)
     run = surefoot.simulate(environment, surefoot.Shift(), rounds=3, interactions=900, certify=True)
     for ours, theirs in zip(run.rounds, expected["rounds"], strict=True):
         assert ours["true_risk"] == theirs["true_risk"]

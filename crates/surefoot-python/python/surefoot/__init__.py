@@ -12,13 +12,22 @@ With others
     :mod:`surefoot.obp`, :mod:`surefoot.gym`, :mod:`surefoot.mlflow`, :mod:`surefoot.plot`.
 """
 
-from surefoot._results import Estimate, Evaluation, Finding, History, Learned, LintReport, Selection, Simulation, Weights
+from surefoot._results import (
+    Estimate,
+    Evaluation,
+    Finding,
+    History,
+    Learned,
+    LintReport,
+    Selection,
+    Simulation,
+    Weights,
+)
 from surefoot._surefoot import (
+    ArrowTable,
     Certificate,
-    Course,
     Environment,
     Features,
-    Learner,
     Logs,
     LogSource,
     Policy,
@@ -46,10 +55,11 @@ from surefoot.logs import learn, lint, open_logs, score
 from surefoot.loop import simulate
 
 __all__ = [
+    "SCRM",
+    "ArrowTable",
     "BatchLS",
     "Certificate",
     "CertificateWarning",
-    "Course",
     "DataError",
     "Environment",
     "Estimate",
@@ -59,7 +69,6 @@ __all__ = [
     "Finding",
     "History",
     "Learned",
-    "Learner",
     "LintReport",
     "LogSource",
     "Logs",
@@ -68,7 +77,6 @@ __all__ = [
     "Policy",
     "PropensityWarning",
     "Rounds",
-    "SCRM",
     "Selection",
     "SeqAdjLS",
     "SeqLS",

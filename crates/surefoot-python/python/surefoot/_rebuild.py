@@ -20,7 +20,7 @@ def uniform(n_actions: int) -> Policy:
 
 
 def gaussian(mean: Any, scale: Any, features: Features, exploration: float, basis: Any, inputs: str | None) -> Policy:
-    policy = Policy.gaussian_of(mean, scale, features=features, exploration=exploration, basis=basis)
+    policy = Policy.gaussian(mean, scale, features=features, exploration=exploration, basis=basis)
     return policy if inputs is None else Policy._with_inputs(policy, inputs)
 
 

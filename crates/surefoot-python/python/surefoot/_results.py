@@ -14,7 +14,17 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
-__all__ = ["Estimate", "Evaluation", "Finding", "History", "Learned", "LintReport", "Selection", "Simulation", "Weights"]
+__all__ = [
+    "Estimate",
+    "Evaluation",
+    "Finding",
+    "History",
+    "Learned",
+    "LintReport",
+    "Selection",
+    "Simulation",
+    "Weights",
+]
 
 Interval = tuple[float, float]
 
@@ -69,7 +79,7 @@ class Table:
         header, rows = self._cells()
         widths = [max(len(line[i]) for line in [header, *rows]) for i in range(len(header))]
         lines = []
-        for line in [header, *rows]:
+        for line in [header, *rows] if any(name.strip() for name in header) else rows:
             cells = [c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(line, widths))]
             lines.append("  ".join(cells).rstrip())
         return "\n".join([*([self._title(), ""] if self._title() else []), *lines, *self._notes()])
@@ -205,7 +215,10 @@ class Selection(Table):
 
     def _notes(self) -> list[str]:
         percent = f"{100 * self.confidence:.0f} %"
-        return ["", f"best: {self.best}; their mixture brings at least {self.mixture_at_least:.4f} ({percent}, all at once)"]
+        return [
+            "",
+            f"best: {self.best}; their mixture brings at least {self.mixture_at_least:.4f} ({percent}, all at once)",
+        ]
 
 
 class History(Table, Sequence[dict[str, Any]]):
@@ -360,7 +373,10 @@ class Learned(Table):
 
         self.policy.save(path)
         stem = str(path).removesuffix(".safetensors")
-        kinds: list[tuple[Literal["ladder", "gate"], Certificate]] = [("ladder", self.certificate), ("gate", self.better)]
+        kinds: list[tuple[Literal["ladder", "gate"], Certificate]] = [
+            ("ladder", self.certificate),
+            ("gate", self.better),
+        ]
         write_certificates(f"{stem}.certificates.json", [(self.rounds, kind, c) for kind, c in kinds])
 
     def rows(self) -> list[dict[str, Any]]:

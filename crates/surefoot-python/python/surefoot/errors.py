@@ -62,3 +62,10 @@ class FileError(SurefootError, OSError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+def refused(setting: str, allowed: str, value: object) -> SettingError:
+    """The error of a setting that the Python side itself refuses."""
+    return SettingError(
+        f"{setting} should be {allowed}, but is {value}", setting=setting, allowed=allowed, value=str(value)
+    )

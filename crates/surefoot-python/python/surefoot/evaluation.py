@@ -100,12 +100,17 @@ def evaluate(
     >>> round(surefoot.evaluate(logs, "uniform", estimators=[halved])["halved"].value, 6)
     0.458333
     """
-    settings: dict[str, Any] = {"delta": delta, "replicates": replicates, "seed": seed, "largest_weight": largest_weight}
+    settings: dict[str, Any] = {
+        "delta": delta,
+        "replicates": replicates,
+        "seed": seed,
+        "largest_weight": largest_weight,
+    }
     chosen: list[Any] | None = None if estimators is None else list(estimators)
     if isinstance(logs, LogSource):
         policies = policy if isinstance(policy, Mapping) else {"policy": policy}
         policies = {name: getattr(p, "policy_", p) for name, p in policies.items()}
-        found = logs.evaluate(
+        found = logs._evaluate(
             dict(policies),
             reward_range=reward_range or (0.0, 1.0),
             estimators=chosen,
@@ -156,7 +161,9 @@ def select(
     if isinstance(logs, LogSource):
         lo, hi = reward_range or (0.0, 1.0)
         known = {name: getattr(p, "policy_", p) for name, p in policies.items()}
-        selection = logs.select(known, reward_range=(lo, hi), prior=None if prior is None else list(prior), delta=delta)
+        selection = logs._select(
+            known, reward_range=(lo, hi), prior=None if prior is None else list(prior), delta=delta
+        )
         found: dict[str, Any] = {"selection": selection, "contrasts": []}
     else:
         lo, hi = logs.reward_range

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -48,7 +48,7 @@ except ImportError:  # scikit-learn is optional: what is needed of it is little
             return self
 
 
-__all__ = ["BatchLS", "CertificateWarning", "NotFittedError", "PropensityWarning", "SCRM", "SeqAdjLS", "SeqLS", "Shift"]
+__all__ = ["SCRM", "BatchLS", "CertificateWarning", "NotFittedError", "PropensityWarning", "SeqAdjLS", "SeqLS", "Shift"]
 
 
 class CertificateWarning(UserWarning):
@@ -135,7 +135,9 @@ class _Estimator(_Base):  # type: ignore[misc, unused-ignore]
             self.feature_names_in_ = np.asarray(list(names), dtype=object)
         self.n_actions_ = logs.n_actions
         self.classes_ = np.arange(logs.n_actions)
-        self.history_, self.certificate_, self._drawn = History(), None, 0
+        self.history_, self.certificate_ = History(), None
+        # Counted on, so that no decision of one life repeats the luck of another.
+        self._drawn: int = getattr(self, "_drawn", 0)
 
     def _take(self, logs: Logs) -> None:
         with watch(1, self.progress, f"round {self._course.rounds + 1}") as shown:
@@ -275,7 +277,10 @@ class _Estimator(_Base):  # type: ignore[misc, unused-ignore]
             n = X.shape[0] if hasattr(X, "shape") else len(X)
             keys = np.arange(self._drawn, self._drawn + n, dtype=np.uint64)
             self._drawn += n
-        return policy.sample(X, seed=self.seed if seed is None else seed, keys=keys, eligible=eligible)
+        if seed is None:
+            # Of the round too: what is drawn must not depend on what was learned from.
+            seed = int(np.random.SeedSequence([self.seed, self.n_rounds_]).generate_state(1, np.uint64)[0])
+        return policy.sample(X, seed=seed, keys=keys, eligible=eligible)
 
     def score(self, X: Any, action: ArrayLike, pscore: ArrayLike, reward: ArrayLike) -> float:
         """The reward of the policy by self-normalised importance weights, on logs that it was not learned from."""
@@ -435,7 +440,8 @@ class _Smoothing(_Estimator):
 
 
 class SeqAdjLS(_Smoothing):
-    __doc__ = r"""SeqAdjLS: adjusted logarithmic smoothing on all rounds (Algorithm 2).
+    __doc__ = (
+        r"""SeqAdjLS: adjusted logarithmic smoothing on all rounds (Algorithm 2).
 
     It minimises :math:`h(p, q, c) = -\frac p\lambda \ln\left(1 - \frac{\lambda c}{q (1 + \lambda c)}\right)` plus the
     divergence, which bounds the *difference* to the policy that is running: the default, and the best in most loops.
@@ -450,12 +456,15 @@ class SeqAdjLS(_Smoothing):
     True
     >>> world.evaluate(learner.policy_)[0] >= learner.certificate_.at_least
     True
-    """ + _COMMON
+    """
+        + _COMMON
+    )
     _algorithm = "seq-adj-ls"
 
 
 class SeqLS(_Smoothing):
-    __doc__ = r"""SeqLS: logarithmic smoothing on all rounds (Algorithm 1).
+    __doc__ = (
+        r"""SeqLS: logarithmic smoothing on all rounds (Algorithm 1).
 
     It minimises :math:`h(p, q, c) = -\frac p\lambda \ln\left(1 - \frac{\lambda c}{q}\right)` plus the divergence from the
     first policy: what Theorem 3.2 bounds.
@@ -468,12 +477,15 @@ class SeqLS(_Smoothing):
     >>> learner = surefoot.SeqLS(lam=0.4).fit(X, action, np.full(2000, 0.5), reward)
     >>> round(float(np.mean(learner.predict(X) == (X[:, 0] > 0))), 1)
     1.0
-    """ + _COMMON
+    """
+        + _COMMON
+    )
     _algorithm = "seq-ls"
 
 
 class BatchLS(_Smoothing):
-    __doc__ = r"""BatchLS: logarithmic smoothing on what the first policy collected, which is never replaced (Sakhi et al. 2024).
+    __doc__ = (
+        r"""BatchLS: logarithmic smoothing on what the first policy collected, which is never replaced (Sakhi et al. 2024).
 
     The one to compare with: the same estimator as :class:`SeqLS`, without the loop. ``policy_`` is what it would deploy.
 
@@ -483,12 +495,15 @@ class BatchLS(_Smoothing):
     >>> learner = surefoot.BatchLS(lam=0.4).fit(logs)
     >>> world.evaluate(learner.policy_)[0] > world.evaluate(surefoot.Policy.uniform(5))[0] + 0.1
     True
-    """ + _COMMON
+    """
+        + _COMMON
+    )
     _algorithm = "batch-ls"
 
 
 class Shift(_Estimator):
-    __doc__ = r"""Logarithmic smoothing where contexts shift (Algorithm 3): it learns from the newest round, from the policy that
+    __doc__ = (
+        r"""Logarithmic smoothing where contexts shift (Algorithm 3): it learns from the newest round, from the policy that
     collected it.
 
     With ``adjusted=True`` the estimator is that of :class:`SeqAdjLS`, else that of :class:`SeqLS`. Theorem C.1 bounds the mean
@@ -499,7 +514,9 @@ class Shift(_Estimator):
     >>> run = surefoot.simulate(world, surefoot.Shift(lam=0.4), rounds=3, interactions=3000, alpha=0.0)
     >>> run.rewards[-1] > run.rewards[0]
     True
-    """ + _COMMON
+    """
+        + _COMMON
+    )
 
     def __init__(
         self,
@@ -563,7 +580,8 @@ class Shift(_Estimator):
 
 
 class SCRM(_Estimator):
-    __doc__ = r"""SCRM: sequential counterfactual risk minimisation (Zenati et al. 2023), meant for rounds of doubling size.
+    __doc__ = (
+        r"""SCRM: sequential counterfactual risk minimisation (Zenati et al. 2023), meant for rounds of doubling size.
 
     It minimises :math:`\bar h + \mathrm{penalty}\,\sqrt{\widehat{\mathrm{var}}(h)/n}` with the weights
     :math:`p/(q + \gamma)`, or self-normalised ones for ``gamma=None``, over the newest round (``window="all"``: over all). With
@@ -575,7 +593,9 @@ class SCRM(_Estimator):
     >>> run = surefoot.simulate(world, surefoot.SCRM(), rounds=3, interactions=3000, alpha=0.0)
     >>> [len(logs) for logs in run.logs]
     [375, 750, 1875]
-    """ + _COMMON
+    """
+        + _COMMON
+    )
 
     def __init__(
         self,
@@ -648,9 +668,3 @@ class SCRM(_Estimator):
 
     def _name(self) -> str:
         return "scrm" if self.sequential else "crm"
-
-
-def _settings(learner: Any, rounds: Sequence[int]) -> Learner:
-    """The settings of a learner for a loop of so many rounds."""
-    settings: Learner = learner._learner(len(rounds))
-    return settings

@@ -70,9 +70,9 @@ def lint(
     >>> report.ok
     False
     >>> [finding.check for finding in report.errors]
-    ['propensity-range']
+    ['propensity', 'propensity']
     """
-    found = open_logs(source, **columns).lint(
+    found = open_logs(source, **columns)._lint(
         reward_range=cast("tuple[float, float]", tuple(reward_range)),
         policies=dict(policies or {}),
         deployed=dict(deployed or {}),
@@ -195,7 +195,8 @@ def score(
 ) -> Any:
     """What a policy decides on raw records: an Arrow table with ``event_id``, ``action``, ``pscore`` and ``policy_version``.
 
-    An event with the same id gets the same decision, wherever it stands. The table speaks Arrow's C stream:
-    ``pandas.DataFrame.from_arrow``, ``polars.from_arrow`` and ``pyarrow.table`` take it.
+    An event with the same id gets the same decision, wherever it stands; records without ids are drawn by their place, so that small
+    batches of them need a new ``seed`` each. The table speaks Arrow's C stream:
+    ``to_pandas`` and ``to_polars`` turn it into a frame, ``pyarrow.table`` takes it.
     """
     return open_logs(source, event_id=event_id, format=format).score(policy, seed=seed, probabilities=probabilities)
