@@ -53,12 +53,12 @@ lint: $(PYTHON_ENV)/installed ## formatting and lints, warnings denied, document
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- --deny warnings
 	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --workspace --no-deps --locked
-	$(PYTHON_ENV)/bin/ruff check $(PYTHON_PACKAGE) examples
-	$(PYTHON_ENV)/bin/ruff format --check $(PYTHON_PACKAGE) examples
+	$(PYTHON_ENV)/bin/ruff check $(PYTHON_PACKAGE) bench/python examples
+	$(PYTHON_ENV)/bin/ruff format --check $(PYTHON_PACKAGE) bench/python examples
 
 fmt: $(PYTHON_ENV)/installed ## format the code
 	$(CARGO) fmt --all
-	$(PYTHON_ENV)/bin/ruff format $(PYTHON_PACKAGE) examples
+	$(PYTHON_ENV)/bin/ruff format $(PYTHON_PACKAGE) bench/python examples
 
 bench: ## our own benchmarks: ratios measured side by side, growth, memory and reading, into bench/results/
 	$(CARGO) build --release --locked --package surefoot-bench

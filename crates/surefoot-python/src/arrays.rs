@@ -107,21 +107,35 @@ fn is_frozen(array: &Bound<'_, PyArray2<f32>>) -> PyResult<bool> {
 fn csr(x: &Bound<'_, PyAny>) -> Result<Contexts> {
     let py = x.py();
     let mut matrix = x.call_method0(intern!(py, "tocsr"))?;
-    if !matrix.getattr(intern!(py, "has_canonical_format"))?.extract::<bool>()? {
-        if matrix.is(x) {
-            matrix = matrix.call_method0(intern!(py, "copy"))?;
-        }
-        matrix.call_method0(intern!(py, "sum_duplicates"))?;
+    let found = rows_of(&matrix);
+    // Indices may be in any order, or come twice; to ask would take longer than to try.
+    if found.is_ok() || matrix.getattr(intern!(py, "has_canonical_format"))?.extract::<bool>()? {
+        return found;
     }
+    if matrix.is(x) {
+        matrix = matrix.call_method0(intern!(py, "copy"))?;
+    }
+    matrix.call_method0(intern!(py, "sum_duplicates"))?;
+    rows_of(&matrix)
+}
+
+/// The rows of a CSR matrix.
+fn rows_of(matrix: &Bound<'_, PyAny>) -> Result<Contexts> {
+    let py = matrix.py();
+    let numpy = py.import(intern!(py, "numpy"))?;
+    let plain =
+        |name: &str, kind: &str| numpy.call_method1(intern!(py, "ascontiguousarray"), (matrix.getattr(name)?, kind));
     let features = matrix.getattr(intern!(py, "shape"))?.get_item(1)?.extract::<usize>()?;
-    let part = |name: &str, kind: &str| -> PyResult<Bound<'_, PyAny>> {
-        py.import(intern!(py, "numpy"))?.call_method1(intern!(py, "ascontiguousarray"), (matrix.getattr(name)?, kind))
+    let indices = matrix.getattr(intern!(py, "indices"))?;
+    let indices: PyReadonlyArray1<'_, u32> = match indices.cast::<PyArray1<i32>>() {
+        // The same bits; what is below 0 is then far above all features.
+        Ok(narrow) => narrow.call_method1(intern!(py, "view"), ("uint32",))?.extract()?,
+        Err(_) => plain("indices", "uint32")?.extract()?,
     };
-    let offsets: PyReadonlyArray1<'_, u64> = part("indptr", "uint64")?.extract()?;
-    let indices: PyReadonlyArray1<'_, u32> = part("indices", "uint32")?.extract()?;
-    let values: PyReadonlyArray1<'_, f32> = part("data", "float32")?.extract()?;
+    let offsets: PyReadonlyArray1<'_, u64> = plain("indptr", "uint64")?.extract()?;
+    let values: PyReadonlyArray1<'_, f32> = plain("data", "float32")?.extract()?;
     let offsets = slice_of(&offsets)?.iter().map(|&at| at as usize).collect();
-    Ok(Contexts::sparse(offsets, slice_of(&indices)?.to_vec(), slice_of(&values)?.to_vec(), features)?)
+    Ok(Contexts::copied(offsets, slice_of(&indices)?, slice_of(&values)?, features)?)
 }
 
 /// A table of anything that speaks Arrow's C stream.

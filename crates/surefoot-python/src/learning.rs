@@ -4,12 +4,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde::de::DeserializeOwned;
 use surefoot::{
-    Adam, Algorithm, Birth, Challenger, Course, Crm, Gate, Lbfgs, Learner, Optimiser, Own, Past, Proven, Round, Since,
-    Window,
+    Adam, Algorithm, Birth, Challenger, Course, Crm, Gate, Lbfgs, Learner, Optimiser, Own, Past, Policy, Proven, Round,
+    Since, Window,
 };
 
 use crate::certificate::{PyCertificate, terms};
-use crate::failure::{Failure, Result, setting};
+use crate::failure::{Failure, Result, setting, size};
 use crate::json;
 use crate::logs::PyLogs;
 use crate::own::PyTerms;
@@ -292,6 +292,19 @@ impl PyCourse {
     #[getter]
     fn logs(&self) -> Result<Vec<PyLogs>> {
         self.course.logs().iter().map(|logs| PyLogs::new(logs.clone(), self.range)).collect()
+    }
+
+    // Where the propensities of the first records differ most from those of what is running: the row, and both.
+    fn _most_off(&self, py: Python<'_>, logs: &PyLogs, records: usize) -> Result<(usize, f64, f64)> {
+        let some = logs.logs.slice(0..logs.logs.len().min(records));
+        let policy = self.course.running();
+        let p = py.detach(|| policy.propensity(some.contexts(), some.action(), some.eligible()))?;
+        let off = |row: usize| (p[row] - some.propensity()[row]).abs();
+        let most = (0..p.len()).fold(0, |most, row| if off(row) > off(most) { row } else { most });
+        match p.get(most) {
+            Some(&p) => Ok((most, some.propensity()[most], p)),
+            None => Err(size("the logs of a round", "at least 1 record", 0)),
+        }
     }
 
     // All that it takes to go on, for a pickle.

@@ -65,55 +65,14 @@ impl Contexts {
 
     /// Rows in CSR form: row `i` has the features `indices[offsets[i]..offsets[i + 1]]`, strictly increasing.
     pub fn sparse(offsets: Vec<usize>, indices: Vec<u32>, values: Vec<f32>, features: usize) -> Result<Self> {
-        check_features(features)?;
-        if indices.len() != values.len() {
-            return Err(Error::size(
-                "sparse values",
-                format!("{} entries, one for each index", indices.len()),
-                values.len(),
-            ));
-        }
-        if offsets.first() != Some(&0) {
-            return Err(Error::value(0, "offset", "0", format!("{:?}", offsets.first())));
-        }
-        if offsets.last() != Some(&indices.len()) {
-            return Err(Error::value(
-                offsets.len() - 1,
-                "offset",
-                format!("{}, the number of indices", indices.len()),
-                offsets[offsets.len() - 1],
-            ));
-        }
-        if let Some(row) = offsets.windows(2).position(|pair| pair[0] > pair[1]) {
-            return Err(Error::value(
-                row,
-                "offset",
-                format!("at most the next one, {}", offsets[row + 1]),
-                offsets[row],
-            ));
-        }
-        for (row, pair) in offsets.windows(2).enumerate() {
-            let mut next = 0;
-            for i in pair[0]..pair[1] {
-                let index = indices[i] as usize;
-                if index >= features {
-                    return Err(Error::value(row, "feature index", format!("below {features}"), index));
-                }
-                if index < next {
-                    return Err(Error::value(
-                        row,
-                        "feature index",
-                        format!("strictly increasing (at least {next} here)"),
-                        index,
-                    ));
-                }
-                next = index + 1;
-                if !values[i].is_finite() {
-                    return Err(not_finite(row, index, values[i]));
-                }
-            }
-        }
+        check_sparse(&offsets, &indices, &values, features)?;
         Ok(Storage::sparse(features, offsets, indices, values).into())
+    }
+
+    /// The same of what somebody else holds: what is kept of it is copied once.
+    pub fn copied(offsets: Vec<usize>, indices: &[u32], values: &[f32], features: usize) -> Result<Self> {
+        check_sparse(&offsets, indices, values, features)?;
+        Ok(Storage::copied(features, offsets, indices, values).into())
     }
 
     /// The number of rows.
@@ -266,6 +225,57 @@ fn is_sparse_smaller(rows: usize, features: usize, filled: usize) -> bool {
 fn check_features(features: usize) -> Result<()> {
     if features == 0 || features > u32::MAX as usize {
         return Err(Error::setting("the number of features", "from 1 to 4294967295", features));
+    }
+    Ok(())
+}
+
+/// Fails unless the parts of sparse rows fit together, and every entry is allowed.
+fn check_sparse(offsets: &[usize], indices: &[u32], values: &[f32], features: usize) -> Result<()> {
+    check_features(features)?;
+    if indices.len() != values.len() {
+        let expected = format!("{} entries, one for each index", indices.len());
+        return Err(Error::size("sparse values", expected, values.len()));
+    }
+    if offsets.first() != Some(&0) {
+        return Err(Error::value(0, "offset", "0", format!("{:?}", offsets.first())));
+    }
+    if offsets.last() != Some(&indices.len()) {
+        let (row, allowed) = (offsets.len() - 1, format!("{}, the number of indices", indices.len()));
+        return Err(Error::value(row, "offset", allowed, offsets[row]));
+    }
+    if let Some(row) = offsets.windows(2).position(|pair| pair[0] > pair[1]) {
+        let allowed = format!("at most the next one, {}", offsets[row + 1]);
+        return Err(Error::value(row, "offset", allowed, offsets[row]));
+    }
+    // All at once, which is quick; one by one only to tell what is wrong.
+    let in_order = |pair: &[usize]| {
+        let row = &indices[pair[0]..pair[1]];
+        row.is_sorted_by(|a, b| a < b) && row.last().is_none_or(|&last| (last as usize) < features)
+    };
+    if values.iter().all(|v| v.is_finite()) && offsets.windows(2).all(in_order) {
+        return Ok(());
+    }
+    check_entries(offsets, indices, values, features)
+}
+
+/// Fails at the first entry of sparse rows that is not allowed.
+fn check_entries(offsets: &[usize], indices: &[u32], values: &[f32], features: usize) -> Result<()> {
+    for (row, pair) in offsets.windows(2).enumerate() {
+        let mut next = 0;
+        for i in pair[0]..pair[1] {
+            let index = indices[i] as usize;
+            if index >= features {
+                return Err(Error::value(row, "feature index", format!("below {features}"), index));
+            }
+            if index < next {
+                let allowed = format!("strictly increasing (at least {next} here)");
+                return Err(Error::value(row, "feature index", allowed, index));
+            }
+            next = index + 1;
+            if !values[i].is_finite() {
+                return Err(not_finite(row, index, values[i]));
+            }
+        }
     }
     Ok(())
 }

@@ -78,9 +78,11 @@ class Table:
     def __str__(self) -> str:
         header, rows = self._cells()
         widths = [max(len(line[i]) for line in [header, *rows]) for i in range(len(header))]
+        # Texts begin at the left, numbers end at the right.
+        texts = [any(isinstance(row.get(name), str) for row in self._shown()) for name in header]
         lines = []
         for line in [header, *rows] if any(name.strip() for name in header) else rows:
-            cells = [c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(line, widths))]
+            cells = [c.ljust(w) if text else c.rjust(w) for c, w, text in zip(line, widths, texts)]
             lines.append("  ".join(cells).rstrip())
         return "\n".join([*([self._title(), ""] if self._title() else []), *lines, *self._notes()])
 

@@ -196,14 +196,12 @@ class _Estimator(_Base):  # type: ignore[misc, unused-ignore]
 
     def _check_propensities(self, logs: Logs) -> None:
         """Rounds after the first should come from what this estimator said was to be deployed."""
-        some = logs[: min(len(logs), 1000)]
-        p = self._course.running.propensity(some.X, some.action, eligible=some.eligible)
-        off = np.abs(p - some.pscore)
-        if off.max() > 1e-4:
-            row = int(off.argmax())
+        # Some tell: what is wrong is mostly wrong everywhere.
+        row, logged, p = self._course._most_off(logs, 200)
+        if abs(logged - p) > 1e-4:
             message = (
-                f"row {row}: pscore is {some.pscore[row]:.6g}, but the policy that was to be deployed gives the action "
-                f"{p[row]:.6g}: log what sample() returns. What is certified holds if pscore is right, whatever was deployed"
+                f"row {row}: pscore is {logged:.6g}, but the policy that was to be deployed gives the action {p:.6g}: "
+                "log what sample() returns. What is certified holds if pscore is right, whatever was deployed"
             )
             warnings.warn(message, PropensityWarning, stacklevel=4)
 

@@ -137,6 +137,18 @@ impl Storage {
         Storage { features, values: Values::Own(values), places: Some(Places { offsets, indices }), norms }
     }
 
+    /// The same, of which what is kept is copied.
+    pub(super) fn copied(features: usize, offsets: Vec<usize>, indices: &[u32], values: &[f32]) -> Self {
+        let norms = offsets.windows(2).map(|pair| norm(&values[pair[0]..pair[1]])).collect();
+        let indices = if features <= NARROW {
+            IndexList::Narrow(indices.iter().map(|&f| f as u16).collect())
+        } else {
+            IndexList::Wide(indices.to_vec())
+        };
+        let places = Some(Places { offsets, indices });
+        Storage { features, values: Values::Own(values.to_vec()), places, norms }
+    }
+
     /// No rows yet, but room for so many with so many stored values: no more, lest growing holds them twice.
     pub(super) fn with_room(sparse: bool, features: usize, rows: usize, stored: usize) -> Self {
         let places = sparse.then(|| {

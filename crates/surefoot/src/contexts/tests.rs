@@ -188,6 +188,23 @@ proptest! {
 }
 
 #[test]
+fn copied_rows_are_the_same_rows() {
+    for features in [5, 70_000] {
+        let parts = || (vec![0, 2, 2, 3], vec![0, 4, 3], vec![1.0, -2.0, 0.5]);
+        let (offsets, indices, values) = parts();
+        let one = Contexts::copied(offsets, &indices, &values, features).unwrap();
+        let (offsets, indices, values) = parts();
+        let other = Contexts::sparse(offsets, indices, values, features).unwrap();
+        for i in 0..3 {
+            assert_eq!(format!("{:?}", one.row(i)), format!("{:?}", other.row(i)));
+            assert_eq!(one.norm(i).to_bits(), other.norm(i).to_bits());
+        }
+    }
+    let wrong = Contexts::copied(vec![0, 2], &[3, 1], &[1.0, 1.0], 5).unwrap_err();
+    assert_eq!(wrong.to_string(), "row 0: feature index should be strictly increasing (at least 4 here), but is 1");
+}
+
+#[test]
 fn foreign_memory_is_looked_at_and_never_changed() {
     let rows: Arc<Vec<f32>> = Arc::new(vec![3.0, 4.0, 0.0, 1.0]);
     struct Theirs(Arc<Vec<f32>>);
