@@ -242,6 +242,9 @@ pub enum Error {
         /// What its content gives.
         found: surefoot::Fingerprint,
     },
+    /// Who was asked before a batch said so.
+    #[error("stopped on request")]
+    Stopped,
     /// Everything was read, but the core refuses it.
     #[error("{place}: {reason}")]
     Content {

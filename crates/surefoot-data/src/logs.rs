@@ -14,6 +14,7 @@ pub(crate) use roles::{COST, Role};
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -85,17 +86,53 @@ pub struct LogReader {
     columns: Columns,
     /// Whether records that the logger asks to skip are handed out too.
     skipped: bool,
+    stop: Stop,
+}
+
+/// Asked before each batch whether to stop; nobody, unless somebody is.
+#[derive(Clone, Default)]
+struct Stop(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
+
+impl fmt::Debug for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stop({})", self.0.is_some())
+    }
 }
 
 impl LogReader {
     /// Files that belong together, in their order; of one format, or of that which the end of each name tells.
     pub fn new(paths: Vec<PathBuf>, format: Option<Format>, columns: Columns) -> Self {
-        LogReader { sources: paths.into_iter().map(Source::File).collect(), format, columns, skipped: false }
+        LogReader {
+            sources: paths.into_iter().map(Source::File).collect(),
+            format,
+            columns,
+            skipped: false,
+            stop: Stop::default(),
+        }
     }
 
     /// A table in memory, such as a data frame, which is not copied; `name` is what errors call it.
     pub fn in_memory(name: String, batches: Vec<RecordBatch>, columns: Columns) -> Self {
-        LogReader { sources: vec![Source::Table(name, batches.into())], format: None, columns, skipped: false }
+        LogReader {
+            sources: vec![Source::Table(name, batches.into())],
+            format: None,
+            columns,
+            skipped: false,
+            stop: Stop::default(),
+        }
+    }
+
+    /// Asks before each batch of every pass whether to stop; then the pass ends with [`Error::Stopped`].
+    ///
+    /// ```
+    /// use surefoot_data::{Columns, Error, LogReader};
+    ///
+    /// let reader = LogReader::new(vec!["logs.csv".into()], None, Columns::default()).stopped_by(|| true);
+    /// assert!(matches!(reader.batches().next(), Some(Err(Error::Stopped))));
+    /// ```
+    pub fn stopped_by(mut self, stop: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.stop = Stop(Some(Arc::new(stop)));
+        self
     }
 
     /// With the records that the logger asks to skip.
@@ -180,6 +217,10 @@ impl Iterator for Batches<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             let source = self.reader.sources.get(self.file)?;
+            if self.reader.stop.0.as_ref().is_some_and(|stop| stop()) {
+                self.file = self.reader.sources.len();
+                return Some(Err(Error::Stopped));
+            }
             if self.tables.is_none() {
                 match self.open(source) {
                     Ok(tables) => (self.tables, self.start) = (Some(tables), 0),

@@ -1,17 +1,19 @@
 //! NumPy, SciPy and Arrow in; NumPy out.
 
 use std::slice;
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float32Type;
 use arrow_array::{Array, RecordBatch};
-use arrow_schema::DataType;
+use arrow_schema::{DataType, Field};
 use numpy::{
     Element, PyArray1, PyArray2, PyArrayDescrMethods, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2,
     PyUntypedArray, PyUntypedArrayMethods,
 };
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::IntoPyDict;
 use pyo3_arrow::PyTable;
 use surefoot::{Contexts, Eligible, Row};
 
@@ -22,7 +24,7 @@ use crate::failure::{Failure, Result, setting, size};
 pub(crate) enum Hold {
     /// For the call: they are looked at where they are.
     Call,
-    /// For longer: what can be changed is copied, lest it is.
+    /// For longer: they are copied, lest somebody changes what a certificate was made from.
     On,
 }
 
@@ -33,7 +35,11 @@ pub(crate) fn contexts(x: &Bound<'_, PyAny>, hold: Hold) -> Result<Contexts> {
         return csr(x);
     }
     if !x.is_instance_of::<PyUntypedArray>() && x.hasattr(intern!(py, "__arrow_c_stream__"))? {
-        return frame(&table(x)?);
+        let (batches, columns) = table(x)?;
+        return frame(&batches, columns);
+    }
+    if x.get_type().name()? == "MaskedArray" {
+        return Err(setting("X", "an array without a mask", "a masked one"));
     }
     let array = py.import(intern!(py, "numpy"))?.call_method1(intern!(py, "asarray"), (x,))?;
     let array = array.cast_into::<PyUntypedArray>().map_err(PyErr::from)?;
@@ -44,15 +50,20 @@ pub(crate) fn contexts(x: &Bound<'_, PyAny>, hold: Hold) -> Result<Contexts> {
         let kind = array.dtype().str()?.to_string();
         return Err(setting("the type of X", "numbers (encode texts and categories first)", kind));
     }
-    // No copy if it is of this type and in this order already.
-    let plain = py.import(intern!(py, "numpy"))?.call_method1(intern!(py, "ascontiguousarray"), (&array, "float32"))?;
-    let copied = !plain.is(&array);
+    // No copy if it is of this type, in this order and aligned already.
+    let plain = require(&array, "float32")?;
     let plain = plain.cast_into::<PyArray2<f32>>().map_err(PyErr::from)?;
     let features = plain.shape()[1];
-    if copied || hold == Hold::Call || is_frozen(&plain)? {
+    if hold == Hold::Call {
         return Ok(Contexts::foreign(Box::new(Held::new(&plain)?), features)?);
     }
     Ok(Contexts::dense(plain.readonly().as_slice().map_err(PyErr::from)?.to_vec(), features)?)
+}
+
+/// An array as it can be looked at: of a type, row by row, aligned.
+pub(crate) fn require<'py>(array: &Bound<'py, PyAny>, kind: &str) -> Result<Bound<'py, PyAny>> {
+    let py = array.py();
+    Ok(py.import(intern!(py, "numpy"))?.call_method1(intern!(py, "require"), (array, kind, ["C", "A"]))?)
 }
 
 /// An array that stays where it is.
@@ -85,23 +96,11 @@ mod held {
     impl AsRef<[f32]> for Held {
         fn as_ref(&self) -> &[f32] {
             let Held { _array, start, len } = self;
-            // SAFETY: a contiguous array of so many values begins there, and lives as long as that is held. It is held for
-            // a call, during which it must not be written to, or is one that nobody can write to.
+            // SAFETY: a contiguous array of so many values begins there, and lives as long as that is held. It is held
+            // for the time of one call, during which it must not be written to.
             unsafe { slice::from_raw_parts(*start, *len) }
         }
     }
-}
-
-/// Whether nobody can write to an array.
-fn is_frozen(array: &Bound<'_, PyArray2<f32>>) -> PyResult<bool> {
-    let mut at = array.clone().into_any();
-    while at.is_instance_of::<PyUntypedArray>() {
-        if at.getattr("flags")?.getattr("writeable")?.extract()? {
-            return Ok(false);
-        }
-        at = at.getattr("base")?;
-    }
-    Ok(true)
 }
 
 fn csr(x: &Bound<'_, PyAny>) -> Result<Contexts> {
@@ -138,35 +137,78 @@ fn rows_of(matrix: &Bound<'_, PyAny>) -> Result<Contexts> {
     Ok(Contexts::copied(offsets, slice_of(&indices)?, slice_of(&values)?, features)?)
 }
 
-/// A table of anything that speaks Arrow's C stream.
-pub(crate) fn table(x: &Bound<'_, PyAny>) -> Result<Vec<RecordBatch>> {
-    Ok(x.extract::<PyTable>()?.into_inner().0)
+/// A table of anything that speaks Arrow's C stream, and how many columns it has. What pandas calls an index is none.
+pub(crate) fn table(x: &Bound<'_, PyAny>) -> Result<(Vec<RecordBatch>, usize)> {
+    let module: String = x.get_type().getattr("__module__")?.extract()?;
+    if module.starts_with("pandas") && x.hasattr("reset_index")? {
+        let plain = x.call_method("reset_index", (), Some(&[("drop", true)].into_py_dict(x.py())?))?;
+        return table_of(&plain);
+    }
+    table_of(x)
+}
+
+fn table_of(x: &Bound<'_, PyAny>) -> Result<(Vec<RecordBatch>, usize)> {
+    let (batches, schema) = x.extract::<PyTable>()?.into_inner();
+    Ok((batches, schema.fields().len()))
 }
 
 /// The numbers of a table: one feature a column, or lists of features in its only column.
-fn frame(batches: &[RecordBatch]) -> Result<Contexts> {
-    let Some(first) = batches.first() else {
-        return Err(size("X", "at least 1 row", 0));
+fn frame(batches: &[RecordBatch], width: usize) -> Result<Contexts> {
+    let Some(first) = batches.first().filter(|_| width > 0) else {
+        return if width > 0 {
+            Ok(Contexts::dense(Vec::new(), width)?)
+        } else {
+            Err(size("X", "at least 1 column", 0))
+        };
     };
-    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
-    if let ([batch], DataType::FixedSizeList(item, width)) = (batches, first.column(0).data_type())
-        && batch.num_columns() == 1
-        && item.data_type() == &DataType::Float32
-    {
-        let (lists, width) = (batch.column(0).as_fixed_size_list(), *width as usize);
-        let start = lists.value_offset(0) as usize;
-        let values = lists.values().as_primitive::<Float32Type>().slice(start, rows * width);
-        if lists.null_count() == 0 && values.null_count() == 0 {
-            struct Shared(arrow_array::Float32Array);
-            impl AsRef<[f32]> for Shared {
-                fn as_ref(&self) -> &[f32] {
-                    self.0.values()
-                }
+    let listed =
+        |kind: &DataType| matches!(kind, DataType::FixedSizeList(..) | DataType::List(_) | DataType::LargeList(_));
+    match first.num_columns() {
+        1 if listed(first.column(0).data_type()) => lists(batches),
+        _ => columns(batches),
+    }
+}
+
+/// A number of a table that is not there.
+fn missing(row: usize, column: &str) -> Failure {
+    let (column, allowed, value) = (column.to_owned(), "a number".to_owned(), "missing".to_owned());
+    Failure::Core(surefoot::Error::Value { row, column, allowed, value })
+}
+
+/// Contexts of lists of numbers, all of the same length.
+fn lists(batches: &[RecordBatch]) -> Result<Contexts> {
+    let name = batches[0].schema().field(0).name().clone();
+    let (mut values, mut width, mut row) = (Vec::new(), None, 0);
+    for batch in batches {
+        let item = |kind| Arc::new(Field::new("item", kind, true));
+        let lists = arrow_cast::cast(batch.column(0), &DataType::LargeList(item(DataType::Float32)))
+            .map_err(|e| setting(&format!("column {name}"), "lists of numbers", e))?;
+        let lists = lists.as_list::<i64>();
+        for i in 0..lists.len() {
+            if lists.is_null(i) {
+                return Err(missing(row, &name));
             }
-            return Ok(Contexts::foreign(Box::new(Shared(values)), width)?);
+            let list = lists.value(i);
+            let list = list.as_primitive::<Float32Type>();
+            if list.null_count() > 0 {
+                return Err(missing(row, &name));
+            }
+            let expected = *width.get_or_insert(list.len());
+            if list.len() != expected {
+                let what = format!("row {row}: the list in {name}");
+                return Err(size(what, format!("{expected} numbers, as the first"), list.len()));
+            }
+            values.extend_from_slice(list.values());
+            row += 1;
         }
     }
-    let features = first.num_columns();
+    Ok(Contexts::dense(values, width.unwrap_or(0))?)
+}
+
+/// Contexts of columns of numbers.
+fn columns(batches: &[RecordBatch]) -> Result<Contexts> {
+    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    let features = batches[0].num_columns();
     let mut values = vec![0f32; rows * features];
     let mut start = 0;
     for batch in batches {
@@ -180,12 +222,7 @@ fn frame(batches: &[RecordBatch]) -> Result<Contexts> {
                 .map_err(|e| setting(&format!("column {}", field.name()), "a number", e))?;
             let cast = cast.as_primitive::<Float32Type>();
             if let Some(row) = (0..cast.len()).find(|&row| cast.is_null(row)) {
-                return Err(Failure::Core(surefoot::Error::Value {
-                    row: start + row,
-                    column: field.name().clone(),
-                    allowed: "a number".into(),
-                    value: "missing".into(),
-                }));
+                return Err(missing(start + row, field.name()));
             }
             for (row, &value) in cast.values().iter().enumerate() {
                 values[(start + row) * features + f] = value;
@@ -203,14 +240,17 @@ pub(crate) fn column<'py, T: Element>(
     kind: &str,
 ) -> Result<PyReadonlyArray1<'py, T>> {
     let py = values.py();
-    let array = py.import(intern!(py, "numpy"))?.call_method1(intern!(py, "ascontiguousarray"), (values, kind))?;
-    let dimensions = array.getattr(intern!(py, "ndim"))?.extract::<usize>()?;
-    let given: usize = match values.getattr(intern!(py, "ndim")) {
-        Ok(ndim) => ndim.extract()?,
-        Err(_) => dimensions,
-    };
-    if given != 1 {
-        return Err(size(name, "1 dimension, an entry for each record", given));
+    if values.get_type().name()? == "MaskedArray" {
+        return Err(setting(name, "an array without a mask", "a masked one"));
+    }
+    let found = py.import(intern!(py, "numpy"))?.call_method1(intern!(py, "asarray"), (values,))?;
+    let found = found.cast_into::<PyUntypedArray>().map_err(PyErr::from)?;
+    if !matches!(found.dtype().kind(), b'f' | b'i' | b'u' | b'b' | b'O') {
+        return Err(setting(&format!("the type of {name}"), "numbers", found.dtype().str()?));
+    }
+    let array = require(&found, kind)?;
+    if found.ndim() != 1 {
+        return Err(size(name, "1 dimension, an entry for each record", found.ndim()));
     }
     Ok(array.extract()?)
 }
@@ -262,6 +302,13 @@ pub(crate) fn eligible(sets: Option<&Bound<'_, PyAny>>) -> Result<Option<Eligibl
             (0..k as u32).filter(allowed).collect::<Vec<u32>>()
         };
         return Ok(Some(Eligible::new((0..mask.shape()[0]).map(set))?));
+    }
+    // Truth values in lists are a mask too, and no actions.
+    if let Ok(array) = sets.py().import("numpy")?.call_method1("asarray", (sets,))
+        && !sets.is_instance_of::<PyUntypedArray>()
+        && array.cast::<PyArray2<bool>>().is_ok()
+    {
+        return eligible(Some(&array));
     }
     // Numbers in a matrix might be either.
     if let Ok(array) = sets.cast::<PyUntypedArray>()

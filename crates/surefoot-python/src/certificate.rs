@@ -7,7 +7,7 @@ use pyo3::types::PyTuple;
 use surefoot::{Case, Certificate, LinearGaussian, Logs, RewardRange, Smoothing, Spending, Terms, ladder, verify};
 use surefoot_data::{Kind, Statement, read_certificates, write_certificates};
 
-use crate::failure::{Result, setting, size};
+use crate::failure::{Result, run, setting, size};
 use crate::json;
 use crate::logs::PyLogs;
 use crate::policy::PyPolicy;
@@ -276,18 +276,18 @@ pub(crate) fn certify(
         }
         (Some(prior), None) => {
             let (policy, prior) = (gaussian()?, prior.gaussian("the prior")?);
-            py.detach(|| match baseline {
+            run(py, || match baseline {
                 true => Certificate::difference(policy, prior, &case),
                 false => Certificate::risk(policy, prior, &case),
             })?
         }
         (None, Some(deployed)) => {
             let policy = gaussian()?;
-            py.detach(|| ladder(policy, None, deployed, &logs, &terms))?
+            run(py, || ladder(policy, None, deployed, &logs, &terms))?
         }
         (None, None) => {
             let smoothing = if baseline { Smoothing::Adjusted } else { Smoothing::Ls };
-            py.detach(|| Certificate::fixed(smoothing, policy.policy(), 1, &case))?
+            run(py, || Certificate::fixed(smoothing, policy.policy(), 1, &case))?
         }
     };
     Ok(PyCertificate::new(made, range))
@@ -332,7 +332,7 @@ pub(crate) fn verify_certificate(
 ) -> Result<Vec<(String, String, String)>> {
     let policies = policies.iter().map(|p| p.gaussian("a policy").cloned()).collect::<Result<Vec<_>>>()?;
     let logs = rounds_of(&rounds);
-    let found = py.detach(|| verify(&certificate.certificate, &policies, &logs))?;
+    let found = run(py, || verify(&certificate.certificate, &policies, &logs))?;
     Ok(found.into_iter().map(|d| (d.what, d.claimed, d.found)).collect())
 }
 

@@ -11,7 +11,7 @@ use surefoot::{
 };
 
 use crate::arrays::{Hold, actions, contexts, numbers, numbers2, slice_of, to_python};
-use crate::failure::{Result, setting};
+use crate::failure::{Result, run, setting};
 use crate::logs::PyLogs;
 use crate::policy::{PyFeatures, PyPolicy};
 
@@ -120,7 +120,7 @@ impl PyEnvironment {
         intercept: bool,
         premade: bool,
     ) -> Result<Self> {
-        py.detach(|| {
+        run(py, || {
             let data = if name == "digits" { surefoot_data::digits() } else { surefoot_data::load(Path::new(name))? };
             PyEnvironment::labels(&data.unit_rows(), noise, seed, features, intercept, premade)
         })
@@ -153,7 +153,7 @@ impl PyEnvironment {
     ) -> Result<Self> {
         let train = Labelled::new(contexts(X, Hold::On)?, actions(y)?)?;
         let test = Labelled::new(contexts(X_test, Hold::On)?, actions(y_test)?)?;
-        py.detach(|| {
+        run(py, || {
             let data = Dataset::new(name, train, test)?.unit_rows();
             PyEnvironment::labels(&data, noise, seed, features, intercept, premade)
         })
@@ -289,7 +289,7 @@ impl PyEnvironment {
     ///     [[0.2, 0.2, 0.2, 0.2, 0.2]]
     #[pyo3(signature = (*, alpha = 0.2, exploration = 0.0))]
     fn first_policy(&self, py: Python<'_>, alpha: f64, exploration: f64) -> Result<PyPolicy> {
-        Ok(py.detach(|| self.first(alpha, exploration))?.into())
+        Ok(run(py, || self.first(alpha, exploration))?.into())
     }
 
     /// Deploys a policy for ``n`` interactions, and logs them.
@@ -304,7 +304,7 @@ impl PyEnvironment {
     #[pyo3(signature = (policy, n, *, round = 0, start = 0))]
     fn collect(&self, py: Python<'_>, policy: &PyPolicy, n: usize, round: usize, start: usize) -> Result<PyLogs> {
         let turn = Turn { round, start, n };
-        let logs = py.detach(|| self.environment().collect(policy.policy(), turn))?;
+        let logs = run(py, || self.environment().collect(policy.policy(), turn))?;
         PyLogs::new(logs, (0.0, 1.0))
     }
 
@@ -317,7 +317,7 @@ impl PyEnvironment {
     ///     0.2
     #[pyo3(signature = (policy, *, round = 0))]
     fn evaluate(&self, py: Python<'_>, policy: &PyPolicy, round: usize) -> Result<(f64, f64)> {
-        let (risk, accuracy) = py.detach(|| self.environment().truth(round)?.evaluate(policy.policy()))?;
+        let (risk, accuracy) = run(py, || self.environment().truth(round)?.evaluate(policy.policy()))?;
         Ok((-risk, accuracy))
     }
 
@@ -328,7 +328,7 @@ impl PyEnvironment {
     ///     0.77
     #[pyo3(signature = (*, round = 0))]
     fn best_reward(&self, py: Python<'_>, round: usize) -> Result<f64> {
-        Ok(-py.detach(|| self.environment().truth(round))?.optimal_risk())
+        Ok(-run(py, || self.environment().truth(round))?.optimal_risk())
     }
 
     /// The contexts on which rewards are known, and the best action in each.
@@ -339,7 +339,7 @@ impl PyEnvironment {
     ///     (10, True)
     #[pyo3(signature = (*, round = 0))]
     fn truth<'py>(&self, py: Python<'py>, round: usize) -> Result<(Bound<'py, PyAny>, Bound<'py, PyArray1<u32>>)> {
-        let truth = py.detach(|| self.environment().truth(round))?;
+        let truth = run(py, || self.environment().truth(round))?;
         Ok((to_python(py, truth.contexts())?, PyArray1::from_slice(py, truth.best())))
     }
 

@@ -5,12 +5,12 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use surefoot::{
-    CostModel, Estimator, Evaluation, EvaluationSettings, Interval, ModelFit, Modelled, Observed, RewardRange,
-    Selection, Tally, Terms,
+    CostModel, Eligible, Estimator, Evaluation, EvaluationSettings, Interval, ModelFit, Modelled, Observed,
+    RewardRange, Selection, Tally, Terms,
 };
 
 use crate::arrays::{numbers, slice_of};
-use crate::failure::{Failure, Result, setting, size};
+use crate::failure::{Failure, Result, run, setting, size};
 use crate::json;
 use crate::logs::PyLogs;
 use crate::own::PyTerms;
@@ -85,7 +85,7 @@ impl<'py> Asked<'py> {
             [rows] if rows == n => Ok(Asked::Logged(slice_of(&numbers(&array, "the probabilities")?)?.to_vec())),
             [rows, columns] if rows == n && columns == k => {
                 let array = array.cast_into::<PyArray2<f64>>().map_err(PyErr::from)?;
-                check_distribution(&array, k)?;
+                check_distribution(&array, k, logs.logs.eligible())?;
                 Ok(Asked::Distribution(array))
             }
             _ => {
@@ -108,9 +108,9 @@ impl<'py> Asked<'py> {
                     return Err(size("the policy", expected, policy.policy().actions()));
                 }
                 let policy = policy.policy();
-                let p = py.detach(|| policy.propensity(logs.contexts(), logs.action(), logs.eligible()));
-                let all = all.then(|| py.detach(|| policy.distribution(logs.contexts(), logs.eligible()))).transpose();
-                (p?, all?)
+                let p = run(py, || policy.propensity(logs.contexts(), logs.action(), logs.eligible()))?;
+                let all = all.then(|| run(py, || policy.distribution(logs.contexts(), logs.eligible()))).transpose()?;
+                (p, all)
             }
             Asked::Distribution(array) => {
                 let values = array.readonly();
@@ -126,8 +126,8 @@ impl<'py> Asked<'py> {
     }
 }
 
-/// Rows of probabilities, each of which sums to 1.
-fn check_distribution(array: &Bound<'_, PyArray2<f64>>, k: usize) -> Result<()> {
+/// Rows of probabilities, each of which sums to 1, and is 0 where an action is not eligible.
+fn check_distribution(array: &Bound<'_, PyArray2<f64>>, k: usize, eligible: Option<&Eligible>) -> Result<()> {
     let values = array.readonly();
     for (row, p) in values.as_slice().map_err(PyErr::from)?.chunks_exact(k).enumerate() {
         let wrong = |column: String, allowed: &str, value: f64| {
@@ -140,6 +140,11 @@ fn check_distribution(array: &Bound<'_, PyArray2<f64>>, k: usize) -> Result<()> 
         let sum: f64 = p.iter().sum();
         if (sum - 1.0).abs() > 1e-6 {
             return wrong("the sum of the probabilities".into(), "1", sum);
+        }
+        let outside =
+            |a: &usize| p[*a] > 0.0 && eligible.is_some_and(|e| e.get(row).binary_search(&(*a as u32)).is_err());
+        if let Some(a) = (0..k).find(outside) {
+            return wrong(format!("the probability of action {a}, which is not eligible,"), "0", p[a]);
         }
     }
     Ok(())
@@ -167,10 +172,10 @@ impl Model {
                 return Err(setting("the reward model", "linear, or predicted rewards of all actions", name));
             }
             let contexts = logs.logs.contexts();
-            return model.py().detach(|| {
+            return run(model.py(), || {
                 let mut fit = ModelFit::new(k, contexts.features(), FOLDS, PENALTY)?;
                 fit.add(contexts, logs.logs.action(), logs.logs.cost())?;
-                Ok(Model::Linear(fit.finish()?))
+                Ok::<Model, surefoot::Error>(Model::Linear(fit.finish()?))
             });
         }
         let py = model.py();
@@ -212,12 +217,12 @@ fn tally(py: Python<'_>, terms: &Asking, asked: &Asked<'_>, logs: &PyLogs, predi
         (logged.collect::<Vec<f64>>(), mean.collect::<Vec<f64>>())
     });
     let own = terms.own_terms(py, &p, q, c)?;
-    Ok(py.detach(|| {
+    run(py, || {
         let mut tally = Tally::new(&terms.settings)?;
         let model = modelled.as_ref().map(|(logged, mean)| Modelled { logged, mean });
         tally.add(&Observed { p: &p, q, c, model, own: &own })?;
         Ok::<Tally, surefoot::Error>(tally)
-    })?)
+    })
 }
 
 /// An evaluation in rewards, as the command line's `--json` has it.
@@ -300,10 +305,10 @@ pub(crate) fn evaluate<'py>(
     let model = Model::new(model, logs)?;
     let modelled = !matches!(model, Model::None);
     let terms = Asking::new(py, estimators, modelled, delta, replicates, seed, largest_weight)?;
-    let predicted = py.detach(|| model.predict(logs))?;
+    let predicted = run(py, || model.predict(logs))?;
     let tally = tally(py, &terms, &Asked::new(policy, logs)?, logs, predicted.as_deref())?;
     let names: Vec<String> = terms.own.iter().map(|own| own.name().to_owned()).collect();
-    in_rewards(py, &py.detach(|| tally.finish())?, logs.rewards, &names)
+    in_rewards(py, &run(py, || tally.finish())?, logs.rewards, &names)
 }
 
 /// What is proven of several policies at once, in costs, and by how much each differs from the first.
@@ -336,13 +341,13 @@ pub(crate) fn select<'py>(
 ) -> Result<Bound<'py, PyDict>> {
     let model = Model::new(model, logs)?;
     let terms = Asking::new(py, estimators, !matches!(model, Model::None), delta, replicates, seed, None)?;
-    let predicted = py.detach(|| model.predict(logs))?;
+    let predicted = run(py, || model.predict(logs))?;
     let tallies = policies
         .iter()
         .map(|policy| tally(py, &terms, &Asked::new(policy, logs)?, logs, predicted.as_deref()))
         .collect::<Result<Vec<Tally>>>()?;
     let all: Vec<&Tally> = tallies.iter().collect();
-    let selection = py.detach(|| Selection::of(&all, prior.as_deref()))?;
+    let selection = run(py, || Selection::of(&all, prior.as_deref()))?;
     let found = PyDict::new(py);
     found.set_item("selection", json::to_python(py, &selection)?)?;
     let contrasts = tallies.iter().map(|other| Ok(other.contrast(&tallies[0])?)).collect::<Result<Vec<_>>>()?;

@@ -1,9 +1,12 @@
 //! Rust's errors as Python's: the classes are in `surefoot/errors.py`.
 
 use std::cell::RefCell;
+use std::process;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict};
+use rayon::{ThreadPool, ThreadPoolBuilder};
 
 /// What goes wrong on the way to or from Python.
 #[derive(Debug)]
@@ -20,12 +23,52 @@ thread_local! {
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
 }
 
-/// Takes an exception through the core, which only knows that it was stopped.
+/// Takes an exception through the core, which only knows that it was stopped. The first one counts.
 pub(crate) fn raised(error: PyErr) -> surefoot::Error {
     RAISED.with_borrow_mut(|raised| {
         raised.get_or_insert(error);
     });
     surefoot::Error::Stopped
+}
+
+/// Works without Python's lock. What Python code raised on the way comes out, whatever became of the work.
+pub(crate) fn run<T: Send, E: Into<Failure> + Send>(
+    py: Python<'_>,
+    work: impl FnOnce() -> std::result::Result<T, E> + Send,
+) -> Result<T> {
+    let watched = || {
+        // Of another call that was on this thread before.
+        RAISED.take();
+        let done = work();
+        (done, RAISED.take())
+    };
+    let (done, raised) = match pool_of_fork()? {
+        None => py.detach(watched),
+        Some(pool) => py.detach(|| pool.install(watched)),
+    };
+    match raised {
+        Some(error) => Err(Failure::Python(error)),
+        None => done.map_err(Into::into),
+    }
+}
+
+/// The process in which the package was loaded.
+pub(crate) static LOADED_IN: OnceLock<u32> = OnceLock::new();
+
+/// In a process that was forked, threads of its own: those of its parent are not there, and waiting for them has no end.
+fn pool_of_fork() -> Result<Option<Arc<ThreadPool>>> {
+    static POOL: Mutex<Option<(u32, Arc<ThreadPool>)>> = Mutex::new(None);
+    let here = process::id();
+    if LOADED_IN.get().is_none_or(|&loaded| loaded == here) {
+        return Ok(None);
+    }
+    let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, pool)) = pool.as_ref().filter(|(process, _)| *process == here) {
+        return Ok(Some(Arc::clone(pool)));
+    }
+    let made = ThreadPoolBuilder::new().build().map_err(|e| setting("the threads of a forked process", "made", e))?;
+    let (_, made) = pool.insert((here, Arc::new(made)));
+    Ok(Some(Arc::clone(made)))
 }
 
 impl From<surefoot::Error> for Failure {
@@ -76,10 +119,7 @@ fn instance(py: Python<'_>, class: &str, text: String, known: &Bound<'_, PyDict>
 }
 
 fn core(py: Python<'_>, error: &surefoot::Error) -> PyErr {
-    use surefoot::Error::{Setting, Size, Stopped, Value};
-    if let (Stopped, Some(raised)) = (error, RAISED.take()) {
-        return raised;
-    }
+    use surefoot::Error::{Setting, Size, Value};
     let none = PyDict::new(py);
     let known = |pairs: &[(&str, &str)]| pairs.into_py_dict(py).unwrap_or_else(|_| none.clone());
     let text = error.to_string();
@@ -108,7 +148,9 @@ fn data(py: Python<'_>, error: &surefoot_data::Error) -> PyErr {
     let (class, filled) = match error {
         Field { place, column, allowed, found } => {
             let all = [("place", place), ("column", column), ("allowed", allowed), ("value", found)];
-            ("DataError", all.iter().try_for_each(|(key, value)| put(key, value)))
+            let row = place.rsplit_once(", row ").and_then(|(_, row)| row.parse::<usize>().ok());
+            let filled = all.iter().try_for_each(|(key, value)| put(key, value));
+            ("DataError", filled.and_then(|()| about.set_item("row", row)))
         }
         MissingColumn { place, column, .. } => {
             ("DataError", [("place", place), ("column", column)].iter().try_for_each(|(key, value)| put(key, value)))

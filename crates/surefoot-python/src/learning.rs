@@ -9,7 +9,7 @@ use surefoot::{
 };
 
 use crate::certificate::{PyCertificate, terms};
-use crate::failure::{Failure, Result, setting, size};
+use crate::failure::{Failure, Result, run, setting};
 use crate::json;
 use crate::logs::PyLogs;
 use crate::own::PyTerms;
@@ -201,6 +201,7 @@ impl PyCourse {
         text_signature = "(learner, first, *, reward_range=(0.0, 1.0))"
     )]
     fn new(learner: &PyLearner, first: &PyPolicy, reward_range: (f64, f64)) -> Result<Self> {
+        surefoot::RewardRange::new(reward_range.0, reward_range.1)?;
         let first = first.gaussian("the first policy")?.clone();
         Ok(PyCourse { course: Course::new(learner.learner.clone(), learner.gate, first)?, range: reward_range })
     }
@@ -229,7 +230,7 @@ impl PyCourse {
         let mut watch = Onlooker::new(watch);
         let (course, round) = (&mut self.course, logs.logs.clone());
         let clock = std::time::Instant::now();
-        let taken = py.detach(|| course.take(round, certify, &mut watch))?;
+        let taken = run(py, || course.take(round, certify, &mut watch))?;
         let report = round_report(py, &taken.learned)?;
         report.set_item("seconds", clock.elapsed().as_secs_f64())?;
         report.set_item("promoted", taken.promoted)?;
@@ -249,7 +250,7 @@ impl PyCourse {
     fn remember(&mut self, py: Python<'_>, logs: &PyLogs) -> Result<()> {
         self.check(logs)?;
         let (course, round) = (&mut self.course, logs.logs.clone());
-        Ok(py.detach(|| course.remember(round))?)
+        run(py, || course.remember(round))
     }
 
     /// How many rounds there were.
@@ -294,17 +295,22 @@ impl PyCourse {
         self.course.logs().iter().map(|logs| PyLogs::new(logs.clone(), self.range)).collect()
     }
 
-    // Where the propensities of the first records differ most from those of what is running: the row, and both.
+    // Where the propensities of some records differ most from those of what is running: the row, and both.
     fn _most_off(&self, py: Python<'_>, logs: &PyLogs, records: usize) -> Result<(usize, f64, f64)> {
-        let some = logs.logs.slice(0..logs.logs.len().min(records));
+        // Ten stretches, from the first record to the last: what is wrong may begin anywhere.
+        let (n, stretch) = (logs.logs.len(), records.div_ceil(10).min(logs.logs.len()));
         let policy = self.course.running();
-        let p = py.detach(|| policy.propensity(some.contexts(), some.action(), some.eligible()))?;
-        let off = |row: usize| (p[row] - some.propensity()[row]).abs();
-        let most = (0..p.len()).fold(0, |most, row| if off(row) > off(most) { row } else { most });
-        match p.get(most) {
-            Some(&p) => Ok((most, some.propensity()[most], p)),
-            None => Err(size("the logs of a round", "at least 1 record", 0)),
+        let mut most: (usize, f64, f64) = (0, 0.0, 0.0);
+        for start in (0..10).map(|i| i * (n - stretch) / 9) {
+            let some = logs.logs.slice(start..start + stretch);
+            let p = run(py, || policy.propensity(some.contexts(), some.action(), some.eligible()))?;
+            for (row, (&logged, p)) in some.propensity().iter().zip(p).enumerate() {
+                if (logged - p).abs() > (most.1 - most.2).abs() {
+                    most = (start + row, logged, p);
+                }
+            }
         }
+        Ok(most)
     }
 
     // All that it takes to go on, for a pickle.
@@ -351,7 +357,7 @@ impl PyCourse {
             challengers: challengers.iter().map(of_parts).collect::<Result<_>>()?,
             kept,
         };
-        let course = py.detach(|| Course::resume(learner.learner.clone(), learner.gate, past))?;
+        let course = run(py, || Course::resume(learner.learner.clone(), learner.gate, past))?;
         Ok(PyCourse { course, range: reward_range })
     }
 
@@ -367,7 +373,7 @@ impl PyCourse {
     ///     >>> course.prove()["certificate"].theorem
     ///     '3.2'
     fn prove<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyDict>> {
-        let proven = py.detach(|| self.course.prove())?;
+        let proven = run(py, || self.course.prove())?;
         let report = PyDict::new(py);
         put_proven(&report, Some(proven), self.range).map_err(Failure::from)?;
         Ok(report)

@@ -26,6 +26,12 @@ mod _surefoot {
     #[pymodule_export]
     const __version__: &str = env!("CARGO_PKG_VERSION");
 
+    #[pymodule_init]
+    fn init(_module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        crate::failure::LOADED_IN.get_or_init(std::process::id);
+        Ok(())
+    }
+
     #[pymodule_export]
     use crate::certificate::{PyCertificate, certify, read_file, verify_certificate, write_file};
     #[pymodule_export]

@@ -113,9 +113,11 @@ impl PyTerms {
     }
 
     fn differences(&self, py: Python<'_>, p: &[f64], q: &[f64], c: &[f64]) -> Result<Vec<f64>> {
-        let moved = |by: f64| p.iter().map(|p| p * (1.0 + by)).collect::<Vec<f64>>();
-        let (above, below) = (self.h(py, &moved(STEP), q, c)?, self.h(py, &moved(-STEP), q, c)?);
-        let slope = |i: usize| if p[i] > 0.0 { (above[i] - below[i]) / (2.0 * STEP * p[i]) } else { 0.0 };
+        // Within [0, 1], where it has a meaning.
+        let moved = |by: f64| p.iter().map(|p| (p * (1.0 + by)).min(1.0)).collect::<Vec<f64>>();
+        let (above, below) = (moved(STEP), moved(-STEP));
+        let (high, low) = (self.h(py, &above, q, c)?, self.h(py, &below, q, c)?);
+        let slope = |i: usize| if p[i] > 0.0 { (high[i] - low[i]) / (above[i] - below[i]) } else { 0.0 };
         Ok((0..p.len()).map(slope).collect())
     }
 }

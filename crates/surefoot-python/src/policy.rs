@@ -14,7 +14,7 @@ use surefoot::{
 use surefoot_data::{Inputs, PolicyReader, write_policy_with};
 
 use crate::arrays::{Hold, actions, column, contexts, eligible, matrix, numbers, numbers2, slice_of, to_python};
-use crate::failure::{Failure, Result, raised, setting};
+use crate::failure::{Failure, Result, raised, run, setting};
 use crate::json;
 
 /// How a context becomes the features of a policy.
@@ -69,7 +69,7 @@ impl PyFeatures {
     #[pyo3(signature = (name, known, *, seed = 1, intercept = false))]
     fn named(py: Python<'_>, name: &str, known: &Bound<'_, PyAny>, seed: u64, intercept: bool) -> Result<Self> {
         let known = contexts(known, Hold::Call)?;
-        let map = py.detach(|| FeatureMap::named(name, &known, seed))?;
+        let map = run(py, || FeatureMap::named(name, &known, seed))?;
         Ok(PyFeatures(with_intercept(map, intercept)))
     }
 
@@ -108,7 +108,7 @@ impl PyFeatures {
     #[expect(non_snake_case, reason = "as scikit-learn calls it")]
     fn transform<'py>(&self, py: Python<'py>, X: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
         let x = contexts(X, Hold::Call)?;
-        let made = py.detach(|| self.0.apply(&x))?;
+        let made = run(py, || self.0.apply(&x))?;
         to_python(py, &made)
     }
 
@@ -241,6 +241,13 @@ impl PyPolicy {
     #[staticmethod]
     #[pyo3(signature = (features, n_actions, *, exploration = 0.0))]
     fn standard(features: &PyFeatures, n_actions: usize, exploration: f64) -> Result<Self> {
+        // Absurd sizes are errors, and not the end of the interpreter.
+        let room = features.0.output().checked_mul(n_actions).and_then(|n| Vec::<f64>::new().try_reserve_exact(n).ok());
+        if room.is_none() {
+            let text =
+                format!("a policy of {} features and {n_actions} actions does not fit in memory", features.0.output());
+            return Err(pyo3::exceptions::PyMemoryError::new_err(text).into());
+        }
         let posterior = Posterior::standard(features.0.output(), n_actions)?;
         Ok(LinearGaussian::new(features.0.clone(), posterior)?.with_exploration(exploration)?.into())
     }
@@ -449,7 +456,7 @@ impl PyPolicy {
         eligible: Option<&Bound<'py, PyAny>>,
     ) -> Result<Bound<'py, PyArray2<f64>>> {
         let (x, sets) = (contexts(X, Hold::Call)?, self::eligible(eligible)?);
-        let p = py.detach(|| self.policy().distribution(&x, sets.as_ref()))?;
+        let p = run(py, || self.policy().distribution(&x, sets.as_ref()))?;
         matrix(py, p, self.n_actions())
     }
 
@@ -467,7 +474,7 @@ impl PyPolicy {
         eligible: Option<&Bound<'py, PyAny>>,
     ) -> Result<Bound<'py, PyArray1<f64>>> {
         let (x, action, sets) = (contexts(X, Hold::Call)?, actions(action)?, self::eligible(eligible)?);
-        let p = py.detach(|| self.policy().propensity(&x, &action, sets.as_ref()))?;
+        let p = run(py, || self.policy().propensity(&x, &action, sets.as_ref()))?;
         Ok(PyArray1::from_vec(py, p))
     }
 
@@ -493,10 +500,10 @@ impl PyPolicy {
     ) -> Result<Decisions<'py>> {
         let (x, sets) = (contexts(X, Hold::Call)?, self::eligible(eligible)?);
         let keys: Vec<u64> = match keys.filter(|keys| !keys.is_none()) {
-            Some(keys) => slice_of(&column::<u64>(keys, "keys", "uint64")?)?.to_vec(),
+            Some(keys) => self::keys(keys)?,
             None => (0..x.len() as u64).collect(),
         };
-        let decisions = py.detach(|| self.policy().decide_keyed(&x, sets.as_ref(), seed, &keys))?;
+        let decisions = run(py, || self.policy().decide_keyed(&x, sets.as_ref(), seed, &keys))?;
         let split = |of: fn(&Decision) -> f64| decisions.iter().map(of).collect::<Vec<f64>>();
         let chosen = decisions.iter().map(|decision| decision.action).collect();
         Ok((PyArray1::from_vec(py, chosen), PyArray1::from_vec(py, split(|decision| decision.propensity))))
@@ -548,6 +555,17 @@ impl PyPolicy {
         let print = self.fingerprint().map_or_else(String::new, |print| format!(" {}", &print[..12]));
         format!("<surefoot.Policy {}{print}: {} actions>", self.kind(), self.n_actions())
     }
+}
+
+/// The keys of draws: whole numbers from 0 on.
+fn keys(values: &Bound<'_, PyAny>) -> Result<Vec<u64>> {
+    let array = values.py().import("numpy")?.call_method1("asarray", (values,))?;
+    let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
+    let negative = || array.call_method0("min")?.lt(0);
+    if !["i", "u"].contains(&kind.as_str()) || (kind == "i" && array.len()? > 0 && negative()?) {
+        return Err(setting("keys", "whole numbers from 0 on", array.getattr("dtype")?));
+    }
+    Ok(slice_of(&column::<u64>(&array, "keys", "uint64")?)?.to_vec())
 }
 
 /// A policy of the user's own.

@@ -6,7 +6,7 @@ use surefoot::{Certify, Plan, SimulatedRound, simulate_watched};
 
 use crate::certificate::PyCertificate;
 use crate::environment::PyEnvironment;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, run};
 use crate::learning::{PyLearner, put_proven, round_report};
 use crate::logs::PyLogs;
 use crate::policy::PyPolicy;
@@ -86,7 +86,7 @@ pub(crate) fn simulate<'py>(
     let first = first.gaussian("the first policy")?.clone();
     let mut watch = Onlooker::new(watch);
     let world = environment.environment();
-    let outcome = py.detach(|| simulate_watched(world, first, &plan, &sizes, &mut watch))?;
+    let outcome = run(py, || simulate_watched(world, first, &plan, &sizes, &mut watch))?;
     let found = PyDict::new(py);
     let rounds = outcome.rounds.iter().map(|round| report(py, round)).collect::<PyResult<Vec<_>>>()?;
     found.set_item("rounds", PyList::new(py, rounds)?)?;

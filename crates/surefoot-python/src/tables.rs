@@ -21,7 +21,7 @@ use surefoot_data::{
 use crate::arrays::{table, to_python};
 use crate::certificate::PyCertificate;
 use crate::evaluation::in_rewards;
-use crate::failure::{Failure, Result, raised, setting};
+use crate::failure::{Result, raised, run, setting};
 use crate::json;
 use crate::learning::{PyLearner, round_report};
 use crate::logs::PyLogs;
@@ -41,9 +41,9 @@ pub(crate) struct PySource {
     from_one: bool,
 }
 
-/// Stops between batches when Ctrl-C was pressed.
-fn heard(py: Python<'_>) -> Result<()> {
-    Ok(py.check_signals()?)
+/// A reader that stops between batches when Ctrl-C was pressed.
+fn hearing(reader: LogReader) -> LogReader {
+    reader.stopped_by(|| Python::attach(|py| py.check_signals()).map_err(raised).is_err())
 }
 
 /// A policy on raw records: one of Surefoot's own, or what the logs themselves say.
@@ -129,7 +129,7 @@ impl PySource {
         let columns = Columns { event_id, action, propensity, reward, policy_version, from_one: actions_from_one };
         if source.hasattr("__arrow_c_stream__")? {
             format.map(of_name).transpose()?;
-            let reader = LogReader::in_memory("logs".into(), table(source)?, columns);
+            let reader = hearing(LogReader::in_memory("logs".into(), table(source)?.0, columns));
             return Ok(PySource { reader, from_one: actions_from_one });
         }
         let format: Option<Format> = format.map(of_name).transpose()?;
@@ -143,7 +143,7 @@ impl PySource {
         if paths.is_empty() {
             return Err(setting("logs", "at least one file", "none"));
         }
-        Ok(PySource { reader: LogReader::new(paths, format, columns), from_one: actions_from_one })
+        Ok(PySource { reader: hearing(LogReader::new(paths, format, columns)), from_one: actions_from_one })
     }
 
     /// All records that are not skipped, as they are: a table that speaks Arrow's C stream.
@@ -153,14 +153,17 @@ impl PySource {
     ///     >>> pandas.DataFrame.from_arrow(surefoot.open_logs(frame).to_arrow()).shape
     ///     (2, 3)
     fn to_arrow(&self, py: Python<'_>) -> Result<PyArrowTable> {
-        let mut batches = Vec::new();
-        for batch in self.reader.batches() {
-            heard(py)?;
-            batches.push(batch?.table().clone());
-        }
+        let read = || self.reader.batches().map(|batch| Ok(batch?.table().clone())).collect();
+        let batches: Vec<RecordBatch> = run(py, || -> surefoot_data::Result<_> { read() })?;
         let Some(schema) = batches.first().map(RecordBatch::schema) else {
             return Err(crate::failure::size("the logs", "at least 1 record", 0));
         };
+        if let Some(other) = batches.iter().find(|batch| batch.schema() != schema) {
+            let names =
+                |schema: &SchemaRef| schema.fields().iter().map(|f| f.name().as_str()).collect::<Vec<_>>().join(", ");
+            let allowed = format!("the same in all batches: {}", names(&schema));
+            return Err(setting("the columns of the logs", &allowed, names(&other.schema())));
+        }
         Ok(PyArrowTable { batches, schema })
     }
 
@@ -176,7 +179,7 @@ impl PySource {
     ///     [('mon', 1), ('tue', 1)]
     #[pyo3(signature = (*, by = "policy-version"))]
     fn survey<'py>(&self, py: Python<'py>, by: &str) -> Result<Bound<'py, PyDict>> {
-        let survey = py.detach(|| Survey::of(&self.reader, &grouping(by)))?;
+        let survey = run(py, || Survey::of(&self.reader, &grouping(by)))?;
         let found = PyDict::new(py);
         found.set_item("records", survey.records)?;
         found.set_item("skipped", survey.skipped)?;
@@ -209,13 +212,12 @@ impl PySource {
             deployed: deployed.collect::<Result<_>>()?,
             ..LintSettings::default()
         };
-        let mut lint = Lint::new(settings);
-        let mut batches = self.reader.batches();
-        for batch in batches.by_ref() {
-            heard(py)?;
-            lint.add(&batch?)?;
-        }
-        json::to_python(py, &lint.finish(batches.skipped()))
+        let report = run(py, || -> surefoot_data::Result<_> {
+            let (mut lint, mut batches) = (Lint::new(settings), self.reader.batches());
+            batches.by_ref().try_for_each(|batch| lint.add(&batch?))?;
+            Ok(lint.finish(batches.skipped()))
+        })?;
+        json::to_python(py, &report)
     }
 
     /// What the logs say of several policies, in one pass: an evaluation for each name, as of :func:`surefoot.evaluate`.
@@ -262,7 +264,7 @@ impl PySource {
         let actions = actions_of(named.iter().map(|(name, policy)| (name.as_str(), policy)), &self.reader)?;
         let model = match model {
             "none" => RewardModel::None,
-            "linear" => py.detach(|| RewardModel::linear(&self.reader, &actions, range, &ignore, |_| ()))?,
+            "linear" => run(py, || RewardModel::linear(&self.reader, &actions, range, &ignore, |_| ()))?,
             cells => cells
                 .parse()
                 .map(RewardModel::Given)
@@ -271,7 +273,7 @@ impl PySource {
         let tallies = self.observe(py, &model, &named, &actions, range, &settings)?;
         let found = PyDict::new(py);
         for ((name, _), tally) in named.iter().zip(&tallies) {
-            found.set_item(name, in_rewards(py, &py.detach(|| tally.finish())?, range, &[])?)?;
+            found.set_item(name, in_rewards(py, &run(py, || tally.finish())?, range, &[])?)?;
         }
         Ok(found)
     }
@@ -307,7 +309,7 @@ impl PySource {
         };
         let tallies = self.observe(py, &RewardModel::None, &named, &actions, range, &settings)?;
         let all: Vec<&Tally> = tallies.iter().collect();
-        json::to_python(py, &py.detach(|| Selection::of(&all, prior.as_deref()))?)
+        json::to_python(py, &run(py, || Selection::of(&all, prior.as_deref()))?)
     }
 
     /// All records in memory, encoded, as rounds to learn from. :func:`surefoot.learn` is the usual way to it.
@@ -363,7 +365,7 @@ impl PySource {
     ) -> Result<PyRounds> {
         let range = RewardRange::new(reward_range.0, reward_range.1)?;
         let grouping = grouping(by);
-        let survey = py.detach(|| Survey::of(&self.reader, &grouping))?;
+        let survey = run(py, || Survey::of(&self.reader, &grouping))?;
         let known = match prior.map(|prior| prior.inputs.as_deref()) {
             Some(None) => {
                 return Err(setting(
@@ -385,7 +387,7 @@ impl PySource {
             Some(inputs) => Encode::Known(inputs.encoding.clone()),
             None => Encode::Fit { settings, set_aside },
         };
-        let rounds = py.detach(|| Rounds::read(&self.reader, &survey, &actions, &grouping, range, encode))?;
+        let rounds = run(py, || Rounds::read(&self.reader, &survey, &actions, &grouping, range, encode))?;
         if rounds.rounds.is_empty() {
             return Err(setting(
                 "the share that is set aside",
@@ -393,7 +395,7 @@ impl PySource {
                 set_aside,
             ));
         }
-        let known = known.map(|inputs| (inputs.lineage.logs.is_empty(), inputs.lineage.clone()));
+        let known = known.map(|inputs| inputs.lineage.logs.is_empty());
         Ok(PyRounds {
             rounds,
             actions,
@@ -429,12 +431,8 @@ impl PySource {
         };
         let actions = inputs.actions.clone();
         let scorer = Scorer::new(policy, actions, version, seed, probabilities);
-        let mut decided = Vec::new();
-        for batch in self.reader.batches() {
-            heard(py)?;
-            let batch = batch?;
-            decided.push(py.detach(|| scorer.score(&batch))?);
-        }
+        let score = || self.reader.batches().map(|batch| scorer.score(&batch?)).collect();
+        let decided: Vec<RecordBatch> = run(py, || -> surefoot_data::Result<_> { score() })?;
         Ok(PyArrowTable { batches: decided, schema: scorer.schema().clone() })
     }
 
@@ -459,7 +457,7 @@ impl PySource {
             Some(name) => of_name(name)?,
             None => Format::of(&path)?,
         };
-        let done = py.detach(|| convert(&self.reader, &path, format, &ignore))?;
+        let done = run(py, || convert(&self.reader, &path, format, &ignore))?;
         Ok((done.records, done.renamed))
     }
 
@@ -479,18 +477,8 @@ impl PySource {
         settings: &EvaluationSettings,
     ) -> Result<Vec<Tally>> {
         let judged: Vec<&Judged> = named.iter().map(|(_, policy)| policy).collect();
-        let mut interrupted = false;
-        let on_batch = |_: usize| {
-            if !interrupted && let Err(error) = Python::attach(|py| py.check_signals()) {
-                interrupted = true;
-                raised(error);
-            }
-        };
-        let (tallies, _) = py.detach(|| observe(model, &judged, &self.reader, actions, range, settings, on_batch))?;
-        match interrupted {
-            true => Err(Failure::Core(surefoot::Error::Stopped)),
-            false => Ok(tallies),
-        }
+        let (tallies, _) = run(py, || observe(model, &judged, &self.reader, actions, range, settings, |_| ()))?;
+        Ok(tallies)
     }
 }
 
@@ -585,8 +573,8 @@ pub(crate) struct PyRounds {
     range: (f64, f64),
     skipped: usize,
     interleaved: bool,
-    /// Whether the encoding came with a prior that no logs were learned for, if it came with a prior.
-    known: Option<(bool, Lineage)>,
+    /// If the encoding came with a prior: whether that was not learned from logs.
+    known: Option<bool>,
 }
 
 #[pymethods]
@@ -698,23 +686,30 @@ impl PyRounds {
         if !(0.0..=0.5).contains(&held_back) {
             return Err(setting("the share held back", "in [0, 0.5]", held_back));
         }
-        let prior = match prior.extract::<PyRef<'_, PyPolicy>>() {
-            Ok(policy) => policy.gaussian("the prior")?.clone(),
-            Err(_) => self.prior(&prior.str()?.extract::<String>()?, intercept, exploration)?,
+        // Whether the prior may know the records: it does not, if it was made here and now, or says so.
+        let (prior, fresh) = match prior.extract::<PyRef<'_, PyPolicy>>() {
+            Ok(policy) => {
+                if policy.inputs.as_deref().is_some_and(|inputs| inputs.encoding != self.rounds.encoding) {
+                    let allowed = "one whose features are those of the rounds: read them with rounds(prior=...)";
+                    return Err(setting("the prior", allowed, "another"));
+                }
+                let fresh = policy.inputs.as_deref().is_some_and(|inputs| inputs.lineage.logs.is_empty());
+                (policy.gaussian("the prior")?.clone(), fresh)
+            }
+            Err(_) => (self.prior(&prior.str()?.extract::<String>()?, intercept, exploration)?, true),
         };
+        // And whether their encoding may.
+        let encoded = self.known.unwrap_or(self.rounds.set_aside.is_some());
+        let certified = (fresh && encoded) || (prior_is_older && (encoded || self.known.is_some()));
         let logs = &self.rounds.rounds;
         let records: usize = logs.iter().map(Logs::len).sum();
         let newest = logs.last().map_or(1, Logs::len);
         let learner = Learner { held_back: held_back * records as f64 / newest as f64, ..learner.learner.clone() };
         let mut watch = Onlooker::new(watch);
         let Retrained { policy, round, proven, better, logged, estimate, held_back, .. } =
-            py.detach(|| retrain(&learner, &prior, logs, &mut watch))?;
+            run(py, || retrain(&learner, &prior, logs, &mut watch))?;
         let range = RewardRange::new(self.range.0, self.range.1)?;
         let width = self.range.1 - self.range.0;
-        let certified = match &self.known {
-            Some((fresh, _)) => *fresh || prior_is_older,
-            None => self.rounds.set_aside.is_some(),
-        };
         let prints: Vec<Fingerprint> = logs.iter().map(Logs::fingerprint).collect();
         let lineage = Lineage {
             prior: Some(prior.fingerprint()),

@@ -115,6 +115,11 @@ def test_eligible_actions_are_the_only_ones(rng):
     assert np.all(p[~mask] == 0.0)
     lists = [np.flatnonzero(row).tolist() for row in mask]
     assert np.array_equal(p, estimator.predict_proba(r["X"], eligible=lists))
+    assert np.array_equal(p, estimator.predict_proba(r["X"], eligible=mask.tolist()))
+    with pytest.raises(surefoot.SettingError, match="a matrix of truth values"):
+        estimator.predict_proba(r["X"], eligible=mask.astype(int))
+    with pytest.raises(surefoot.DataError, match="which is not eligible"):
+        surefoot.evaluate(surefoot.Logs(**r, eligible=mask), np.full((400, 3), 1 / 3))
 
 
 def test_wrong_input_is_refused_with_its_place(rng):
@@ -192,28 +197,130 @@ def test_other_threads_run_meanwhile(rng):
     assert counted[0] > 10
 
 
-def test_memory_that_can_change_is_copied_and_frozen_memory_is_not(rng):
-    r = records(rng)
-    logs = surefoot.Logs(**r)
-    before, first = logs.fingerprint, r["X"][0, 0]
-    r["X"][0, 0] = 99.0
-    assert logs.X[0, 0] == first and surefoot.Logs(**r).fingerprint != before
-    # Nobody can write to it, so it is only held.
-    import sys
+def test_what_is_kept_is_copied_however_it_was_handed_over(rng):
+    import pyarrow
 
+    r = records(rng)
     frozen = r["X"].copy()
+    view = frozen[:]
     frozen.flags.writeable = False
-    count = sys.getrefcount(frozen)
-    held = surefoot.Logs(**{**r, "X": frozen})
-    assert sys.getrefcount(frozen) == count + 1
-    del held
-    assert sys.getrefcount(frozen) == count
+    unpickled = pickle.loads(pickle.dumps(r["X"]))
+    flat = r["X"].reshape(-1).copy()
+    table = pyarrow.table({"x": pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(flat), 4)})
+    for X, written in [(r["X"], r["X"]), (frozen, view), (unpickled, unpickled), (table, flat)]:
+        logs = surefoot.Logs(**{**r, "X": X})
+        before = logs.X.copy()
+        written[:] = 99.0
+        assert np.array_equal(logs.X, before)
+
+
+def test_what_is_only_looked_at_is_not_changed(rng):
+    r = records(rng)
+    before = {name: column.copy() for name, column in r.items()}
+    estimator = surefoot.SeqLS(lam=0.4).fit(**r)
+    estimator.predict_proba(r["X"])
+    estimator.sample(r["X"])
+    assert all(np.array_equal(before[name], r[name]) for name in r)
 
 
 def test_a_policy_that_was_not_deployed_is_noticed(rng):
     estimator = surefoot.SeqAdjLS(lam=0.4).fit(**records(rng))
     with pytest.warns(surefoot.PropensityWarning, match="row"):
         estimator.partial_fit(**records(rng))
+    # Wherever it begins.
+    X = records(rng, 2000)["X"]
+    action, pscore = estimator.sample(X)
+    pscore[1900:] = 0.9
+    with pytest.warns(surefoot.PropensityWarning, match="row 19"):
+        estimator.partial_fit(X, action, pscore, np.ones(2000))
+
+
+def test_a_warning_that_is_an_error_leaves_the_round_in(rng):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        estimator = surefoot.SeqAdjLS(lam=0.4)
+        with pytest.raises(surefoot.CertificateWarning):
+            estimator.partial_fit(**records(rng, 10))
+    assert estimator.n_rounds_ == 1
+
+
+def test_a_forked_process_has_threads_of_its_own(rng):
+    import multiprocessing
+
+    estimator = surefoot.SeqLS(lam=0.4).fit(**records(rng, 2000))
+    X = np.tile(records(rng, 2000)["X"], (20, 1))
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        found = pool.map_async(estimator.predict_proba, [X, X]).get(timeout=60)
+    assert np.array_equal(found[0], estimator.predict_proba(X))
+
+
+def test_settings_of_a_loop_under_way_stay(rng):
+    estimator = surefoot.SeqLS(lam=0.4).fit(**records(rng))
+    estimator.set_params(lam=0.1)
+    with pytest.raises(surefoot.SettingError, match="lam of a loop under way"):
+        estimator.partial_fit(**records(rng))
+    # A pickle goes on with the settings of the loop, and asks the same.
+    back = pickle.loads(pickle.dumps(estimator.set_params(lam="nonsense")))
+    with pytest.raises(surefoot.SettingError, match="lam of a loop under way"):
+        back.partial_fit(**records(rng))
+    with pytest.warns(surefoot.PropensityWarning):
+        assert back.set_params(lam=0.4, progress=False).partial_fit(**records(rng)).n_rounds_ == 2
+    prior = surefoot.Policy.standard(surefoot.Features.raw(4), 3, exploration=0.1)
+    for wrong in ({"exploration": 0.3}, {"n_actions": 7}, {"slope": np.add}):
+        with pytest.raises(surefoot.SettingError):
+            surefoot.SeqLS(prior=prior, **wrong).fit(surefoot.Logs(**records(rng)))
+
+
+def test_the_score_is_checked_like_all_else(rng):
+    r = records(rng)
+    estimator = surefoot.SeqLS(lam=0.4).fit(**r)
+    w = estimator.policy_.propensity(r["X"], r["action"]) / r["pscore"]
+    assert estimator.score(**r) == pytest.approx(np.sum(w * r["reward"]) / np.sum(w))
+    assert estimator.score(surefoot.Logs(**r)) == estimator.score(**r)
+    with pytest.raises(surefoot.SizeError):
+        estimator.score(**{**r, "reward": r["reward"][:1]})
+    with pytest.raises(surefoot.SizeError):
+        estimator.score(**{**r, "pscore": r["pscore"][:, None]})
+    with pytest.raises(surefoot.SettingError, match="the type of reward"):
+        estimator.score(**{**r, "reward": np.full(400, "1")})
+
+
+def test_absurd_sizes_are_errors(rng):
+    with pytest.raises(MemoryError):
+        surefoot.SeqLS().fit(np.ones((3, 2)), [0, 1, 2**31], [0.5] * 3, [1, 0, 1])
+    with pytest.raises(surefoot.SettingError, match="keys"):
+        surefoot.Policy.uniform(2).sample(np.ones((1, 1)), seed=1, keys=[-1])
+
+
+def test_names_of_columns_are_compared_in_every_kind_of_table(rng):
+    import pandas
+    import pyarrow
+
+    r = records(rng)
+    frame = pandas.DataFrame(r["X"], columns=list("abcd"))
+    estimator = surefoot.SeqLS(lam=0.4).fit(**{**r, "X": frame})
+    assert np.array_equal(estimator.predict(pyarrow.table(frame)), estimator.predict(r["X"]))
+    for swapped in (frame[list("bacd")], pyarrow.table(frame[list("bacd")])):
+        with pytest.raises(ValueError, match="feature names"):
+            estimator.predict(swapped)
+    assert estimator.predict_proba(frame.iloc[:0]).shape == (0, 3)
+
+
+def test_the_index_of_a_frame_is_no_feature(rng):
+    import pandas
+
+    r = records(rng)
+    frame = pandas.DataFrame(r["X"], columns=list("abcd"))
+    shuffled = frame.sample(frac=1, random_state=1)
+    assert surefoot.Logs(**{**r, "X": shuffled}).n_features == 4
+    logs = frame.assign(action=r["action"], pscore=r["pscore"], reward=r["reward"]).sample(frac=1, random_state=1)
+    assert len(surefoot.open_logs(logs).rounds(by="file").feature_names) == 4
+    with pytest.raises(surefoot.SizeError, match="at least 1 column"):
+        surefoot.Logs(**{**r, "X": pandas.DataFrame(index=range(400))})
+    lists = pandas.DataFrame({"x": [row.tolist() for row in r["X"]]})
+    assert np.array_equal(surefoot.Logs(**{**r, "X": lists}).X, r["X"])
+    with pytest.raises(surefoot.SettingError, match="without a mask"):
+        surefoot.Logs(**{**r, "X": np.ma.masked_greater(r["X"], 0)})
 
 
 def test_logs_that_certify_nothing_are_called_so(rng):

@@ -103,7 +103,7 @@ def test_wrong_logs_are_refused_with_their_place(frame, tmp_path):
     wrong.loc[17, "pscore"] = 0.0
     with pytest.raises(surefoot.DataError, match="logs, row 17: pscore should be") as caught:
         surefoot.learn(wrong)
-    assert caught.value.column == "pscore" and caught.value.place == "logs, row 17"
+    assert (caught.value.column, caught.value.row, caught.value.place) == ("pscore", 17, "logs, row 17")
     report = surefoot.lint(wrong)
     assert not report.ok and report.errors[0].rows[0]["row"] == 17
     assert report.to_pandas()["severity"].tolist()[0] == "error"
@@ -132,7 +132,47 @@ def test_a_prior_that_knows_the_logs_certifies_nothing(frame, tmp_path):
 
 def test_policies_on_raw_records_are_selected_from(frame):
     source = surefoot.open_logs(frame)
+    learned = surefoot.learn(frame, ignore=["pi_*"])
+    assert surefoot.evaluate(frame, learned, estimators="ips").records == 6000
+    with pytest.raises(TypeError, match="knows its format"):
+        surefoot.lint(source, action="other")
+    with pytest.raises(surefoot.SettingError, match="gate"):
+        surefoot.learn(frame, surefoot.SeqLS(gate="improvement"))
+    with pytest.raises(surefoot.NotFittedError):
+        surefoot.evaluate(frame, surefoot.SeqLS())
     found = surefoot.select(source, {"uniform": "uniform", "pi": "columns:pi_"})
     assert found.names == ["uniform", "pi"] and found.records == 6000
     with pytest.raises(surefoot.SettingError, match="raw records"):
         surefoot.evaluate(source, surefoot.Policy.uniform(3))
+
+
+def test_a_prior_that_was_learned_from_these_rounds_certifies_nothing(frame):
+    rounds = surefoot.open_logs(frame).rounds(ignore=["pi_*"])
+    first = surefoot.learn(rounds)
+    assert first.certified
+    again = surefoot.learn(rounds, prior=first.policy)
+    assert not again.certified and again.at_least is None
+    with pytest.raises(surefoot.SettingError, match="learns from all rounds"):
+        surefoot.learn(rounds, surefoot.SCRM())
+
+
+def test_an_interrupt_is_heard_between_batches_and_nothing_is_left_of_it(frame):
+    import signal
+    import threading
+    import time
+
+    many = pandas.concat([frame] * 60, ignore_index=True)
+    source = surefoot.open_logs(many)
+    for call in (
+        lambda: surefoot.evaluate(source, "uniform"),
+        lambda: surefoot.lint(source),
+        lambda: source.survey(),
+        lambda: source.rounds(ignore=["pi_*"]),
+    ):
+        threading.Thread(target=lambda: (time.sleep(0.01), signal.raise_signal(signal.SIGINT)), daemon=True).start()
+        with pytest.raises(KeyboardInterrupt):
+            for _ in range(1000):
+                call()
+    # The next error is its own.
+    with pytest.raises(ZeroDivisionError):
+        surefoot.Policy.own(lambda X: 1 / 0, 2).predict_proba([[1.0]])

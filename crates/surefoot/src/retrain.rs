@@ -32,11 +32,15 @@ pub struct Retrained {
 /// Learns the next policy from all rounds, the oldest first.
 ///
 /// The prior must have been fixed before all of them. What collected them may be any policy, since their propensities are
-/// all that is known of it.
+/// all that is known of it. Algorithms that learn from the newest round only are refused: the others would not count.
 pub fn retrain(learner: &Learner, prior: &LinearGaussian, rounds: &[Logs], watch: &mut dyn Watch) -> Result<Retrained> {
     let Some((newest, earlier)) = rounds.split_last() else {
         return Err(Error::size("what is learned from", "at least 1 round", 0));
     };
+    if !learner.algorithm.learns_from_all() {
+        let (allowed, value) = ("one that learns from all rounds", "one that learns from the newest");
+        return Err(Error::setting("the algorithm", allowed, value));
+    }
     let mut state = State::new(prior.clone());
     for logs in earlier {
         state = learner.remember(&state, logs)?;
@@ -160,5 +164,21 @@ mod tests {
         let (first, _) = world();
         let said = retrain(&Learner::default(), &first, &[], &mut Unwatched).unwrap_err().to_string();
         assert_eq!(said, "what is learned from should have at least 1 round, but has 0");
+    }
+
+    #[test]
+    fn what_learns_from_the_newest_round_only_is_refused() {
+        let world = crate::Synthetic::new(crate::SyntheticSettings::default()).unwrap();
+        let first = world.first_policy(crate::FeatureMap::identity(10), 0.0).unwrap();
+        let turn = crate::Turn { round: 0, start: 0, n: 20 };
+        let logs = crate::Environment::collect(&world, &first, turn).unwrap();
+        for algorithm in [crate::Algorithm::ShiftLs, crate::Algorithm::Scrm(crate::Crm::default())] {
+            let learner = Learner { algorithm, ..Learner::default() };
+            let refused = retrain(&learner, &first, std::slice::from_ref(&logs), &mut Unwatched).unwrap_err();
+            assert_eq!(
+                refused.to_string(),
+                "the algorithm should be one that learns from all rounds, but is one that learns from the newest"
+            );
+        }
     }
 }

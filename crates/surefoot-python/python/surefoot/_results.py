@@ -370,7 +370,11 @@ class Learned(Table):
         return None if self.certificate.vacuous or not self.certified else self.certificate.at_least
 
     def save(self, path: Any) -> None:
-        """Writes the policy, and what is proven of it beside it: ``surefoot score`` and ``surefoot evaluate`` take the file."""
+        """Writes the policy, and what is proven of it beside it: ``surefoot score`` and ``surefoot evaluate`` take the file.
+
+        A policy with a basis (``posterior="shaped"``, the default here) has that in a second file, ``basis-*.safetensors``,
+        beside its own: keep them together.
+        """
         from surefoot._surefoot import write_certificates
 
         self.policy.save(path)

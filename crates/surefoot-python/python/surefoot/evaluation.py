@@ -23,34 +23,61 @@ or are a callable ``h(p, q, c)`` of your own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 from surefoot import _surefoot
 from surefoot._results import Estimate, Evaluation, Selection
 from surefoot._surefoot import Logs, LogSource, Policy
+from surefoot.errors import refused
+from surefoot.logs import open_logs
 
 __all__ = ["check_estimator", "evaluate", "select"]
 
 Estimators = Sequence[str | Callable[..., Any]]
 
 
+def _judged(policy: Any) -> Any:
+    """The policy of a fitted estimator, or of what was learned from logs."""
+    if hasattr(policy, "partial_fit"):
+        return policy._fitted() if hasattr(policy, "_fitted") else policy
+    return policy.policy if hasattr(policy, "better") else policy
+
+
 def _own_actions(policy: Any, logs: Any) -> Any:
-    """A callable as a policy over the actions of the logs."""
+    """What is judged, over the actions of the logs."""
+    policy = _judged(policy)
     if callable(policy) and not isinstance(policy, Policy):
         return Policy.own(policy, logs.n_actions)
     if isinstance(policy, str) and policy == "uniform":
         return Policy.uniform(logs.n_actions)
     if isinstance(policy, str) and policy == "logged":
         return logs.pscore
-    if hasattr(policy, "policy_"):
-        return policy.policy_
+    if isinstance(policy, str):
+        raise refused("the policy", "uniform, logged, a policy, a callable or probabilities", policy)
     shape: tuple[int, ...] = getattr(policy, "shape", ())
     # Open Bandit Pipeline's action_dist has a third dimension, the position in a list.
     return policy[:, :, 0] if len(shape) == 3 and shape[2] == 1 else policy
 
 
+@overload
 def evaluate(
-    logs: Logs | LogSource,
+    logs: Any,
+    policy: Mapping[str, Any],
+    *,
+    estimators: Estimators | None = None,
+    model: Any = None,
+    delta: float = 0.05,
+    replicates: int = 1000,
+    seed: int = 1,
+    largest_weight: float | None = None,
+    reward_range: tuple[float, float] | None = None,
+    ignore: Sequence[str] = (),
+) -> dict[str, Evaluation]: ...
+
+
+@overload
+def evaluate(
+    logs: Any,
     policy: Any,
     *,
     estimators: Estimators | None = None,
@@ -61,12 +88,27 @@ def evaluate(
     largest_weight: float | None = None,
     reward_range: tuple[float, float] | None = None,
     ignore: Sequence[str] = (),
-) -> Any:
+) -> Evaluation: ...
+
+
+def evaluate(
+    logs: Any,
+    policy: Any,
+    *,
+    estimators: Estimators | None = None,
+    model: Any = None,
+    delta: float = 0.05,
+    replicates: int = 1000,
+    seed: int = 1,
+    largest_weight: float | None = None,
+    reward_range: tuple[float, float] | None = None,
+    ignore: Sequence[str] = (),
+) -> Evaluation | dict[str, Evaluation]:
     r"""What the logs say of a policy, by every estimator, with intervals.
 
     Parameters
     ----------
-    logs : Logs or LogSource
+    logs : Logs, LogSource, path, paths or data frame
         Arrays in memory, or files and data frames, which are read batch by batch.
     policy : Policy, estimator, callable, array or str
         What is judged: a policy, a fitted estimator, a callable ``X -> probabilities``, the probabilities of all actions
@@ -106,10 +148,15 @@ def evaluate(
         "seed": seed,
         "largest_weight": largest_weight,
     }
+    estimators = [estimators] if isinstance(estimators, str) else estimators
     chosen: list[Any] | None = None if estimators is None else list(estimators)
+    if not isinstance(logs, (Logs, LogSource)):
+        logs = open_logs(logs)
+    if isinstance(logs, Logs) and (reward_range is not None or ignore):
+        raise TypeError("reward_range and ignore are for files and data frames: Logs have their own")
     if isinstance(logs, LogSource):
         policies = policy if isinstance(policy, Mapping) else {"policy": policy}
-        policies = {name: getattr(p, "policy_", p) for name, p in policies.items()}
+        policies = {name: _judged(p) for name, p in policies.items()}
         found = logs._evaluate(
             dict(policies),
             reward_range=reward_range or (0.0, 1.0),
@@ -132,7 +179,7 @@ def _named(evaluation: Evaluation, name: str) -> Evaluation:
 
 
 def select(
-    logs: Logs | LogSource,
+    logs: Any,
     policies: Mapping[str, Any],
     *,
     prior: Sequence[float] | None = None,
@@ -158,9 +205,11 @@ def select(
     'first'
     """
     names = list(policies)
+    if not isinstance(logs, (Logs, LogSource)):
+        logs = open_logs(logs)
     if isinstance(logs, LogSource):
         lo, hi = reward_range or (0.0, 1.0)
-        known = {name: getattr(p, "policy_", p) for name, p in policies.items()}
+        known = {name: _judged(p) for name, p in policies.items()}
         selection = logs._select(
             known, reward_range=(lo, hi), prior=None if prior is None else list(prior), delta=delta
         )

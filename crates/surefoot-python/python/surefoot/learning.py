@@ -15,7 +15,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from surefoot._progress import watch
 from surefoot._results import History
 from surefoot._surefoot import Certificate, Course, Features, Learner, Logs, Policy
+from surefoot.errors import refused
 
 try:
     from sklearn.base import BaseEstimator as _Base
@@ -49,6 +50,22 @@ except ImportError:  # scikit-learn is optional: what is needed of it is little
 
 
 __all__ = ["SCRM", "BatchLS", "CertificateWarning", "NotFittedError", "PropensityWarning", "SeqAdjLS", "SeqLS", "Shift"]
+
+
+_Self = TypeVar("_Self", bound="_Estimator")
+
+
+def _names(X: Any) -> list[str] | None:
+    """The names of the columns of a frame or a table."""
+    # Of a table of Arrow, columns are the data.
+    names = getattr(X, "column_names", getattr(X, "columns", None))
+    if names is None or not all(isinstance(name, str) for name in names):
+        return None
+    return list(names)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return one is other or bool(one == other)
 
 
 class CertificateWarning(UserWarning):
@@ -88,6 +105,8 @@ class _Estimator(_Base):  # type: ignore[misc, unused-ignore]
     def _learner(self, rounds: int | None = None) -> Learner:
         """The settings for Rust. Whatever is not a parameter of this learner has its default."""
         own = {**self._unset, **self.get_params(deep=False)}
+        if own["slope"] is not None and own["estimator"] is None:
+            raise refused("slope", "the derivative of an estimator that is given too", "alone")
         taken = (
             "posterior start optimiser epochs batch_size learning_rate decay precision iterations trade delta spending gate "
             "seed gamma penalty divergence learn_scale window estimator slope"
@@ -95,10 +114,16 @@ class _Estimator(_Base):  # type: ignore[misc, unused-ignore]
         texts: dict[str, Any] = {name: str(own[name]) for name in ("lam", "sharpness", "held_back")}
         return Learner(self._name(), rounds=rounds, **texts, **{name: own[name] for name in taken})
 
+    def _settings(self) -> dict[str, Any]:
+        """What has to stay the same as long as a loop lasts."""
+        return {name: v for name, v in self.get_params(deep=False).items() if name not in ("certify", "progress")}
+
     def _first(self, n_features: int, n_actions: int) -> Policy:
         own = self.get_params(deep=False)
         prior: Policy | None = own["prior"]
         if prior is not None:
+            if own["exploration"] not in (0, prior.exploration):
+                raise refused("exploration", f"that of the prior, {prior.exploration}", own["exploration"])
             return prior
         features = own["features"]
         if features is None:
@@ -115,6 +140,8 @@ class _Estimator(_Base):  # type: ignore[misc, unused-ignore]
         n_actions: int | None = None,
     ) -> Logs:
         if isinstance(X, Logs):
+            if self.n_actions not in (None, X.n_actions):
+                raise refused("n_actions", f"{X.n_actions}, as in the logs", self.n_actions)
             return X
         missing = [name for name, v in (("action", action), ("pscore", pscore), ("reward", reward)) if v is None]
         if missing:
@@ -130,9 +157,10 @@ class _Estimator(_Base):  # type: ignore[misc, unused-ignore]
         first = self._first(logs.n_features, logs.n_actions)
         self._course = Course(self._learner(self.rounds), first, reward_range=logs.reward_range)
         self.n_features_in_ = logs.n_features
-        names = getattr(X, "columns", None)
-        if names is not None and all(isinstance(name, str) for name in names):
-            self.feature_names_in_ = np.asarray(list(names), dtype=object)
+        self._fixed = self._settings()
+        names = _names(X)
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
         self.n_actions_ = logs.n_actions
         self.classes_ = np.arange(logs.n_actions)
         self.history_, self.certificate_ = History(), None
@@ -147,16 +175,19 @@ class _Estimator(_Base):  # type: ignore[misc, unused-ignore]
         self.policy_ = self._course.current
         self.n_rounds_ = self._course.rounds
         self.certificate_ = report["ladder"] or report["certificate"]
+
+    def _warn(self) -> None:
+        """Last, when all is done: a warning may be an error."""
         if self.certificate_ is not None and self.certificate_.vacuous:
             message = "these logs cannot certify any reward of the new policy above the lowest"
             warnings.warn(message, CertificateWarning, stacklevel=3)
 
     def _check_features(self, X: Any) -> None:
-        names = getattr(X, "columns", None)
+        names = _names(X)
         known = getattr(self, "feature_names_in_", None)
-        if names is not None and known is not None and list(names) != list(known):
+        if names is not None and known is not None and names != list(known):
             raise ValueError(
-                f"The feature names should match those that were passed during fit: {list(known)}, but are {list(names)}"
+                f"The feature names should match those that were passed during fit: {list(known)}, but are {names}"
             )
 
     def _fitted(self) -> Policy:
@@ -166,14 +197,14 @@ class _Estimator(_Base):  # type: ignore[misc, unused-ignore]
         return self.policy_
 
     def partial_fit(
-        self,
+        self: _Self,
         X: Any,
         action: ArrayLike | None = None,
         pscore: ArrayLike | None = None,
         reward: ArrayLike | None = None,
         *,
         eligible: Any = None,
-    ) -> Any:
+    ) -> _Self:
         """Learns from one round, and remembers it. ``policy_`` is what to deploy next.
 
         ``X`` may be a NumPy array (``float32`` is taken without conversion), a SciPy CSR matrix, anything that speaks Arrow's
@@ -183,6 +214,11 @@ class _Estimator(_Base):  # type: ignore[misc, unused-ignore]
             logs = self._logs(X, action, pscore, reward, eligible)
             self._begin(logs, X)
         else:
+            changed = [name for name, value in self._settings().items() if not _same(value, self._fixed[name])]
+            if changed:
+                raise refused(
+                    f"{' and '.join(changed)} of a loop under way", "as it was: fit begins a new one", "another"
+                )
             self._check_features(X)
             logs = self._logs(X, action, pscore, reward, eligible, self.n_actions_)
             self._check_propensities(logs)
@@ -192,6 +228,7 @@ class _Estimator(_Base):  # type: ignore[misc, unused-ignore]
             if self._course.rounds == 0:
                 del self._course
             raise
+        self._warn()
         return self
 
     def _check_propensities(self, logs: Logs) -> None:
@@ -206,7 +243,7 @@ class _Estimator(_Base):  # type: ignore[misc, unused-ignore]
             warnings.warn(message, PropensityWarning, stacklevel=4)
 
     def fit(
-        self,
+        self: _Self,
         X: Any,
         action: ArrayLike | None = None,
         pscore: ArrayLike | None = None,
@@ -214,7 +251,7 @@ class _Estimator(_Base):  # type: ignore[misc, unused-ignore]
         *,
         rounds: ArrayLike | None = None,
         eligible: Any = None,
-    ) -> Any:
+    ) -> _Self:
         """Forgets everything and learns from all records at once.
 
         ``rounds`` tells which round each record is from, in the order in which they first come; without it all are one.
@@ -236,6 +273,7 @@ class _Estimator(_Base):  # type: ignore[misc, unused-ignore]
             self.__dict__.pop("_course", None)
             self.__dict__.update(kept)
             raise
+        self._warn()
         return self
 
     def _split(self, X: Any, action: Any, pscore: Any, reward: Any, rounds: Any, eligible: Any) -> list[Logs]:
@@ -267,7 +305,8 @@ class _Estimator(_Base):  # type: ignore[misc, unused-ignore]
         """Draws an action in each context: the actions, and their propensities. Log both.
 
         The draw for a record depends on the seed and its key alone. Without them decisions are counted through, so that the
-        same calls in the same order give the same decisions.
+        same calls in the same order give the same decisions. Copies of a learner, such as workers that load the same
+        pickle, count alike: give each a ``seed`` of its own, or every event a key.
         """
         policy = self._fitted()
         self._check_features(X)
@@ -280,11 +319,23 @@ class _Estimator(_Base):  # type: ignore[misc, unused-ignore]
             seed = int(np.random.SeedSequence([self.seed, self.n_rounds_]).generate_state(1, np.uint64)[0])
         return policy.sample(X, seed=seed, keys=keys, eligible=eligible)
 
-    def score(self, X: Any, action: ArrayLike, pscore: ArrayLike, reward: ArrayLike) -> float:
+    def score(
+        self,
+        X: Any,
+        action: ArrayLike | None = None,
+        pscore: ArrayLike | None = None,
+        reward: ArrayLike | None = None,
+        *,
+        eligible: Any = None,
+    ) -> float:
         """The reward of the policy by self-normalised importance weights, on logs that it was not learned from."""
-        p = self._fitted().propensity(X, action)
-        w = p / np.asarray(pscore, dtype=float)
-        return float(np.sum(w * np.asarray(reward, dtype=float)) / np.sum(w))
+        from surefoot.evaluation import evaluate
+
+        policy = self._fitted()
+        self._check_features(X)
+        logs = self._logs(X, action, pscore, reward, eligible, self.n_actions_)
+        found = evaluate(logs, policy, estimators=["snips"], replicates=0)
+        return found.estimates[0].value
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__() if hasattr(_Base, "__getstate__") else vars(self))  # type: ignore[misc, unused-ignore]
@@ -299,7 +350,8 @@ class _Estimator(_Base):  # type: ignore[misc, unused-ignore]
         else:
             self.__dict__.update(state)
         if past is not None:
-            self._course = Course._resume(self._learner(self.rounds), **past)
+            settings = type(self)(**self._fixed)
+            self._course = Course._resume(settings._learner(settings.rounds), **past)
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import ClassifierTags
@@ -322,7 +374,8 @@ _COMMON = """
     reward_range : (float, float)
         The lowest and the highest reward that there can be.
     prior : Policy, optional
-        The policy that collected the first round, fixed before it; without one a prior that prefers nothing.
+        A policy that was fixed before the first round, best the one that collected it; without one a prior that prefers
+        nothing. It brings its own features and exploration.
     features : Features, optional
         What is made of contexts, fixed before the data; by default they are taken as they are.
     intercept : bool

@@ -8,7 +8,8 @@ from typing import Any, cast
 
 from surefoot._progress import watch
 from surefoot._results import Learned, LintReport
-from surefoot._surefoot import LogSource, Policy, Rounds
+from surefoot._surefoot import ArrowTable, LogSource, Policy, Rounds
+from surefoot.errors import refused
 
 __all__ = ["learn", "lint", "open_logs", "score"]
 
@@ -38,6 +39,8 @@ def open_logs(
     ['a', 'b']
     """
     if isinstance(source, LogSource):
+        if format or action or propensity or reward or event_id or policy_version or actions_from_one:
+            raise TypeError("a LogSource knows its format and its columns: name them where it is opened")
         return source
     return LogSource.open(
         source,
@@ -125,6 +128,8 @@ def learn(
     from surefoot.learning import SeqAdjLS
 
     learner = SeqAdjLS(posterior="shaped") if learner is None else learner
+    if learner.get_params(deep=False).get("gate", "always") != "always":
+        raise refused("the gate of a learner that learns from files", "always", learner.gate)
     if isinstance(prior, (str, os.PathLike)) and str(prior) not in ("uniform", "estimated"):
         prior = Policy.load(prior)
     known = prior if isinstance(prior, Policy) else None
@@ -192,7 +197,7 @@ def score(
     probabilities: bool = False,
     event_id: str | None = None,
     format: str | None = None,
-) -> Any:
+) -> ArrowTable:
     """What a policy decides on raw records: an Arrow table with ``event_id``, ``action``, ``pscore`` and ``policy_version``.
 
     An event with the same id gets the same decision, wherever it stands; records without ids are drawn by their place, so that small

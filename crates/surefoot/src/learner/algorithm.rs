@@ -92,6 +92,11 @@ impl Algorithm {
         matches!(self, Algorithm::ShiftLs | Algorithm::ShiftAdjLs)
     }
 
+    /// Whether it learns from all rounds, and not from the newest only.
+    pub fn learns_from_all(&self) -> bool {
+        self.recipe(1.0).window == Window::All
+    }
+
     /// Whether `lambda` smooths, and does not merely weigh the divergence.
     pub fn smooths(&self) -> bool {
         !matches!(self, Algorithm::Crm(_) | Algorithm::Scrm(_))
