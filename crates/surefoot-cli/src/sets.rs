@@ -16,18 +16,16 @@ pub(crate) fn folder() -> PathBuf {
     std::env::var_os(VARIABLE).filter(|folder| !folder.is_empty()).unwrap_or_else(|| FOLDER.into()).into()
 }
 
-/// A data set: the digits, what lies at a path, or else a set of the catalogue, which is looked for in the data folder.
+/// A data set by its name.
 pub(crate) fn load(name: &str, folder: &Path) -> Result<Dataset> {
-    let path = Path::new(name);
-    match catalogue::find(name) {
-        _ if name == "digits" => Ok(surefoot_data::digits()),
-        // Its own error already says what to do.
-        Some(entry) if !path.exists() => entry.load(folder).map_err(|error| {
+    surefoot_data::load_named(name, folder).map_err(|error| match error {
+        // Its own error already says how to get it.
+        surefoot_data::Error::NotThere { .. } => {
             let hint = format!("{VARIABLE} names the data folder; surefoot data lists what is there");
             Failure::new(error).hint(hint)
-        }),
-        _ => Ok(surefoot_data::load(path)?),
-    }
+        }
+        error => error.into(),
+    })
 }
 
 /// The keys of the catalogue.

@@ -116,6 +116,22 @@ pub fn load(path: &Path) -> Result<Dataset> {
     load_npz(&name(named.file_stem()), path)
 }
 
+/// A data set by its name: `digits`, what lies at a path, or else a set of the [`catalogue`], which is looked for in the data
+/// folder.
+///
+/// ```
+/// assert_eq!(surefoot_data::load_named("digits", "data".as_ref())?.classes(), 10);
+/// # Ok::<(), surefoot_data::Error>(())
+/// ```
+pub fn load_named(name: &str, folder: &Path) -> Result<Dataset> {
+    let path = Path::new(name);
+    match catalogue::find(name) {
+        _ if name == "digits" => Ok(digits()),
+        Some(entry) if !path.exists() => entry.load(folder),
+        _ => load(path),
+    }
+}
+
 /// Reads an `.npz` file under a name of its own.
 fn load_npz(name: &str, path: &Path) -> Result<Dataset> {
     let file = File::open(path).map_err(|reason| Error::io(path, reason))?;

@@ -12,8 +12,9 @@ use surefoot::{
 
 use crate::arrays::{Hold, actions, contexts, numbers, numbers2, slice_of, to_python};
 use crate::failure::{Result, run, setting};
+use crate::features::PyFeatures;
 use crate::logs::PyLogs;
-use crate::policy::{PyFeatures, PyPolicy};
+use crate::policy::PyPolicy;
 
 /// A world in which a policy can be deployed, and in which its true reward is known.
 ///
@@ -90,7 +91,8 @@ impl PyEnvironment {
     /// Parameters
     /// ----------
     /// name : str
-    ///     ``"digits"``, which is built in, or the path of a data set.
+    ///     ``"digits"``, which is built in, the path of a data set, or one that ``surefoot data`` lists, which is looked for in
+    ///     the folder that ``SUREFOOT_DATA`` names, or in ``data``.
     /// noise : float
     ///     How often a reward is the wrong one.
     /// seed : int
@@ -121,7 +123,8 @@ impl PyEnvironment {
         premade: bool,
     ) -> Result<Self> {
         run(py, || {
-            let data = if name == "digits" { surefoot_data::digits() } else { surefoot_data::load(Path::new(name))? };
+            let folder = std::env::var_os("SUREFOOT_DATA").filter(|folder| !folder.is_empty());
+            let data = surefoot_data::load_named(name, Path::new(&folder.unwrap_or_else(|| "data".into())))?;
             PyEnvironment::labels(&data.unit_rows(), noise, seed, features, intercept, premade)
         })
     }

@@ -6,15 +6,18 @@
 #![expect(clippy::needless_pass_by_value, reason = "Python hands over values")]
 
 mod arrays;
+mod arrow;
 mod certificate;
 mod environment;
 mod evaluation;
 mod failure;
+mod features;
 mod json;
 mod learning;
 mod logs;
 mod own;
 mod policy;
+mod rounds;
 mod simulation;
 mod tables;
 mod watch;
@@ -33,11 +36,15 @@ mod _surefoot {
     }
 
     #[pymodule_export]
+    use crate::arrow::PyArrowTable;
+    #[pymodule_export]
     use crate::certificate::{PyCertificate, certify, read_file, verify_certificate, write_file};
     #[pymodule_export]
     use crate::environment::{PyEnvironment, costs, rule_of_thumb};
     #[pymodule_export]
     use crate::evaluation::{evaluate, select};
+    #[pymodule_export]
+    use crate::features::PyFeatures;
     #[pymodule_export]
     use crate::learning::{PyCourse, PyLearner};
     #[pymodule_export]
@@ -45,9 +52,11 @@ mod _surefoot {
     #[pymodule_export]
     use crate::own::check_estimator;
     #[pymodule_export]
-    use crate::policy::{PyFeatures, PyPolicy};
+    use crate::policy::PyPolicy;
+    #[pymodule_export]
+    use crate::rounds::PyRounds;
     #[pymodule_export]
     use crate::simulation::{simulate, sizes};
     #[pymodule_export]
-    use crate::tables::{PyArrowTable, PyRounds, PySource};
+    use crate::tables::PySource;
 }

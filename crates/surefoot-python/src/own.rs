@@ -1,10 +1,11 @@
-//! Estimators of the user's own.
+//! Estimators and policies of the user's own.
 
-use numpy::{PyArray1, PyReadonlyArray1};
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1};
 use pyo3::intern;
 use pyo3::prelude::*;
-use surefoot::OwnTerms;
+use surefoot::{Contexts, Eligible, OwnTerms, Policy};
 
+use crate::arrays::{matrix, to_python};
 use crate::failure::{Failure, Result, raised, setting};
 
 /// A callable `h(p, q, c)`, and perhaps its derivative in `p`.
@@ -159,4 +160,71 @@ pub(crate) fn check_estimator(py: Python<'_>, h: Py<PyAny>, slope: Option<Py<PyA
         }
     }
     terms.pessimistic(py, &p, &q, &c)
+}
+
+/// A policy of the user's own.
+#[derive(Debug)]
+pub(crate) struct OwnPolicy {
+    pub(crate) distribution: Py<PyAny>,
+    pub(crate) actions: usize,
+}
+
+/// How far from 1 the sum of a distribution may be.
+const SUM: f64 = 1e-6;
+
+impl OwnPolicy {
+    fn ask(&self, py: Python<'_>, contexts: &Contexts, eligible: Option<&Eligible>) -> Result<Vec<f64>> {
+        let (n, k) = (contexts.len(), self.actions);
+        let x = to_python(py, contexts)?;
+        let answer = match eligible {
+            None => self.distribution.bind(py).call1((x,))?,
+            Some(sets) => {
+                let mut mask = vec![false; n * k];
+                for row in 0..n {
+                    sets.get(row).iter().for_each(|&a| mask[row * k + a as usize] = true);
+                }
+                self.distribution.bind(py).call1((x, matrix(py, mask, k)?))?
+            }
+        };
+        let array = py.import(intern!(py, "numpy"))?.call_method1("ascontiguousarray", (answer, "float64"))?;
+        let shape: Vec<usize> = array.getattr("shape")?.extract()?;
+        if shape != [n, k] {
+            return Err(setting("the shape of what a policy returns", &format!("[{n}, {k}]"), format!("{shape:?}")));
+        }
+        let array = array.cast_into::<PyArray2<f64>>().map_err(PyErr::from)?;
+        let p = array.readonly().as_slice().map_err(PyErr::from)?.to_vec();
+        for (row, p) in p.chunks_exact(k).enumerate() {
+            let wrong = |column: String, allowed: &str, value: f64| {
+                let (allowed, value) = (allowed.to_owned(), value.to_string());
+                Failure::Core(surefoot::Error::Value { row, column, allowed, value })
+            };
+            if let Some(a) = p.iter().position(|p| !(0.0..=1.0 + SUM).contains(p)) {
+                return Err(wrong(format!("the probability of action {a}"), "in [0, 1]", p[a]));
+            }
+            let sum: f64 = p.iter().sum();
+            if (sum - 1.0).abs() > SUM {
+                return Err(wrong("the sum of the probabilities".into(), "1", sum));
+            }
+            let outside =
+                |a: &usize| p[*a] > 0.0 && eligible.is_some_and(|e| e.get(row).binary_search(&(*a as u32)).is_err());
+            if let Some(a) = (0..k).find(outside) {
+                return Err(wrong(format!("the probability of action {a}, which is not eligible,"), "0", p[a]));
+            }
+        }
+        Ok(p)
+    }
+}
+
+impl Policy for OwnPolicy {
+    fn actions(&self) -> usize {
+        self.actions
+    }
+
+    fn distribution(&self, contexts: &Contexts, eligible: Option<&Eligible>) -> surefoot::Result<Vec<f64>> {
+        Python::attach(|py| match self.ask(py, contexts, eligible) {
+            Err(Failure::Core(error)) => Err(error),
+            Err(error) => Err(raised(error.into())),
+            Ok(p) => Ok(p),
+        })
+    }
 }

@@ -1,150 +1,19 @@
-//! Policies and the features they see.
+//! Policies.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use numpy::{PyArray1, PyArray2, PyArrayMethods, PyUntypedArrayMethods};
-use pyo3::intern;
+use numpy::{PyArray1, PyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use surefoot::{
-    Basis, Contexts, Decision, Eligible, FeatureMap, LinearGaussian, Mixture, Policy, Posterior, Scale, Softmax,
-    Uniform,
-};
+use surefoot::{Basis, Decision, FeatureMap, LinearGaussian, Mixture, Policy, Posterior, Scale, Softmax, Uniform};
 use surefoot_data::{Inputs, PolicyReader, write_policy_with};
 
-use crate::arrays::{Hold, actions, column, contexts, eligible, matrix, numbers, numbers2, slice_of, to_python};
-use crate::failure::{Failure, Result, raised, run, setting};
+use crate::arrays::{Hold, actions, column, contexts, eligible, matrix, numbers, numbers2, slice_of};
+use crate::failure::{Result, run, setting};
+use crate::features::PyFeatures;
 use crate::json;
-
-/// How a context becomes the features of a policy.
-///
-/// It has to be fixed before the data that is learned from. It is made by :meth:`raw`, :meth:`fourier` or :meth:`named`.
-///
-///     >>> import surefoot
-///     >>> surefoot.Features.raw(3, intercept=True)
-///     <surefoot.Features raw: 3 -> 4>
-#[pyclass(frozen, name = "Features", module = "surefoot", eq)]
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct PyFeatures(pub(crate) FeatureMap);
-
-#[pymethods]
-impl PyFeatures {
-    /// Contexts as they are; with ``intercept``, and a feature that is always 1, the last one.
-    ///
-    ///     >>> import surefoot
-    ///     >>> surefoot.Features.raw(2, intercept=True).transform([[3.0, 4.0]]).tolist()
-    ///     [[3.0, 4.0, 1.0]]
-    #[staticmethod]
-    #[pyo3(signature = (n_features, *, intercept = false))]
-    fn raw(n_features: usize, intercept: bool) -> Self {
-        PyFeatures(with_intercept(FeatureMap::identity(n_features), intercept))
-    }
-
-    /// Random Fourier features: :math:`\sqrt{2/D} \cos(W'x + b)`, with ``count`` for :math:`D`.
-    ///
-    /// Their inner products approach the kernel :math:`e^{-|x - y|^2/(2 \sigma^2)}`, where :math:`\sigma` is the bandwidth;
-    /// :func:`surefoot.rule_of_thumb` proposes one.
-    ///
-    ///     >>> import surefoot
-    ///     >>> surefoot.Features.fourier(3, 200, 1.0, seed=1)
-    ///     <surefoot.Features fourier, bandwidth 1.0000: 3 -> 200>
-    #[staticmethod]
-    #[pyo3(signature = (n_features, count, bandwidth, *, seed = 1, intercept = false))]
-    fn fourier(n_features: usize, count: usize, bandwidth: f64, seed: u64, intercept: bool) -> Result<Self> {
-        Ok(PyFeatures(with_intercept(FeatureMap::fourier(n_features, count, bandwidth, seed)?, intercept)))
-    }
-
-    /// Features by a name: ``"raw"``, ``"rff:NUMBER[:BANDWIDTH]"`` or ``"kernel:NUMBER[:BANDWIDTH]"``.
-    ///
-    /// Kernel features are the leading principal components :math:`\Lambda^{-1/2} V' k(L, x)` of the kernel, with landmarks
-    /// :math:`L` of the known contexts and :math:`k(L, L) = V \Lambda V'`. Without a bandwidth it is the rule of thumb of the
-    /// known contexts, half of it for a kernel. The known contexts must not be those of the data that is learned from.
-    ///
-    ///     >>> import numpy as np, surefoot
-    ///     >>> known = np.random.default_rng(1).normal(size=(100, 3))
-    ///     >>> surefoot.Features.named("kernel:8:1.5", known)
-    ///     <surefoot.Features kernel, bandwidth 1.5000: 3 -> 8>
-    #[staticmethod]
-    #[pyo3(signature = (name, known, *, seed = 1, intercept = false))]
-    fn named(py: Python<'_>, name: &str, known: &Bound<'_, PyAny>, seed: u64, intercept: bool) -> Result<Self> {
-        let known = contexts(known, Hold::Call)?;
-        let map = run(py, || FeatureMap::named(name, &known, seed))?;
-        Ok(PyFeatures(with_intercept(map, intercept)))
-    }
-
-    /// Kernel features from their parts: how a pickle comes back.
-    #[staticmethod]
-    fn _kernel(
-        landmarks: &Bound<'_, PyAny>,
-        bandwidth: f64,
-        projection: &Bound<'_, PyAny>,
-        intercept: bool,
-    ) -> Result<Self> {
-        let projection = numbers(projection, "projection")?;
-        let landmarks = contexts(landmarks, Hold::On)?;
-        let map = FeatureMap::kernel_from_parts(landmarks, bandwidth, slice_of(&projection)?.to_vec())?;
-        Ok(PyFeatures(with_intercept(map, intercept)))
-    }
-
-    /// The number of features of a context.
-    #[getter]
-    fn n_features_in(&self) -> usize {
-        self.0.input()
-    }
-
-    /// The number of features that a policy sees.
-    #[getter]
-    fn n_features_out(&self) -> usize {
-        self.0.output()
-    }
-
-    /// The features of contexts, as ``float32``; a SciPy CSR matrix, if they are sparse.
-    ///
-    ///     >>> import surefoot
-    ///     >>> surefoot.Features.fourier(3, 16, 1.0).transform([[1.0, 0.0, 0.0]]).shape
-    ///     (1, 16)
-    #[pyo3(name = "transform", signature = (X))]
-    #[expect(non_snake_case, reason = "as scikit-learn calls it")]
-    fn transform<'py>(&self, py: Python<'py>, X: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
-        let x = contexts(X, Hold::Call)?;
-        let made = run(py, || self.0.apply(&x))?;
-        to_python(py, &made)
-    }
-
-    fn __reduce__<'py>(&self, py: Python<'py>) -> Result<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
-        let class = py.get_type::<PyFeatures>();
-        let intercept = self.0.intercept();
-        if let Some((count, bandwidth, seed)) = self.0.fourier_settings() {
-            let rebuild = py.import("surefoot._rebuild")?.getattr("fourier")?;
-            return Ok((rebuild, (self.0.input(), count, bandwidth, seed, intercept).into_pyobject(py)?));
-        }
-        if let Some(kernel) = self.0.kernel_parts() {
-            let parts = (
-                to_python(py, kernel.landmarks())?,
-                kernel.bandwidth(),
-                PyArray1::from_slice(py, kernel.projection()),
-                intercept,
-            );
-            return Ok((class.getattr("_kernel")?, parts.into_pyobject(py)?));
-        }
-        let rebuild = py.import("surefoot._rebuild")?.getattr("raw")?;
-        Ok((rebuild, (self.0.input(), intercept).into_pyobject(py)?))
-    }
-
-    fn __repr__(&self) -> String {
-        let kind = match (self.0.fourier_settings(), self.0.kernel_parts()) {
-            (Some((_, bandwidth, _)), _) => format!("fourier, bandwidth {bandwidth:.4}"),
-            (_, Some(kernel)) => format!("kernel, bandwidth {:.4}", kernel.bandwidth()),
-            _ => "raw".into(),
-        };
-        format!("<surefoot.Features {kind}: {} -> {}>", self.0.input(), self.0.output())
-    }
-}
-
-fn with_intercept(map: FeatureMap, intercept: bool) -> FeatureMap {
-    if intercept { map.with_intercept() } else { map }
-}
+use crate::own::OwnPolicy;
 
 /// Actions, and the probabilities with which they were chosen.
 type Decisions<'py> = (Bound<'py, PyArray1<u32>>, Bound<'py, PyArray1<f64>>);
@@ -566,71 +435,4 @@ fn keys(values: &Bound<'_, PyAny>) -> Result<Vec<u64>> {
         return Err(setting("keys", "whole numbers from 0 on", array.getattr("dtype")?));
     }
     Ok(slice_of(&column::<u64>(&array, "keys", "uint64")?)?.to_vec())
-}
-
-/// A policy of the user's own.
-#[derive(Debug)]
-struct OwnPolicy {
-    distribution: Py<PyAny>,
-    actions: usize,
-}
-
-/// How far from 1 the sum of a distribution may be.
-const SUM: f64 = 1e-6;
-
-impl OwnPolicy {
-    fn ask(&self, py: Python<'_>, contexts: &Contexts, eligible: Option<&Eligible>) -> Result<Vec<f64>> {
-        let (n, k) = (contexts.len(), self.actions);
-        let x = to_python(py, contexts)?;
-        let answer = match eligible {
-            None => self.distribution.bind(py).call1((x,))?,
-            Some(sets) => {
-                let mut mask = vec![false; n * k];
-                for row in 0..n {
-                    sets.get(row).iter().for_each(|&a| mask[row * k + a as usize] = true);
-                }
-                self.distribution.bind(py).call1((x, matrix(py, mask, k)?))?
-            }
-        };
-        let array = py.import(intern!(py, "numpy"))?.call_method1("ascontiguousarray", (answer, "float64"))?;
-        let shape: Vec<usize> = array.getattr("shape")?.extract()?;
-        if shape != [n, k] {
-            return Err(setting("the shape of what a policy returns", &format!("[{n}, {k}]"), format!("{shape:?}")));
-        }
-        let array = array.cast_into::<PyArray2<f64>>().map_err(PyErr::from)?;
-        let p = array.readonly().as_slice().map_err(PyErr::from)?.to_vec();
-        for (row, p) in p.chunks_exact(k).enumerate() {
-            let wrong = |column: String, allowed: &str, value: f64| {
-                let (allowed, value) = (allowed.to_owned(), value.to_string());
-                Failure::Core(surefoot::Error::Value { row, column, allowed, value })
-            };
-            if let Some(a) = p.iter().position(|p| !(0.0..=1.0 + SUM).contains(p)) {
-                return Err(wrong(format!("the probability of action {a}"), "in [0, 1]", p[a]));
-            }
-            let sum: f64 = p.iter().sum();
-            if (sum - 1.0).abs() > SUM {
-                return Err(wrong("the sum of the probabilities".into(), "1", sum));
-            }
-            let outside =
-                |a: &usize| p[*a] > 0.0 && eligible.is_some_and(|e| e.get(row).binary_search(&(*a as u32)).is_err());
-            if let Some(a) = (0..k).find(outside) {
-                return Err(wrong(format!("the probability of action {a}, which is not eligible,"), "0", p[a]));
-            }
-        }
-        Ok(p)
-    }
-}
-
-impl Policy for OwnPolicy {
-    fn actions(&self) -> usize {
-        self.actions
-    }
-
-    fn distribution(&self, contexts: &Contexts, eligible: Option<&Eligible>) -> surefoot::Result<Vec<f64>> {
-        Python::attach(|py| match self.ask(py, contexts, eligible) {
-            Err(Failure::Core(error)) => Err(error),
-            Err(error) => Err(raised(error.into())),
-            Ok(p) => Ok(p),
-        })
-    }
 }

@@ -15,6 +15,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -76,8 +77,46 @@ class PropensityWarning(UserWarning):
     """The logged propensities are not those of the policy that should have been deployed."""
 
 
-class _Estimator(_Base):  # type: ignore[misc, unused-ignore]
-    """What all learners have in common."""
+class _Fitted(_Base):  # type: ignore[misc]
+    """What a learner has when it has learned."""
+
+    policy_: Policy
+    certificate_: Certificate | None
+    history_: History
+    n_features_in_: int
+    n_actions_: int
+    n_rounds_: int
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _Estimator(_Fitted):
+    """What all learners have in common. Its fields are parameters: scikit-learn and editors read the same signature."""
+
+    n_actions: int | None = None
+    reward_range: tuple[float, float] = (0.0, 1.0)
+    prior: Policy | None = None
+    features: Features | None = None
+    intercept: bool = False
+    exploration: float = 0.0
+    lam: float | str = "auto"
+    posterior: str = "isotropic"
+    sharpness: float | str = 1
+    start: str = "warm"
+    certify: bool = True
+    delta: float = 0.05
+    spending: str = "forever"
+    rounds: int | None = None
+    held_back: float | str = "auto"
+    trade: float = 0.0
+    optimiser: str = "adam"
+    epochs: int = 10
+    batch_size: int = 128
+    learning_rate: float = 0.01
+    decay: str = "linear"
+    precision: str = "single"
+    iterations: int = 200
+    seed: int = 1
+    progress: bool | None = None
 
     _algorithm: ClassVar[str] = ""
     _unset: ClassVar[dict[str, Any]] = {
@@ -90,14 +129,6 @@ class _Estimator(_Base):  # type: ignore[misc, unused-ignore]
         "slope": None,
         "gate": "always",
     }
-
-    # What is learned.
-    policy_: Policy
-    certificate_: Certificate | None
-    history_: History
-    n_features_in_: int
-    n_actions_: int
-    n_rounds_: int
 
     def _name(self) -> str:
         return self._algorithm
@@ -149,8 +180,9 @@ class _Estimator(_Base):  # type: ignore[misc, unused-ignore]
         n_actions = n_actions or self.n_actions
         if n_actions is None and self.prior is not None:
             n_actions = self.prior.n_actions
+        lowest, highest = self.reward_range
         return Logs(
-            X, action, pscore, reward, n_actions=n_actions, reward_range=tuple(self.reward_range), eligible=eligible
+            X, action, pscore, reward, n_actions=n_actions, reward_range=(lowest, highest), eligible=eligible
         )
 
     def _begin(self, logs: Logs, X: Any) -> None:
@@ -427,67 +459,11 @@ _COMMON = """
     """
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class _Smoothing(_Estimator):
-    def __init__(
-        self,
-        *,
-        n_actions: int | None = None,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        prior: Policy | None = None,
-        features: Features | None = None,
-        intercept: bool = False,
-        exploration: float = 0.0,
-        lam: float | str = "auto",
-        posterior: str = "isotropic",
-        sharpness: float | str = 1,
-        start: str = "warm",
-        certify: bool = True,
-        delta: float = 0.05,
-        spending: str = "forever",
-        rounds: int | None = None,
-        held_back: float | str = "auto",
-        trade: float = 0.0,
-        gate: str = "always",
-        optimiser: str = "adam",
-        epochs: int = 10,
-        batch_size: int = 128,
-        learning_rate: float = 0.01,
-        decay: str = "linear",
-        precision: str = "single",
-        iterations: int = 200,
-        estimator: Callable[..., Any] | None = None,
-        slope: Callable[..., Any] | None = None,
-        seed: int = 1,
-        progress: bool | None = None,
-    ) -> None:
-        self.n_actions = n_actions
-        self.reward_range = reward_range
-        self.prior = prior
-        self.features = features
-        self.intercept = intercept
-        self.exploration = exploration
-        self.lam = lam
-        self.posterior = posterior
-        self.sharpness = sharpness
-        self.start = start
-        self.certify = certify
-        self.delta = delta
-        self.spending = spending
-        self.rounds = rounds
-        self.held_back = held_back
-        self.trade = trade
-        self.gate = gate
-        self.optimiser = optimiser
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.decay = decay
-        self.precision = precision
-        self.iterations = iterations
-        self.estimator = estimator
-        self.slope = slope
-        self.seed = seed
-        self.progress = progress
+    gate: str = "always"
+    estimator: Callable[..., Any] | None = None
+    slope: Callable[..., Any] | None = None
 
 
 class SeqAdjLS(_Smoothing):
@@ -552,6 +528,7 @@ class BatchLS(_Smoothing):
     _algorithm = "batch-ls"
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Shift(_Estimator):
     __doc__ = (
         r"""Logarithmic smoothing where contexts shift (Algorithm 3): it learns from the newest round, from the policy that
@@ -569,67 +546,13 @@ class Shift(_Estimator):
         + _COMMON
     )
 
-    def __init__(
-        self,
-        *,
-        adjusted: bool = True,
-        n_actions: int | None = None,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        prior: Policy | None = None,
-        features: Features | None = None,
-        intercept: bool = False,
-        exploration: float = 0.0,
-        lam: float | str = "auto",
-        posterior: str = "isotropic",
-        sharpness: float | str = 1,
-        start: str = "warm",
-        certify: bool = True,
-        delta: float = 0.05,
-        spending: str = "forever",
-        rounds: int | None = None,
-        held_back: float | str = "auto",
-        trade: float = 0.0,
-        optimiser: str = "adam",
-        epochs: int = 10,
-        batch_size: int = 128,
-        learning_rate: float = 0.01,
-        decay: str = "linear",
-        precision: str = "single",
-        iterations: int = 200,
-        seed: int = 1,
-        progress: bool | None = None,
-    ) -> None:
-        self.adjusted = adjusted
-        self.n_actions = n_actions
-        self.reward_range = reward_range
-        self.prior = prior
-        self.features = features
-        self.intercept = intercept
-        self.exploration = exploration
-        self.lam = lam
-        self.posterior = posterior
-        self.sharpness = sharpness
-        self.start = start
-        self.certify = certify
-        self.delta = delta
-        self.spending = spending
-        self.rounds = rounds
-        self.held_back = held_back
-        self.trade = trade
-        self.optimiser = optimiser
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.decay = decay
-        self.precision = precision
-        self.iterations = iterations
-        self.seed = seed
-        self.progress = progress
+    adjusted: bool = True
 
     def _name(self) -> str:
         return "shift-adj-ls" if self.adjusted else "shift-ls"
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SCRM(_Estimator):
     __doc__ = (
         r"""SCRM: sequential counterfactual risk minimisation (Zenati et al. 2023), meant for rounds of doubling size.
@@ -648,74 +571,13 @@ class SCRM(_Estimator):
         + _COMMON
     )
 
-    def __init__(
-        self,
-        *,
-        sequential: bool = True,
-        gamma: float | None = 0.01,
-        penalty: float = 1.0,
-        divergence: bool = False,
-        learn_scale: bool = True,
-        window: str = "newest",
-        n_actions: int | None = None,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        prior: Policy | None = None,
-        features: Features | None = None,
-        intercept: bool = False,
-        exploration: float = 0.0,
-        lam: float | str = "auto",
-        posterior: str = "isotropic",
-        sharpness: float | str = 1,
-        start: str = "warm",
-        certify: bool = True,
-        delta: float = 0.05,
-        spending: str = "forever",
-        rounds: int | None = None,
-        held_back: float | str = "auto",
-        trade: float = 0.0,
-        gate: str = "always",
-        optimiser: str = "adam",
-        epochs: int = 10,
-        batch_size: int = 128,
-        learning_rate: float = 0.01,
-        decay: str = "linear",
-        precision: str = "single",
-        iterations: int = 200,
-        seed: int = 1,
-        progress: bool | None = None,
-    ) -> None:
-        self.sequential = sequential
-        self.gamma = gamma
-        self.penalty = penalty
-        self.divergence = divergence
-        self.learn_scale = learn_scale
-        self.window = window
-        self.n_actions = n_actions
-        self.reward_range = reward_range
-        self.prior = prior
-        self.features = features
-        self.intercept = intercept
-        self.exploration = exploration
-        self.lam = lam
-        self.posterior = posterior
-        self.sharpness = sharpness
-        self.start = start
-        self.certify = certify
-        self.delta = delta
-        self.spending = spending
-        self.rounds = rounds
-        self.held_back = held_back
-        self.trade = trade
-        self.gate = gate
-        self.optimiser = optimiser
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.decay = decay
-        self.precision = precision
-        self.iterations = iterations
-        self.seed = seed
-        self.progress = progress
+    sequential: bool = True
+    gamma: float | None = 0.01
+    penalty: float = 1.0
+    divergence: bool = False
+    learn_scale: bool = True
+    window: str = "newest"
+    gate: str = "always"
 
     def _name(self) -> str:
         return "scrm" if self.sequential else "crm"
