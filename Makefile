@@ -69,7 +69,7 @@ bench: ## our own benchmarks: ratios measured side by side, growth, memory and r
 bench-python: ## the Python package against the command line, into bench/results/; MNIST=folder for the real digits
 	$(CARGO) build --release --workspace --locked --bin surefoot
 	$(PYTHON) -m venv $(BENCH_ENV)-python
-	$(BENCH_ENV)-python/bin/pip install --quiet --force-reinstall .
+	$(BENCH_ENV)-python/bin/pip install --quiet --force-reinstall . scipy
 	$(BENCH_ENV)-python/bin/python bench/python/overhead.py $(if $(MNIST),--mnist $(MNIST)) $(BENCH_FLAGS)
 
 bench-rivals: $(BENCH_ENV)/installed ## against PyTorch, into bench/results/; MNIST=folder for the real digits
