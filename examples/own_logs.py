@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import pandas
-import pyarrow
 
 import surefoot
 from surefoot import plot
@@ -27,7 +26,7 @@ def main(folder: Path) -> None:
         raise SystemExit("mend the logs first")
 
     print("\nWhat they say of policies that were fixed before them:\n")
-    found = surefoot.evaluate(surefoot.open_logs(frame), candidates)
+    found = surefoot.evaluate(frame, candidates)
     for one in found.values():
         print(one, end="\n\n")
 
@@ -39,11 +38,11 @@ def main(folder: Path) -> None:
 
     print("\nWhat it decides on new visitors: log action and pscore with the reward that comes.\n")
     new = frame[["country", "device", "age"]].sample(5, random_state=1).assign(event_id=[f"n{i}" for i in range(5)])
-    decided = pyarrow.table(surefoot.score(new, learned.policy, seed=7)).to_pandas()
+    decided = surefoot.score(new, learned.policy, seed=7).to_pandas()
     print(decided[["event_id", "action", "pscore"]].to_string(index=False))
 
     again = surefoot.Policy.load(file)
-    same = pyarrow.table(surefoot.score(new, again, seed=7)).to_pandas().equals(decided)
+    same = surefoot.score(new, again, seed=7).to_pandas().equals(decided)
     print(f"\nloaded again from {file}: {'the same decisions' if same else 'OTHER DECISIONS'}")
 
     ax = plot.evaluation(found)

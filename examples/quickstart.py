@@ -40,8 +40,7 @@ def main(folder: Path) -> None:
     print("round  logged  certified    true")
     for round in range(1, ROUNDS + 1):
         X = visitors(chance, VISITORS)
-        # The seed of the first round is not the learner's, or else its draws would come again in the second.
-        action, pscore = first.sample(X, seed=0) if round == 1 else learner.sample(X)
+        action, pscore = first.sample(X, seed=1) if round == 1 else learner.sample(X)
         reward = (chance.random(VISITORS) < click_rates(X)[np.arange(VISITORS), action]).astype(float)
         learner.partial_fit(X, action, pscore, reward)
         true.append(truth(learner.policy_))

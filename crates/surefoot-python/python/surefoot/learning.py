@@ -181,9 +181,7 @@ class _Estimator(_Fitted):
         if n_actions is None and self.prior is not None:
             n_actions = self.prior.n_actions
         lowest, highest = self.reward_range
-        return Logs(
-            X, action, pscore, reward, n_actions=n_actions, reward_range=(lowest, highest), eligible=eligible
-        )
+        return Logs(X, action, pscore, reward, n_actions=n_actions, reward_range=(lowest, highest), eligible=eligible)
 
     def _begin(self, logs: Logs, X: Any) -> None:
         first = self._first(logs.n_features, logs.n_actions)
