@@ -5,15 +5,15 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use surefoot::{
-    CostModel, Eligible, Estimator, Evaluation, EvaluationSettings, Interval, ModelFit, Modelled, Observed,
-    RewardRange, Selection, Tally, Terms,
+    CostModel, Estimator, Evaluation, EvaluationSettings, Interval, ModelFit, Modelled, Observed, RewardRange,
+    Selection, Tally, Terms,
 };
 
 use crate::arrays::{numbers, slice_of};
-use crate::failure::{Failure, Result, run, setting, size};
+use crate::failure::{Result, run, setting, size};
 use crate::json;
 use crate::logs::PyLogs;
-use crate::own::PyTerms;
+use crate::own::{PyTerms, check_distribution};
 use crate::policy::PyPolicy;
 
 /// What an evaluation is made under.
@@ -85,7 +85,7 @@ impl<'py> Asked<'py> {
             [rows] if rows == n => Ok(Asked::Logged(slice_of(&numbers(&array, "the probabilities")?)?.to_vec())),
             [rows, columns] if rows == n && columns == k => {
                 let array = array.cast_into::<PyArray2<f64>>().map_err(PyErr::from)?;
-                check_distribution(&array, k, logs.logs.eligible())?;
+                check_distribution(array.readonly().as_slice().map_err(PyErr::from)?, k, logs.logs.eligible())?;
                 Ok(Asked::Distribution(array))
             }
             _ => {
@@ -124,30 +124,6 @@ impl<'py> Asked<'py> {
             Asked::Logged(p) => (p.clone(), None),
         })
     }
-}
-
-/// Rows of probabilities, each of which sums to 1, and is 0 where an action is not eligible.
-fn check_distribution(array: &Bound<'_, PyArray2<f64>>, k: usize, eligible: Option<&Eligible>) -> Result<()> {
-    let values = array.readonly();
-    for (row, p) in values.as_slice().map_err(PyErr::from)?.chunks_exact(k).enumerate() {
-        let wrong = |column: String, allowed: &str, value: f64| {
-            let (allowed, value) = (allowed.to_owned(), value.to_string());
-            Err(Failure::Core(surefoot::Error::Value { row, column, allowed, value }))
-        };
-        if let Some(a) = p.iter().position(|p| !(0.0..=1.0 + 1e-6).contains(p)) {
-            return wrong(format!("the probability of action {a}"), "in [0, 1]", p[a]);
-        }
-        let sum: f64 = p.iter().sum();
-        if (sum - 1.0).abs() > 1e-6 {
-            return wrong("the sum of the probabilities".into(), "1", sum);
-        }
-        let outside =
-            |a: &usize| p[*a] > 0.0 && eligible.is_some_and(|e| e.get(row).binary_search(&(*a as u32)).is_err());
-        if let Some(a) = (0..k).find(outside) {
-            return wrong(format!("the probability of action {a}, which is not eligible,"), "0", p[a]);
-        }
-    }
-    Ok(())
 }
 
 /// What predicts rewards.

@@ -172,6 +172,29 @@ pub(crate) struct OwnPolicy {
 /// How far from 1 the sum of a distribution may be.
 const SUM: f64 = 1e-6;
 
+/// Fails unless rows of `k` are probabilities, each of which sums to 1 and is 0 where an action is not eligible.
+pub(crate) fn check_distribution(p: &[f64], k: usize, eligible: Option<&Eligible>) -> Result<()> {
+    for (row, p) in p.chunks_exact(k).enumerate() {
+        let wrong = |column: String, allowed: &str, value: f64| {
+            let (allowed, value) = (allowed.to_owned(), value.to_string());
+            Err(Failure::Core(surefoot::Error::Value { row, column, allowed, value }))
+        };
+        if let Some(a) = p.iter().position(|p| !(0.0..=1.0 + SUM).contains(p)) {
+            return wrong(format!("the probability of action {a}"), "in [0, 1]", p[a]);
+        }
+        let sum: f64 = p.iter().sum();
+        if (sum - 1.0).abs() > SUM {
+            return wrong("the sum of the probabilities".into(), "1", sum);
+        }
+        let set = eligible.map(|sets| sets.get(row));
+        let outside = |a: &usize| p[*a] > 0.0 && set.is_some_and(|set| set.binary_search(&(*a as u32)).is_err());
+        if let Some(a) = (0..k).find(outside) {
+            return wrong(format!("the probability of action {a}, which is not eligible,"), "0", p[a]);
+        }
+    }
+    Ok(())
+}
+
 impl OwnPolicy {
     fn ask(&self, py: Python<'_>, contexts: &Contexts, eligible: Option<&Eligible>) -> Result<Vec<f64>> {
         let (n, k) = (contexts.len(), self.actions);
@@ -193,24 +216,7 @@ impl OwnPolicy {
         }
         let array = array.cast_into::<PyArray2<f64>>().map_err(PyErr::from)?;
         let p = array.readonly().as_slice().map_err(PyErr::from)?.to_vec();
-        for (row, p) in p.chunks_exact(k).enumerate() {
-            let wrong = |column: String, allowed: &str, value: f64| {
-                let (allowed, value) = (allowed.to_owned(), value.to_string());
-                Failure::Core(surefoot::Error::Value { row, column, allowed, value })
-            };
-            if let Some(a) = p.iter().position(|p| !(0.0..=1.0 + SUM).contains(p)) {
-                return Err(wrong(format!("the probability of action {a}"), "in [0, 1]", p[a]));
-            }
-            let sum: f64 = p.iter().sum();
-            if (sum - 1.0).abs() > SUM {
-                return Err(wrong("the sum of the probabilities".into(), "1", sum));
-            }
-            let outside =
-                |a: &usize| p[*a] > 0.0 && eligible.is_some_and(|e| e.get(row).binary_search(&(*a as u32)).is_err());
-            if let Some(a) = (0..k).find(outside) {
-                return Err(wrong(format!("the probability of action {a}, which is not eligible,"), "0", p[a]));
-            }
-        }
+        check_distribution(&p, k, eligible)?;
         Ok(p)
     }
 }

@@ -2,6 +2,7 @@
 
 mod algorithm;
 mod lambda;
+mod search;
 mod settings;
 mod sharpness;
 
@@ -10,10 +11,10 @@ pub use lambda::Lambda;
 pub use sharpness::Sharpness;
 
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use algorithm::Anchor;
-use rand::Rng;
+use search::Watched;
 use serde::{Deserialize, Serialize};
 use settings::{Setting, sharpened};
 
@@ -21,9 +22,8 @@ use crate::certificate::{Birth, Evidence, Gate, Judged, Since, Smoothing, Terms,
 use crate::error::{Error, Result, check_setting};
 use crate::features::FeatureMap;
 use crate::logs::Logs;
-use crate::math::quadrature::Integrate;
 use crate::math::random::{Purpose, stream};
-use crate::objective::{Objective, ObjectiveParts, Search};
+use crate::objective::{Objective, ObjectiveParts};
 use crate::optim::{Optimiser, Trace};
 use crate::own::Own;
 use crate::policy::{Basis, LinearGaussian, Policy, Posterior, Scale};
@@ -264,23 +264,6 @@ struct Learned {
     trace: Trace,
 }
 
-/// Who looks on, and how much of a round's search was done before the one at hand.
-struct Watched<'w> {
-    watch: &'w mut dyn Watch,
-    done: f64,
-    searches: f64,
-    stopped: bool,
-}
-
-impl Watched<'_> {
-    /// A step of the search at hand: its value, or no number once it is to stop, which ends every search.
-    fn ask(&mut self, step: usize, total: usize, value: impl FnOnce() -> f64) -> f64 {
-        let share = (step as f64 / total as f64).min(1.0);
-        self.stopped |= self.watch.searching(self.done + share / self.searches).is_break();
-        if self.stopped { f64::NAN } else { value() }
-    }
-}
-
 /// The policy over the features that a [`State`] keeps: mapped, and in the basis.
 fn in_coordinates(policy: &LinearGaussian) -> Result<LinearGaussian> {
     let posterior = policy.posterior();
@@ -452,55 +435,6 @@ impl Learner {
             Ok(Candidate { lambda, sharpness, upper, estimate, score })
         };
         learned.iter().map(judge).collect()
-    }
-
-    /// Minimises the objective from `x` on: Adam in the numbers `R`, L-BFGS always in `f64`.
-    fn search<R: Integrate>(
-        &self,
-        objective: &Objective<'_>,
-        x: &[f64],
-        rng: &mut impl Rng,
-        watched: &mut Watched<'_>,
-    ) -> Result<(Vec<f64>, Trace)> {
-        let records = objective.records();
-        // What the user's own estimator cannot do.
-        let failure = Mutex::new(None);
-        let value = |value: Result<f64>| {
-            value.unwrap_or_else(|e| {
-                failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
-                f64::NAN
-            })
-        };
-        let mut steps = 0;
-        let found = match &self.optimiser {
-            Optimiser::Adam(adam) => {
-                let total = adam.epochs * records.div_ceil(adam.batch_size.max(1));
-                let search = Search::<R>::new(objective);
-                let start: Vec<R> = x.iter().map(|&x| R::of(x)).collect();
-                let found = adam.search(start.clone(), records, rng, |x, batch, g| {
-                    steps += 1;
-                    watched.ask(steps, total, || value(search.evaluate(x, batch, g)))
-                });
-                // The way is added, so that what does not move is not rounded either.
-                found.map(|(end, trace)| {
-                    let way = end.iter().zip(&start).map(|(end, start)| end.to_f64() - start.to_f64());
-                    (x.iter().zip(way).map(|(x, way)| x + way).collect(), trace)
-                })
-            }
-            Optimiser::Lbfgs(lbfgs) => {
-                let search = Search::<f64>::new(objective);
-                let everything: Vec<u32> = (0..records as u32).collect();
-                lbfgs.minimise(x.to_vec(), |x, g| {
-                    steps += 1;
-                    watched.ask(steps, lbfgs.iterations, || value(search.evaluate(x, &everything, g)))
-                })
-            }
-        };
-        match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            Some(failure) => Err(failure),
-            None if watched.stopped => Err(Error::Stopped),
-            None => found,
-        }
     }
 
     /// The state with the new round in it. The first one fixes the basis, if one is asked for.
