@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,18 @@ def command() -> Callable[..., Any]:
 @pytest.fixture(scope="session")
 def world() -> surefoot.Environment:
     return surefoot.Environment.synthetic(seed=3)
+
+
+@pytest.fixture
+def interrupt() -> Iterator[Callable[[float], None]]:
+    """Ctrl-C in so many seconds. A process in the background may have been told to ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def later(seconds: float) -> None:
+        threading.Timer(seconds, signal.raise_signal, [signal.SIGINT]).start()
+
+    yield later
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

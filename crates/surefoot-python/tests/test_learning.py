@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import signal
 import threading
 import time
 import warnings
@@ -168,10 +167,10 @@ def test_a_failed_round_changes_nothing(rng):
     assert estimator.policy_.fingerprint == before
 
 
-def test_an_interrupt_is_heard_and_changes_nothing(rng):
+def test_an_interrupt_is_heard_and_changes_nothing(rng, interrupt):
     r = records(rng, 20_000, p=50, k=10)
     estimator = surefoot.SeqLS(lam=0.4, epochs=10_000, batch_size=64)
-    threading.Thread(target=lambda: (time.sleep(0.5), signal.raise_signal(signal.SIGINT)), daemon=True).start()
+    interrupt(0.5)
     began = time.perf_counter()
     with pytest.raises(KeyboardInterrupt):
         estimator.fit(**r)

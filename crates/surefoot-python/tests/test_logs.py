@@ -156,11 +156,7 @@ def test_a_prior_that_was_learned_from_these_rounds_certifies_nothing(frame):
         surefoot.learn(rounds, surefoot.SCRM())
 
 
-def test_an_interrupt_is_heard_between_batches_and_nothing_is_left_of_it(frame):
-    import signal
-    import threading
-    import time
-
+def test_an_interrupt_is_heard_between_batches_and_nothing_is_left_of_it(frame, interrupt):
     many = pandas.concat([frame] * 60, ignore_index=True)
     source = surefoot.open_logs(many)
     for call in (
@@ -169,7 +165,7 @@ def test_an_interrupt_is_heard_between_batches_and_nothing_is_left_of_it(frame):
         lambda: source.survey(),
         lambda: source.rounds(ignore=["pi_*"]),
     ):
-        threading.Thread(target=lambda: (time.sleep(0.01), signal.raise_signal(signal.SIGINT)), daemon=True).start()
+        interrupt(0.01)
         with pytest.raises(KeyboardInterrupt):
             for _ in range(1000):
                 call()
