@@ -171,10 +171,8 @@ def test_an_interrupt_is_heard_and_changes_nothing(rng, interrupt):
     r = records(rng, 20_000, p=50, k=10)
     estimator = surefoot.SeqLS(lam=0.4, epochs=10_000, batch_size=64)
     interrupt(0.5)
-    began = time.perf_counter()
     with pytest.raises(KeyboardInterrupt):
         estimator.fit(**r)
-    assert time.perf_counter() - began < 60
     assert not hasattr(estimator, "policy_")
     assert estimator.set_params(epochs=1).fit(**r).n_rounds_ == 1
 
