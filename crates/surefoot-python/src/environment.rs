@@ -10,7 +10,7 @@ use surefoot::{
     SyntheticSettings, Truth, Turn,
 };
 
-use crate::arrays::{Hold, actions, contexts, numbers, numbers2, slice_of, to_python};
+use crate::arrays::{Hold, actions, contexts, numbers2, to_python};
 use crate::failure::{Result, run, setting};
 use crate::features::PyFeatures;
 use crate::logs::PyLogs;
@@ -364,20 +364,4 @@ impl PyEnvironment {
 #[expect(non_snake_case, reason = "as scikit-learn calls it")]
 pub(crate) fn rule_of_thumb(X: &Bound<'_, PyAny>) -> Result<f64> {
     Ok(FeatureMap::rule_of_thumb(&contexts(X, Hold::Call)?))
-}
-
-/// Costs of rewards: :math:`c = -(r - l)/(u - l)` for the range :math:`(l, u)`, in :math:`[-1, 0]`.
-///
-///     >>> from surefoot import _surefoot
-///     >>> _surefoot.costs([0.0, 5.0, 10.0], (0.0, 10.0)).tolist()
-///     [0.0, -0.5, -1.0]
-#[pyfunction]
-pub(crate) fn costs<'py>(
-    py: Python<'py>,
-    reward: &Bound<'py, PyAny>,
-    reward_range: (f64, f64),
-) -> Result<Bound<'py, PyArray1<f64>>> {
-    let range = surefoot::RewardRange::new(reward_range.0, reward_range.1)?;
-    let rewards = numbers(reward, "reward")?;
-    Ok(PyArray1::from_vec(py, range.costs(slice_of(&rewards)?)?))
 }

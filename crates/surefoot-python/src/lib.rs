@@ -40,7 +40,7 @@ mod _surefoot {
     #[pymodule_export]
     use crate::certificate::{PyCertificate, certify, read_file, verify_certificate, write_file};
     #[pymodule_export]
-    use crate::environment::{PyEnvironment, costs, rule_of_thumb};
+    use crate::environment::{PyEnvironment, rule_of_thumb};
     #[pymodule_export]
     use crate::evaluation::{evaluate, select};
     #[pymodule_export]

@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use surefoot::{Certify, Plan, SimulatedRound, simulate_watched};
+use surefoot::{Certify, Plan, Schedule, SimulatedRound, simulate_watched};
 
 use crate::certificate::PyCertificate;
 use crate::environment::PyEnvironment;
@@ -99,7 +99,7 @@ pub(crate) fn simulate<'py>(
 }
 
 /// The sizes of so many rounds with ``total`` interactions: ``"equal"``, or ``"doubling"``, the last of which takes what is
-/// left.
+/// left, or a list of them, which is checked.
 ///
 ///     >>> from surefoot import _surefoot
 ///     >>> _surefoot.sizes(10, 3)
@@ -107,12 +107,22 @@ pub(crate) fn simulate<'py>(
 ///     >>> _surefoot.sizes(100, 4, "doubling")
 ///     [7, 14, 28, 51]
 #[pyfunction]
-#[pyo3(signature = (total, rounds, schedule = "equal"))]
-pub(crate) fn sizes(total: usize, rounds: usize, schedule: &str) -> Result<Vec<usize>> {
+#[pyo3(signature = (total, rounds, schedule = Sizes::Named("equal".into()), ), text_signature = "(total, rounds, schedule='equal')")]
+pub(crate) fn sizes(total: usize, rounds: usize, schedule: Sizes) -> Result<Vec<usize>> {
     let schedule = match schedule {
-        "equal" => surefoot::Schedule::Equal(rounds),
-        "doubling" => surefoot::Schedule::Doubling(rounds),
-        other => return Err(crate::failure::setting("schedule", "equal, doubling or a list of sizes", other)),
+        Sizes::Listed(sizes) => Schedule::Sizes(sizes),
+        Sizes::Named(name) => match name.as_str() {
+            "equal" => Schedule::Equal(rounds),
+            "doubling" => Schedule::Doubling(rounds),
+            other => return Err(crate::failure::setting("schedule", "equal, doubling or a list of sizes", other)),
+        },
     };
     Ok(schedule.sizes(total)?)
+}
+
+/// The sizes of rounds, as Python says them.
+#[derive(Debug, FromPyObject)]
+pub(crate) enum Sizes {
+    Named(String),
+    Listed(Vec<usize>),
 }

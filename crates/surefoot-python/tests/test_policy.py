@@ -156,6 +156,11 @@ def test_a_gate_keeps_what_runs_until_something_better_is_proven(world):
         assert (before.fingerprint != after.fingerprint) == report["promoted"]
     frame = run.to_pandas()
     assert frame["promoted"].tolist() == promoted and frame.shape[0] == 6
+    for wrong in ([], [0, 5], "sometimes"):
+        with pytest.raises(surefoot.SettingError):
+            surefoot.simulate(world, surefoot.SeqLS(lam=0.4), schedule=wrong)
+    listed = surefoot.simulate(world, surefoot.SeqLS(lam=0.4), schedule=[50, 80])
+    assert [len(logs) for logs in listed.logs] == [50, 80]
     with pytest.raises(surefoot.SettingError, match="gate should be"):
         surefoot.simulate(world, surefoot.SeqAdjLS(gate="sometimes"), rounds=2)
 

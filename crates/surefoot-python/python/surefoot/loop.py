@@ -52,20 +52,17 @@ def simulate(
     >>> import surefoot
     >>> world = surefoot.Environment.dataset("digits", seed=1)
     >>> run = surefoot.simulate(world, surefoot.SeqAdjLS(lam=0.4), rounds=3, interactions=1500)
-    >>> [round(reward, 4) for reward in run.rewards]  # doctest: +SKIP
     >>> run.rewards[-1] > run.rewards[0]
     True
     """
     settings = learner.get_params(deep=False)
     if first is None:
         first = environment.first_policy(alpha=alpha, exploration=settings["exploration"])
-    if isinstance(schedule, str):
-        if schedule == "auto":
-            schedule = "doubling" if learner._name() == "scrm" else "equal"
-        total = interactions or (environment.interactions if environment.kind == "labels" else INTERACTIONS)
-        sizes = _surefoot.sizes(total, rounds, schedule)
-    else:
-        sizes = [int(n) for n in schedule]
+    if schedule == "auto":
+        schedule = "doubling" if learner._name() == "scrm" else "equal"
+    endless = environment.kind != "labels"
+    total = interactions or (INTERACTIONS if endless and isinstance(schedule, str) else environment.interactions)
+    sizes = _surefoot.sizes(total, rounds, schedule if isinstance(schedule, str) else list(schedule))
     with watch(len(sizes), progress, "rounds") as shown:
         certified: Literal["each", "never"] = "each" if certify else "never"
         found = _surefoot.simulate(
