@@ -37,7 +37,7 @@ const TIMES: usize = 3;
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Form {
     /// A column for each action, `pi_0` to `pi_9`.
-    Columns,
+    ColumnNames,
     /// One column of lists, `pi`.
     Lists,
 }
@@ -46,12 +46,12 @@ impl Logs {
     pub(crate) fn run(&self) -> Result<()> {
         fs::create_dir_all(&self.data)?;
         let mut rows = Vec::new();
-        for (form, name) in [(Form::Columns, "columns pi_0 .. pi_9"), (Form::Lists, "one column of lists")] {
-            let file = if form == Form::Columns { "logs" } else { "logs-lists" };
+        for (form, name) in [(Form::ColumnNames, "columns pi_0 .. pi_9"), (Form::Lists, "one column of lists")] {
+            let file = if form == Form::ColumnNames { "logs" } else { "logs-lists" };
             let path = self.data.join(format!("{file}-{}.parquet", self.records));
             if !path.exists() {
                 let (seconds, done) = timed(|| match form {
-                    Form::Columns => logs_file(&path, self.records),
+                    Form::ColumnNames => logs_file(&path, self.records),
                     Form::Lists => write(&path, self.records, form),
                 });
                 done?;
@@ -103,7 +103,7 @@ fn ours(path: &Path) -> Result<usize> {
 /// Writes a log in Parquet: `timestamp` in milliseconds, `action`, `pscore`, `reward` in {0, 1}, and the
 /// probabilities of a policy to be judged as the columns `pi_0` to `pi_9`. The same number of records gives the same file.
 pub(crate) fn logs_file(path: &Path, records: usize) -> Result<()> {
-    write(path, records, Form::Columns)
+    write(path, records, Form::ColumnNames)
 }
 
 fn write(path: &Path, records: usize, form: Form) -> Result<()> {
@@ -125,7 +125,9 @@ fn schema(form: Form) -> SchemaRef {
         Field::new("reward", DataType::Float64, false),
     ];
     match form {
-        Form::Columns => fields.extend((0..ACTIONS).map(|a| Field::new(format!("pi_{a}"), DataType::Float64, false))),
+        Form::ColumnNames => {
+            fields.extend((0..ACTIONS).map(|a| Field::new(format!("pi_{a}"), DataType::Float64, false)))
+        }
         Form::Lists => fields.push(Field::new_list("pi", Field::new_list_field(DataType::Float64, false), false)),
     }
     Arc::new(Schema::new(fields))
@@ -158,7 +160,7 @@ fn batch(schema: &SchemaRef, rng: &mut ChaCha8Rng, first: usize, rows: usize, fo
         Arc::new(Float64Array::from(reward)),
     ];
     match form {
-        Form::Columns => columns.extend((0..ACTIONS).map(|a| -> ArrayRef {
+        Form::ColumnNames => columns.extend((0..ACTIONS).map(|a| -> ArrayRef {
             Arc::new(
                 pi.iter().skip(a).step_by(ACTIONS).copied().collect::<Vec<f64>>().into_iter().collect::<Float64Array>(),
             )

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::{fs, mem};
 
 use clap::Args;
-use surefoot::{Contexts, Indices, Logs, Row, State};
+use surefoot::contexts::{Indices, Row};
+use surefoot::learn::State;
+use surefoot::{Contexts, Logs};
 
 use crate::report::{publish, table};
 use crate::work::{Result, Task, learner, policy, sparse, threads};

@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Value, json};
-use surefoot::{
-    Contexts, Eligible, Environment, FeatureMap, LabelBandit, LinearGaussian, Logs, Outcome, Policy, Posterior, Scale,
-    Schedule, State, Truth, Turn, simulate,
-};
+use surefoot::learn::State;
+use surefoot::logs::Eligible;
+use surefoot::policy::{Posterior, Scale};
+use surefoot::simulate::{Outcome, Schedule};
+use surefoot::worlds::{Environment, LabelBandit, Truth, Turn};
+use surefoot::{Contexts, FeatureMap, LinearGaussian, Logs, Policy, simulate};
 
 use crate::folder::{self, Folder, Sizes};
 use crate::report::say;

@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use surefoot::{
-    Adam, Algorithm, Contexts, FeatureMap, Lambda, Learner, LinearGaussian, Logs, Optimiser, Posterior, Scale, State,
-};
+use surefoot::learn::State;
+use surefoot::optim::{Adam, Optimiser};
+use surefoot::policy::{Posterior, Scale};
+use surefoot::{Algorithm, Contexts, FeatureMap, Lambda, Learner, LinearGaussian, Logs};
 
 /// Whatever goes wrong ends a measurement.
 pub(crate) type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use surefoot::{LinearGaussian, Logs, Outcome};
+use surefoot::simulate::Outcome;
+use surefoot::{LinearGaussian, Logs};
 use surefoot_data::{
     Inputs, Kind, PolicyReader, SavedRound, Statement, read_certificates, read_round, write_certificates, write_policy,
     write_policy_with, write_round,

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use surefoot::{
-    Adam, Algorithm, Certify, Contexts, Crm, Dataset, Environment, FeatureMap, Gate, LabelBandit, Lbfgs, Learner,
-    LinearGaussian, Optimiser, Outcome, Plan, Schedule, SimulatedRound, Spending, Synthetic, SyntheticSettings, Terms,
-    Truth, Window,
-};
+use surefoot::certificate::Spending;
+use surefoot::learn::{Crm, Window};
+use surefoot::optim::{Adam, Lbfgs, Optimiser};
+use surefoot::simulate::{Certify, Outcome, Plan, Schedule, SimulatedRound};
+use surefoot::worlds::{Dataset, Environment, LabelBandit, Synthetic, SyntheticSettings, Truth};
+use surefoot::{Algorithm, Contexts, FeatureMap, Gate, Learner, LinearGaussian, Protocol};
 
 use crate::failure::{Failure, Result};
 use crate::options::Config;
@@ -263,19 +264,19 @@ pub(crate) fn learner(config: &Config, rounds: usize) -> Result<Learner> {
         algorithm,
         lambda: config.lambda.0.parse()?,
         sharpness: config.sharpness.0.parse()?,
-        shape: config.posterior.parse()?,
+        family: config.posterior.parse()?,
         start: named("start", &config.start, "warm or anchor")?,
         precision: named("precision", &config.precision, "single or double")?,
         optimiser,
         trade: config.trade,
-        terms: Terms {
+        protocol: Protocol {
             delta: config.delta,
             spending: match config.spending.as_str() {
                 "forever" => Spending::Forever,
                 "even" => Spending::Even { rounds },
                 name => return Err(unknown("spending", name, "forever or even")),
             },
-            ..Terms::default()
+            ..Protocol::default()
         },
         seed: config.seed,
         ..Learner::default()

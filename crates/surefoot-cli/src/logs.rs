@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use surefoot::RewardRange;
-use surefoot_data::{Actions, Columns, Format, Judged, LogReader, PolicyReader, read_mixture};
+use surefoot_data::{Actions, ColumnNames, Format, LogReader, PolicyReader, RecordPolicy, read_mixture};
 
 use crate::failure::{Failure, Result};
 
@@ -15,31 +15,31 @@ pub(crate) struct LogFlags {
     #[arg(required = true)]
     logs: Vec<PathBuf>,
     /// Their format, if their names do not tell: parquet, csv, jsonl, dsjson, vw or obp
-    #[arg(long, help_heading = "Columns")]
+    #[arg(long, help_heading = "ColumnNames")]
     format: Option<Format>,
     /// The column of the action [usual names: action, item_id]
-    #[arg(long, value_name = "COLUMN", help_heading = "Columns")]
+    #[arg(long, value_name = "COLUMN", help_heading = "ColumnNames")]
     action: Option<String>,
     /// Actions that are numbers are counted from 1
-    #[arg(long, help_heading = "Columns")]
+    #[arg(long, help_heading = "ColumnNames")]
     actions_from_one: bool,
     /// The column of its probability [usual names: pscore, propensity, action_prob, propensity_score]
-    #[arg(long, value_name = "COLUMN", help_heading = "Columns")]
+    #[arg(long, value_name = "COLUMN", help_heading = "ColumnNames")]
     propensity: Option<String>,
     /// The column of the reward [usual names: reward, click; or cost, which is minus it]
-    #[arg(long, value_name = "COLUMN", help_heading = "Columns")]
+    #[arg(long, value_name = "COLUMN", help_heading = "ColumnNames")]
     reward: Option<String>,
     /// The column that tells records apart [usual name: event_id]
-    #[arg(long, value_name = "COLUMN", help_heading = "Columns")]
+    #[arg(long, value_name = "COLUMN", help_heading = "ColumnNames")]
     event_id: Option<String>,
     /// The column of the version of the policy that took the decision [usual name: policy_version]
-    #[arg(long, value_name = "COLUMN", help_heading = "Columns")]
+    #[arg(long, value_name = "COLUMN", help_heading = "ColumnNames")]
     policy_version: Option<String>,
 }
 
 impl LogFlags {
     pub(crate) fn reader(&self) -> LogReader {
-        let columns = Columns {
+        let columns = ColumnNames {
             event_id: self.event_id.clone(),
             action: self.action.clone(),
             propensity: self.propensity.clone(),
@@ -91,7 +91,7 @@ pub(crate) struct Named {
     pub(crate) name: String,
     /// Its file, if it has one.
     pub(crate) file: Option<PathBuf>,
-    pub(crate) policy: Judged,
+    pub(crate) policy: RecordPolicy,
 }
 
 /// What a policy may be on the command line.
@@ -122,10 +122,10 @@ pub(crate) fn policies(texts: &[String]) -> Result<Vec<Named>> {
 
 /// A warning about each policy that was learned from logs: of these, if they are the same, it knows too much.
 pub(crate) fn learned(policies: &[Named]) -> impl Iterator<Item = String> {
-    let knows = |policy: &Judged| match policy {
-        Judged::Own { inputs, .. } => !inputs.lineage.logs.is_empty(),
+    let knows = |policy: &RecordPolicy| match policy {
+        RecordPolicy::Encoded { inputs, .. } => !inputs.lineage.logs.is_empty(),
         // Its weights are from logs.
-        Judged::Mixture(_) => true,
+        RecordPolicy::Mixture(_) => true,
         _ => false,
     };
     policies.iter().filter(move |named| knows(&named.policy)).map(|Named { name, .. }| {
@@ -134,7 +134,7 @@ pub(crate) fn learned(policies: &[Named]) -> impl Iterator<Item = String> {
 }
 
 /// The policy, or the mixture, of a file.
-pub(crate) fn own(path: &Path, reader: &mut PolicyReader) -> Result<Judged> {
+pub(crate) fn own(path: &Path, reader: &mut PolicyReader) -> Result<RecordPolicy> {
     let hint = |e| Failure::new(e).hint(format!("a policy is {POLICY}"));
     if path.extension().is_some_and(|end| end == "json") {
         return read_mixture(path, reader).map_err(hint);
@@ -144,5 +144,5 @@ pub(crate) fn own(path: &Path, reader: &mut PolicyReader) -> Result<Judged> {
         Failure::new(format!("{}: the policy does not say how records become its features", path.display()))
             .hint("policies that surefoot learn writes do; those of simulate live in a world of features")
     })?;
-    Ok(Judged::Own { policy: Box::new(policy), inputs: Box::new(inputs) })
+    Ok(RecordPolicy::Encoded { policy: Box::new(policy), inputs: Box::new(inputs) })
 }

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use surefoot::Watch;
+use surefoot::observer::Observer;
 
 /// A bar of `rounds` steps, with the time left.
 pub(crate) fn bar(rounds: usize, quiet: bool) -> ProgressBar {
@@ -38,7 +38,7 @@ pub(crate) fn doing(what: &'static str, quiet: bool) -> ProgressBar {
 #[derive(Debug)]
 pub(crate) struct Learning<'a>(pub(crate) &'a ProgressBar);
 
-impl Watch for Learning<'_> {
+impl Observer for Learning<'_> {
     fn searching(&mut self, share: f64) -> ControlFlow<()> {
         self.0.set_message(format!("learning, {:.0} % done", 100.0 * share));
         ControlFlow::Continue(())

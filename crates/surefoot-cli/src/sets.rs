@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use surefoot::Dataset;
+use surefoot::worlds::Dataset;
 use surefoot_data::catalogue;
 
 use crate::failure::{Failure, Result};

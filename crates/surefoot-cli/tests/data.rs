@@ -154,7 +154,7 @@ fn anything_that_is_read_can_be_converted_and_nothing_is_replaced_unasked() {
     cifar_10(&folder.join("pictures"));
     assert_eq!(output(&run_in(&folder, "data convert pictures p.npz")), "wrote p.npz: 10 / 2 x 3,072, 10 classes\n");
     let (from, to) = ["pictures", "p.npz"].map(|name| surefoot_data::load(&folder.join(name)).unwrap()).into();
-    let contents = |data: &surefoot::Dataset| {
+    let contents = |data: &surefoot::worlds::Dataset| {
         let dense = data.train().contexts().to_dense();
         dense.iter().flat_map(|row| row.values().to_vec()).collect::<Vec<f32>>()
     };

@@ -5,10 +5,11 @@
 use std::collections::BTreeSet;
 
 use rayon::prelude::*;
-use surefoot::{
-    Adam, Algorithm, Dataset, Decay, Environment, FeatureMap, LabelBandit, Lambda, Learner, LinearGaussian, Optimiser,
-    Policy, Schedule, Shape, State, Turn, simulate,
-};
+use surefoot::learn::{Family, State};
+use surefoot::optim::{Adam, Decay, Optimiser};
+use surefoot::simulate::Schedule;
+use surefoot::worlds::{Dataset, Environment, LabelBandit, Turn};
+use surefoot::{Algorithm, FeatureMap, Lambda, Learner, LinearGaussian, Policy, simulate};
 
 const CLASSES: usize = 10;
 const NOISE: f64 = 0.2;
@@ -18,10 +19,10 @@ fn for_seeds<T: Send>(value: impl Fn(u64) -> T + Sync + Send) -> Vec<T> {
     (1..=6).into_par_iter().map(value).collect()
 }
 
-fn learner(algorithm: Algorithm, shape: Shape, epochs: usize, seed: u64) -> Learner {
+fn learner(algorithm: Algorithm, family: Family, epochs: usize, seed: u64) -> Learner {
     let adam = Adam { learning_rate: 0.01, decay: Decay::Linear, epochs, batch_size: 128, ..Adam::default() };
     let (lambda, optimiser) = (Lambda::Fixed(0.4), Optimiser::Adam(adam));
-    Learner { algorithm, lambda, shape, optimiser, seed, ..Learner::default() }
+    Learner { algorithm, lambda, family, optimiser, seed, ..Learner::default() }
 }
 
 fn world(data: &Dataset, seed: u64) -> LabelBandit {
@@ -33,11 +34,11 @@ fn first_policy(world: &LabelBandit, alpha: f64) -> LinearGaussian {
 }
 
 /// The true risk after the last of `rounds` rounds of equal size, for each seed.
-fn risks(data: &Dataset, algorithm: Algorithm, shape: Shape, rounds: usize, epochs: usize) -> Vec<f64> {
+fn risks(data: &Dataset, algorithm: Algorithm, family: Family, rounds: usize, epochs: usize) -> Vec<f64> {
     for_seeds(|seed| {
         let world = world(data, seed);
         let sizes = Schedule::Equal(rounds).sizes(world.interactions()).unwrap();
-        let learner = learner(algorithm, shape, epochs, seed);
+        let learner = learner(algorithm, family, epochs, seed);
         let rounds = simulate(&world, first_policy(&world, 0.2), &learner.into(), &sizes, |_| {}).unwrap().rounds;
         rounds.last().unwrap().true_risk
     })
@@ -59,12 +60,12 @@ const AS_LONG_AS_TEN_ROUNDS: usize = 55;
 #[test]
 fn the_adjusted_estimator_in_sequence_ends_below_a_batch_of_the_same_interactions() {
     let data = surefoot_data::digits();
-    for shape in [Shape::Isotropic, Shape::Principal] {
-        let sequence = risks(&data, Algorithm::SeqAdjLs, shape, 10, 10);
-        let batch = |rounds, epochs| risks(&data, Algorithm::BatchLs, shape, rounds, epochs);
-        assert_lower(&format!("{shape:?}, a batch in 10 rounds"), &sequence, &batch(10, 10));
-        assert_lower(&format!("{shape:?}, a batch at once"), &sequence, &batch(1, 10));
-        assert_lower(&format!("{shape:?}, a longer search"), &sequence, &batch(1, AS_LONG_AS_TEN_ROUNDS));
+    for family in [Family::Isotropic, Family::Shaped] {
+        let sequence = risks(&data, Algorithm::SeqAdjLs, family, 10, 10);
+        let batch = |rounds, epochs| risks(&data, Algorithm::BatchLs, family, rounds, epochs);
+        assert_lower(&format!("{family:?}, a batch in 10 rounds"), &sequence, &batch(10, 10));
+        assert_lower(&format!("{family:?}, a batch at once"), &sequence, &batch(1, 10));
+        assert_lower(&format!("{family:?}, a longer search"), &sequence, &batch(1, AS_LONG_AS_TEN_ROUNDS));
     }
 }
 
@@ -73,13 +74,13 @@ fn the_adjusted_estimator_in_sequence_ends_below_a_batch_of_the_same_interaction
 #[test]
 fn plain_smoothing_in_sequence_ends_below_a_batch_of_the_same_interactions() {
     let data = surefoot_data::digits();
-    let shape = Shape::Principal;
-    let sequence = risks(&data, Algorithm::SeqLs, shape, 10, 10);
-    let batch = |rounds, epochs| risks(&data, Algorithm::BatchLs, shape, rounds, epochs);
+    let family = Family::Shaped;
+    let sequence = risks(&data, Algorithm::SeqLs, family, 10, 10);
+    let batch = |rounds, epochs| risks(&data, Algorithm::BatchLs, family, rounds, epochs);
     assert_lower("a batch in 10 rounds", &sequence, &batch(10, 10));
     assert_lower("a batch at once", &sequence, &batch(1, 10));
     assert_lower("a longer search", &sequence, &batch(1, AS_LONG_AS_TEN_ROUNDS));
-    let isotropic = |algorithm, rounds| risks(&data, algorithm, Shape::Isotropic, rounds, 10);
+    let isotropic = |algorithm, rounds| risks(&data, algorithm, Family::Isotropic, rounds, 10);
     let (sequence, batch) = (isotropic(Algorithm::SeqLs, 10), isotropic(Algorithm::BatchLs, 1));
     assert_lower("isotropic, a batch at once with as many epochs a round", &sequence, &batch);
 }
@@ -87,8 +88,8 @@ fn plain_smoothing_in_sequence_ends_below_a_batch_of_the_same_interactions() {
 #[test]
 fn a_shaped_posterior_ends_below_the_isotropic_one() {
     let data = surefoot_data::digits();
-    let end = |shape| risks(&data, Algorithm::SeqAdjLs, shape, 10, 10);
-    assert_lower("shaped", &end(Shape::Principal), &end(Shape::Isotropic));
+    let end = |family| risks(&data, Algorithm::SeqAdjLs, family, 10, 10);
+    assert_lower("shaped", &end(Family::Shaped), &end(Family::Isotropic));
 }
 
 /// The exploration floor that is tried; every class keeps a probability of a tenth of it.
@@ -99,7 +100,7 @@ const FLOOR: f64 = 0.05;
 fn lost(data: &Dataset, exploration: f64, seed: u64) -> Vec<BTreeSet<usize>> {
     let world = world(data, seed);
     let contexts = world.truth(0).unwrap().contexts().clone();
-    let learner = learner(Algorithm::SeqAdjLs, Shape::Isotropic, 10, seed);
+    let learner = learner(Algorithm::SeqAdjLs, Family::Isotropic, 10, seed);
     let mut state = State::new(first_policy(&world, 0.0).with_exploration(exploration).unwrap());
     let mut start = 0;
     let mut lost = Vec::new();

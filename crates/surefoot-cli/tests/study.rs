@@ -15,16 +15,21 @@ fn certificates_hold_as_often_as_they_say_and_the_controls_do_not() {
     let result: Value = serde_json::from_slice(&run.stdout).unwrap();
     assert_eq!((&result["runs"], &result["delta"], &result["seed"]), (&100.into(), &0.05.into(), &1.into()));
     let list = result["certificates"].as_array().unwrap();
-    let (controls, claims): (Vec<&Value>, Vec<&Value>) = list.iter().partition(|tally| tally["control"] == true);
+    let (controls, claims): (Vec<&Value>, Vec<&Value>) =
+        list.iter().partition(|evaluator| evaluator["control"] == true);
     assert_eq!((claims.len(), controls.len()), (32, 4));
-    let misses = |tally: &Value| tally["misses"].as_u64().unwrap();
-    for tally in list {
-        assert_eq!((&tally["allowed"], &tally["right"]), (&13.into(), &true.into()), "{tally}");
+    let misses = |evaluator: &Value| evaluator["misses"].as_u64().unwrap();
+    for evaluator in list {
+        assert_eq!((&evaluator["allowed"], &evaluator["right"]), (&13.into(), &true.into()), "{evaluator}");
     }
-    assert!(claims.iter().all(|tally| misses(tally) <= 13) && controls.iter().all(|tally| misses(tally) > 13));
+    assert!(
+        claims.iter().all(|evaluator| misses(evaluator) <= 13)
+            && controls.iter().all(|evaluator| misses(evaluator) > 13)
+    );
     // A bound that is never near the truth would hold whatever is wrong with it.
-    let slack = |tally: &&Value| tally["slack"].as_f64().unwrap_or(f64::INFINITY);
-    let tight = |name: &str| claims.iter().filter(|tally| tally["certificate"] == name).map(slack).fold(1.0, f64::min);
+    let slack = |evaluator: &&Value| evaluator["slack"].as_f64().unwrap_or(f64::INFINITY);
+    let tight =
+        |name: &str| claims.iter().filter(|evaluator| evaluator["certificate"] == name).map(slack).fold(1.0, f64::min);
     for (name, most) in [("Theorem 3.2", 0.05), ("Theorem 4.1", 0.05), ("fixed policy", 0.03), ("running", 0.03)] {
         assert!(tight(name) < most, "{name} {}", tight(name));
     }

@@ -264,8 +264,9 @@ fn a_prior_that_came_after_the_records_is_refused_though_all_numbers_agree() {
     let last = read_policy(&folder.join("run/policies/003.safetensors")).unwrap();
     let rounds: Vec<Logs> =
         (0..3).map(|k| read_round(&folder.join(format!("run/rounds/00{k}.safetensors"))).unwrap().logs).collect();
-    let terms = surefoot::Terms::default();
-    let forged = surefoot::Certificate::risk(&last, &last, &surefoot::Case::whole(&rounds, &terms)).unwrap();
+    let protocol = surefoot::Protocol::default();
+    let forged =
+        surefoot::Certificate::risk(&last, &last, &surefoot::certificate::Case::whole(&rounds, &protocol)).unwrap();
     edit(&folder, |all| {
         let place = all.as_array_mut().unwrap().iter_mut().rfind(|c| c["kind"] == "certificate").unwrap();
         place["certificate"] = serde_json::to_value(&forged).unwrap();

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-use surefoot::Dataset;
+use surefoot::worlds::Dataset;
 
 use crate::error::{Error, Result};
 use crate::layout::{self, Layout};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use surefoot::{ContextsBuilder, Labelled};
+use surefoot::contexts::{ContextsBuilder, Labelled};
 
 use crate::error::{Error, Result, at};
 use crate::idx::brightness;

@@ -15,7 +15,7 @@ use crate::column::{Column, parse};
 use crate::encoding::among;
 use crate::error::{Error, Result};
 use crate::logs::{Actions, LogBatch, LogReader, Role};
-use crate::survey::{Grouping, Survey};
+use crate::scan::{Grouping, Scan};
 use crate::table::{Format, write_table};
 
 /// What all cells of a column are.
@@ -125,7 +125,7 @@ pub fn convert(reader: &LogReader, path: &Path, format: Format, ignore: &[String
     targets.retain(|target| !among(ignore, &target.from));
     let strict = matches!(format, Format::Dsjson | Format::Vw | Format::Obp);
     let actions = match targets.iter().any(|target| target.role == Some(Role::Action)) {
-        true => Survey::of(&reader, &Grouping::File)?.actions,
+        true => Scan::of(&reader, &Grouping::File)?.actions,
         false => Actions::Count(0),
     };
     let writer = Writer { targets, strict, actions };

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use surefoot::{ContextsBuilder, Labelled};
+use surefoot::contexts::{ContextsBuilder, Labelled};
 
 use crate::error::{Error, Result, at};
 use crate::source::{Source, display_shape};

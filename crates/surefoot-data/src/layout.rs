@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use surefoot::Dataset;
+use surefoot::worlds::Dataset;
 
 use crate::error::{Error, Result, at};
 use crate::{cifar, idx};

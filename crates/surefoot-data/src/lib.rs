@@ -1,9 +1,9 @@
 //! Files for Surefoot: logs of others, labelled data sets, policies, rounds of logs and certificates.
 //!
 //! - [`LogReader`] goes through log files of any [`Format`], batch by batch, and knows what their columns mean; a [`Check`]
-//!   refuses what no policy can have logged; [`Survey`] tells what only all records together say; [`convert()`] writes them in
+//!   refuses what no policy can have logged; [`Scan`] tells what only all records together say; [`convert()`] writes them in
 //!   another format.
-//! - [`Encoding`] makes features of raw columns; [`Rounds`] are records to learn from; [`Judged`] is a policy that logs are
+//! - [`Encoding`] makes features of raw columns; [`Rounds`] are records to learn from; [`RecordPolicy`] is a policy that logs are
 //!   asked about, and [`observe()`] asks; [`Scorer`] lets one decide.
 //! - [`digits`] is UCI's *Optical Recognition of Handwritten Digits*, 3,823 and 1,797 images of 8 x 8 pixels.
 //! - [`load`] reads an `.npz` file, a folder of idx files, such as MNIST, Fashion-MNIST or EMNIST, or one with the binary
@@ -34,7 +34,6 @@ mod convert;
 mod encoding;
 mod error;
 mod idx;
-mod judged;
 mod layout;
 pub mod lint;
 mod logs;
@@ -43,11 +42,12 @@ mod npy;
 mod npz;
 mod observe;
 mod policy_file;
+mod record_policy;
 mod round_file;
 mod rounds;
+mod scan;
 mod score;
 mod source;
-mod survey;
 mod table;
 mod tensors;
 
@@ -59,17 +59,17 @@ pub use certificate_file::{Kind, Statement, read_certificates, write_certificate
 pub use convert::{Converted, convert};
 pub use encoding::{Encoding, EncodingFit, EncodingSettings, Field, Rows as EncodedRows};
 pub use error::{Error, Result};
-pub use judged::{Cells, Judged};
-pub use logs::{Actions, Batches, Check, Columns, LogBatch, LogReader, Records};
+pub use logs::{Actions, Batches, Check, ColumnNames, LogBatch, LogReader, Records};
 pub use mixture_file::{Part, read_mixture, write_mixture};
 pub use npz::write_npz;
 pub use observe::{RewardModel, actions_of, observe};
 pub use policy_file::{Inputs, Lineage, PolicyReader, read_policy, write_policy, write_policy_with};
+pub use record_policy::{Cells, RecordPolicy};
 pub use round_file::{SavedRound, read_round, write_round};
 pub use rounds::{Encode, Rounds};
+pub use scan::{Grouping, Scan};
 pub use score::Scorer;
-use surefoot::Dataset;
-pub use survey::{Grouping, Survey};
+use surefoot::worlds::Dataset;
 pub use table::{Format, ROWS, Tables, read_table, read_table_bytes, write_table, write_table_to};
 
 /// UCI's *Optical Recognition of Handwritten Digits*: 64 pixels with values from 0 to 16, 10 classes, UCI's own split.

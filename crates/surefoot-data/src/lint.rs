@@ -28,8 +28,8 @@ pub use findings::{Finding, Report, Row, Severity};
 use serde::Serialize;
 
 use crate::error::Result;
-use crate::judged::{Cells, Judged};
 use crate::logs::{LogBatch, Role};
+use crate::record_policy::{Cells, RecordPolicy};
 use cells::Numbers;
 use choices::Choices;
 use distribution::Distributions;
@@ -52,9 +52,9 @@ pub struct LintSettings {
     /// The lowest and the highest reward that there can be.
     pub rewards: [f64; 2],
     /// Policies that the logs are to be asked about, and what they are called.
-    pub policies: Vec<(String, Judged)>,
+    pub policies: Vec<(String, RecordPolicy)>,
     /// The policies that took the decisions, each for the records of a version or, without one, for all of them.
-    pub deployed: Vec<(Option<String>, Judged)>,
+    pub deployed: Vec<(Option<String>, RecordPolicy)>,
     /// The most event ids that are remembered; of more, a half, a quarter, ... of all possible ones.
     pub ids: usize,
 }
@@ -141,7 +141,7 @@ impl Lint {
     /// Before any record.
     pub fn new(settings: LintSettings) -> Self {
         let ignored = settings.policies.iter().filter_map(|(_, policy)| match policy {
-            Judged::Given(Cells::Columns(prefix)) => Some(prefix.clone()),
+            RecordPolicy::Given(Cells::Columns(prefix)) => Some(prefix.clone()),
             _ => None,
         });
         Lint {

@@ -1,14 +1,14 @@
 //! LOGS OF OTHERS: what the columns of a file mean.
 //!
 //! A [`LogReader`] goes through one file or several, or a table in memory, batch by batch, and finds the columns by their names: those that are
-//! given in [`Columns`], or else the usual ones. Values are handed out as they are, wrong ones included, so that they can be
+//! given in [`ColumnNames`], or else the usual ones. Values are handed out as they are, wrong ones included, so that they can be
 //! reported; a [`Check`] refuses what no policy can have logged.
 
 mod check;
 mod roles;
 
 pub use check::{Check, Records};
-pub use roles::Columns;
+pub use roles::ColumnNames;
 use roles::missing;
 pub(crate) use roles::{COST, Role};
 
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use arrow_array::{BooleanArray, RecordBatch};
 use arrow_select::filter::filter_record_batch;
 use serde::{Deserialize, Serialize};
-use surefoot::Eligible;
+use surefoot::logs::Eligible;
 
 use crate::column::{Column, Lists};
 use crate::error::{Error, Result};
@@ -83,7 +83,7 @@ impl Source {
 pub struct LogReader {
     sources: Vec<Source>,
     format: Option<Format>,
-    columns: Columns,
+    columns: ColumnNames,
     /// Whether records that the logger asks to skip are handed out too.
     skipped: bool,
     stop: Stop,
@@ -101,7 +101,7 @@ impl fmt::Debug for Stop {
 
 impl LogReader {
     /// Files that belong together, in their order; of one format, or of that which the end of each name tells.
-    pub fn new(paths: Vec<PathBuf>, format: Option<Format>, columns: Columns) -> Self {
+    pub fn new(paths: Vec<PathBuf>, format: Option<Format>, columns: ColumnNames) -> Self {
         LogReader {
             sources: paths.into_iter().map(Source::File).collect(),
             format,
@@ -112,7 +112,7 @@ impl LogReader {
     }
 
     /// A table in memory, such as a data frame, which is not copied; `name` is what errors call it.
-    pub fn in_memory(name: String, batches: Vec<RecordBatch>, columns: Columns) -> Self {
+    pub fn in_memory(name: String, batches: Vec<RecordBatch>, columns: ColumnNames) -> Self {
         LogReader {
             sources: vec![Source::Table(name, batches.into())],
             format: None,
@@ -125,9 +125,9 @@ impl LogReader {
     /// Asks before each batch of every pass whether to stop; then the pass ends with [`Error::Stopped`].
     ///
     /// ```
-    /// use surefoot_data::{Columns, Error, LogReader};
+    /// use surefoot_data::{ColumnNames, Error, LogReader};
     ///
-    /// let reader = LogReader::new(vec!["logs.csv".into()], None, Columns::default()).stopped_by(|| true);
+    /// let reader = LogReader::new(vec!["logs.csv".into()], None, ColumnNames::default()).stopped_by(|| true);
     /// assert!(matches!(reader.batches().next(), Some(Err(Error::Stopped))));
     /// ```
     pub fn stopped_by(mut self, stop: impl Fn() -> bool + Send + Sync + 'static) -> Self {
@@ -373,7 +373,7 @@ impl LogBatch {
 
     /// A batch that is in no file.
     #[cfg(test)]
-    pub(crate) fn of(place: &str, start: usize, table: RecordBatch, columns: &Columns) -> Result<LogBatch> {
+    pub(crate) fn of(place: &str, start: usize, table: RecordBatch, columns: &ColumnNames) -> Result<LogBatch> {
         let roles = columns.find(place, &table, false)?;
         let from_one = columns.from_one;
         let mut batch = LogBatch {

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use surefoot::Fingerprint;
 
 use crate::error::{Error, Result};
-use crate::judged::Judged;
 use crate::policy_file::PolicyReader;
+use crate::record_policy::RecordPolicy;
 use crate::tensors::{check_fingerprint, json, replace};
 
 const FORMAT: &str = "surefoot-mixture";
@@ -43,7 +43,7 @@ pub fn write_mixture(path: &Path, policies: Vec<Part>) -> Result<()> {
 }
 
 /// Reads a mixture and its policies, all of which say how they understand records.
-pub fn read_mixture(path: &Path, reader: &mut PolicyReader) -> Result<Judged> {
+pub fn read_mixture(path: &Path, reader: &mut PolicyReader) -> Result<RecordPolicy> {
     let place = path.display().to_string();
     let text = fs::read(path).map_err(|reason| Error::io(path, reason))?;
     let document: Document = json(&place, &text, FORMAT, VERSION)?;
@@ -52,14 +52,14 @@ pub fn read_mixture(path: &Path, reader: &mut PolicyReader) -> Result<Judged> {
     if document.policies.iter().any(|part| !(0.0..=1.0).contains(&part.weight)) || (sum - 1.0).abs() > 1e-9 {
         return Err(malformed(format!("the weights should be in [0, 1] and sum to 1, but sum to {sum}")));
     }
-    let mut parts: Vec<(f64, Judged)> = Vec::new();
+    let mut parts: Vec<(f64, RecordPolicy)> = Vec::new();
     for Part { file, fingerprint, weight } in document.policies {
         let file = path.with_file_name(&file);
         let (policy, inputs) = reader.read_with(&file)?;
         check_fingerprint(&file.display().to_string(), fingerprint, policy.fingerprint())?;
         let inputs =
             inputs.ok_or_else(|| malformed(format!("{} does not say how records become features", file.display())))?;
-        if let Some((_, Judged::Own { inputs: first, .. })) = parts.first()
+        if let Some((_, RecordPolicy::Encoded { inputs: first, .. })) = parts.first()
             && first.actions != inputs.actions
         {
             return Err(malformed(format!(
@@ -67,7 +67,7 @@ pub fn read_mixture(path: &Path, reader: &mut PolicyReader) -> Result<Judged> {
                 file.display()
             )));
         }
-        parts.push((weight, Judged::Own { policy: Box::new(policy), inputs: Box::new(inputs) }));
+        parts.push((weight, RecordPolicy::Encoded { policy: Box::new(policy), inputs: Box::new(inputs) }));
     }
-    Ok(Judged::Mixture(parts))
+    Ok(RecordPolicy::Mixture(parts))
 }

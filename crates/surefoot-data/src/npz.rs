@@ -3,7 +3,9 @@
 use std::io::{self, BufWriter, Read, Seek, Write};
 use std::path::Path;
 
-use surefoot::{Contexts, ContextsBuilder, Dataset, Labelled, Row};
+use surefoot::Contexts;
+use surefoot::contexts::{ContextsBuilder, Labelled, Row};
+use surefoot::worlds::Dataset;
 use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, ZipArchive, ZipWriter};

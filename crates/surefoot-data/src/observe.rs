@@ -1,12 +1,13 @@
 //! OBSERVED: one pass over logs, for policies that did not collect them.
 
-use surefoot::{CostModel, EvaluationSettings, ModelFit, Modelled, Observed, RewardRange, Tally};
+use surefoot::evaluation::{CostModel, EvaluationSettings, ModelFit, Modelled, Observed};
+use surefoot::{Evaluator, RewardRange};
 
 use crate::encoding::{Encoding, EncodingFit, EncodingSettings};
 use crate::error::{Error, Result, at};
-use crate::judged::{Cells, Judged};
 use crate::logs::{Actions, Check, LogBatch, LogReader, Records};
-use crate::survey::{Grouping, Survey};
+use crate::record_policy::{Cells, RecordPolicy};
+use crate::scan::{Grouping, Scan};
 
 /// What predicts the reward of every action; some estimators need it.
 #[derive(Debug)]
@@ -86,11 +87,11 @@ impl RewardModel {
 
 /// The actions that the policies know, or else those that are in the logs. They must be the same for all that say.
 pub fn actions_of<'a>(
-    policies: impl IntoIterator<Item = (&'a str, &'a Judged)>,
+    policies: impl IntoIterator<Item = (&'a str, &'a RecordPolicy)>,
     reader: &LogReader,
 ) -> Result<Actions> {
     let Some(first) = reader.batches().next().transpose()? else {
-        return Ok(Survey::of(reader, &Grouping::File)?.actions);
+        return Ok(Scan::of(reader, &Grouping::File)?.actions);
     };
     let mut known: Option<(&str, Actions)> = None;
     for (name, policy) in policies {
@@ -112,7 +113,7 @@ pub fn actions_of<'a>(
     }
     match known {
         Some((_, actions)) => Ok(actions),
-        None => Ok(Survey::of(reader, &Grouping::File)?.actions),
+        None => Ok(Scan::of(reader, &Grouping::File)?.actions),
     }
 }
 
@@ -123,37 +124,38 @@ fn described(actions: &Actions) -> String {
     }
 }
 
-/// One pass over the logs: a tally for each policy, and how many records were skipped. `on_batch` is told how many records
+/// One pass over the logs: a evaluator for each policy, and how many records were skipped. `on_batch` is told how many records
 /// have been looked at.
 pub fn observe(
     model: &RewardModel,
-    policies: &[&Judged],
+    policies: &[&RecordPolicy],
     reader: &LogReader,
     actions: &Actions,
     range: RewardRange,
     settings: &EvaluationSettings,
     mut on_batch: impl FnMut(usize),
-) -> Result<(Vec<Tally>, usize)> {
+) -> Result<(Vec<Evaluator>, usize)> {
     let place = reader.place();
-    let mut tallies: Vec<Tally> = policies.iter().map(|_| at(&place, Tally::new(settings))).collect::<Result<_>>()?;
+    let mut evaluators: Vec<Evaluator> =
+        policies.iter().map(|_| at(&place, Evaluator::new(settings))).collect::<Result<_>>()?;
     let mut check = Check::new(actions.clone(), range);
     let mut batches = reader.batches();
     for batch in batches.by_ref() {
         let batch = batch?;
         let records = check.records(&batch)?;
         let predicted = model.predict(&batch, actions, range)?;
-        for (policy, tally) in policies.iter().zip(&mut tallies) {
-            add(tally, policy, &batch, &records, actions, predicted.as_deref())?;
+        for (policy, evaluator) in policies.iter().zip(&mut evaluators) {
+            add(evaluator, policy, &batch, &records, actions, predicted.as_deref())?;
         }
         on_batch(batch.len());
     }
-    Ok((tallies, batches.skipped()))
+    Ok((evaluators, batches.skipped()))
 }
 
 /// Adds the records of a batch to what is known of a policy.
 fn add(
-    tally: &mut Tally,
-    policy: &Judged,
+    evaluator: &mut Evaluator,
+    policy: &RecordPolicy,
     batch: &LogBatch,
     records: &Records,
     actions: &Actions,
@@ -162,7 +164,7 @@ fn add(
     let (q, c) = (&records.propensity[..], &records.cost[..]);
     let Some(predicted) = predicted else {
         let p = policy.propensity(batch, records, actions)?;
-        return at(batch.place(), tally.add(&Observed { p: &p, q, c, model: None, own: &[] }));
+        return at(batch.place(), evaluator.add(&Observed { p: &p, q, c, model: None, custom: &[] }));
     };
     let k = actions.len();
     let distribution = policy.distribution(batch, records.eligible.as_ref(), actions)?;
@@ -172,5 +174,5 @@ fn add(
     let rows = distribution.chunks_exact(k).zip(predicted.chunks_exact(k));
     let mean: Vec<f64> = rows.map(|(p, c)| p.iter().zip(c).map(|(p, c)| p * c).sum()).collect();
     let model = Some(Modelled { logged: &logged, mean: &mean });
-    at(batch.place(), tally.add(&Observed { p: &p, q, c, model, own: &[] }))
+    at(batch.place(), evaluator.add(&Observed { p: &p, q, c, model, custom: &[] }))
 }

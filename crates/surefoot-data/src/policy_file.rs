@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use surefoot::{
-    Basis, Contexts, FeatureMap, Fingerprint, KernelFeatures, Learner, LinearGaussian, Policy, Posterior, RewardRange,
-    Row, Scale,
-};
+use surefoot::contexts::Row;
+use surefoot::features::KernelFeatures;
+use surefoot::policy::{Basis, Posterior, Scale};
+use surefoot::{Contexts, FeatureMap, Fingerprint, Learner, LinearGaussian, Policy, RewardRange};
 
 use crate::encoding::Encoding;
 use crate::error::{Error, Result, at};

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use surefoot::{Contexts, Eligible, Fingerprint, Indices, Logs, Row};
+use surefoot::contexts::{Indices, Row};
+use surefoot::logs::Eligible;
+use surefoot::{Contexts, Fingerprint, Logs};
 
 use crate::error::{Error, Result, at};
 use crate::tensors::{Tensor, Tensors, check_fingerprint, write};

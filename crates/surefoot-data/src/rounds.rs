@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
-use surefoot::{Contexts, Eligible, Logs, RewardRange};
+use surefoot::logs::Eligible;
+use surefoot::{Contexts, Logs, RewardRange};
 
 use crate::encoding::{Encoding, EncodingFit, EncodingSettings, Rows};
 use crate::error::{Error, Result};
 use crate::logs::{Actions, Check, LogReader};
-use crate::survey::{Grouping, Survey};
+use crate::scan::{Grouping, Scan};
 
 /// How records become features.
 #[derive(Debug, Clone)]
@@ -36,7 +37,7 @@ pub struct Rounds {
 }
 
 /// The columns of a round.
-struct Columns {
+struct RoundBuilder {
     rows: Rows,
     action: Vec<u32>,
     propensity: Vec<f64>,
@@ -45,10 +46,10 @@ struct Columns {
     eligible: Option<Vec<Vec<u32>>>,
 }
 
-impl Columns {
+impl RoundBuilder {
     fn new(encoding: &Encoding) -> Self {
         let (action, propensity, cost) = (Vec::new(), Vec::new(), Vec::new());
-        Columns { rows: encoding.rows(), action, propensity, cost, eligible: None }
+        RoundBuilder { rows: encoding.rows(), action, propensity, cost, eligible: None }
     }
 
     fn logs(self, actions: usize, name: &str) -> surefoot::Result<Logs> {
@@ -80,7 +81,7 @@ impl Rounds {
     /// Reads all records into memory.
     pub fn read(
         reader: &LogReader,
-        survey: &Survey,
+        scan: &Scan,
         actions: &Actions,
         grouping: &Grouping,
         range: RewardRange,
@@ -94,13 +95,13 @@ impl Rounds {
                     let (column, allowed) = ("the share that is set aside".into(), "in [0, 1)".into());
                     return Err(Error::Field { place, column, allowed, found: set_aside.to_string() });
                 }
-                let aside = (set_aside * survey.groups[0].1 as f64).ceil() as usize;
-                (fit(reader, settings, if aside > 0 { aside } else { survey.records }, &place)?, aside)
+                let aside = (set_aside * scan.groups[0].1 as f64).ceil() as usize;
+                (fit(reader, settings, if aside > 0 { aside } else { scan.records }, &place)?, aside)
             }
         };
-        let places: HashMap<&str, usize> = survey.groups.iter().map(|(name, _)| name.as_str()).zip(0..).collect();
-        let mut rounds: Vec<Columns> = survey.groups.iter().map(|_| Columns::new(&encoding)).collect();
-        let mut head = Columns::new(&encoding);
+        let places: HashMap<&str, usize> = scan.groups.iter().map(|(name, _)| name.as_str()).zip(0..).collect();
+        let mut rounds: Vec<RoundBuilder> = scan.groups.iter().map(|_| RoundBuilder::new(&encoding)).collect();
+        let mut head = RoundBuilder::new(&encoding);
         let mut check = Check::new(actions.clone(), range);
         for batch in reader.batches() {
             let batch = batch?;
@@ -124,7 +125,7 @@ impl Rounds {
         }
         let refused = |reason| Error::Content { place: place.clone(), reason };
         let mut logs = Vec::new();
-        for (columns, (name, _)) in rounds.into_iter().zip(&survey.groups) {
+        for (columns, (name, _)) in rounds.into_iter().zip(&scan.groups) {
             if !columns.action.is_empty() {
                 logs.push(columns.logs(actions.len(), name).map_err(refused)?);
             }

@@ -5,17 +5,18 @@ use std::sync::Arc;
 use arrow_array::types::Float64Type;
 use arrow_array::{ArrayRef, Float64Array, ListArray, RecordBatch, StringArray, UInt32Array};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use surefoot::{Decision, Policy};
+use surefoot::Policy;
+use surefoot::policy::Decision;
 use twox_hash::XxHash64;
 
 use crate::error::{Error, Result};
-use crate::judged::Judged;
 use crate::logs::{Actions, LogBatch, Role};
+use crate::record_policy::RecordPolicy;
 
 /// Decides on records, one at a time or many: an event with the same id gets the same decision, wherever it stands.
 #[derive(Debug, Clone)]
 pub struct Scorer {
-    policy: Judged,
+    policy: RecordPolicy,
     actions: Actions,
     version: String,
     seed: u64,
@@ -26,7 +27,7 @@ pub struct Scorer {
 impl Scorer {
     /// With a policy, or a mixture of them, over these actions; `version` is what decisions are logged with, and
     /// `probabilities` asks for those of all actions.
-    pub fn new(policy: Judged, actions: Actions, version: String, seed: u64, probabilities: bool) -> Self {
+    pub fn new(policy: RecordPolicy, actions: Actions, version: String, seed: u64, probabilities: bool) -> Self {
         let action = match actions {
             Actions::Count(_) => DataType::UInt32,
             Actions::Names(_) => DataType::Utf8,
@@ -59,7 +60,7 @@ impl Scorer {
         let distribution = || self.policy.distribution(batch, sets.as_ref(), actions);
         let decisions: Vec<Decision> = match &self.policy {
             // Without an integral for each action, and to more digits.
-            Judged::Own { policy, inputs } => {
+            RecordPolicy::Encoded { policy, inputs } => {
                 let contexts = inputs.encoding.encode(batch)?;
                 let decided = policy.decide_keyed(&contexts, sets.as_ref(), self.seed, &keys);
                 decided.map_err(|reason| batch.refused(reason))?

@@ -26,14 +26,14 @@ use arrow_schema::{DataType, Field, Schema};
 use arrow_select::concat::concat;
 use surefoot::{Contexts, RewardRange};
 use surefoot_data::{
-    Check, Columns, Encoding, EncodingFit, EncodingSettings, Grouping, LogReader, ROWS, Result, Survey,
+    Check, ColumnNames, Encoding, EncodingFit, EncodingSettings, Grouping, LogReader, ROWS, Result, Scan,
 };
 use tempfile::TempDir;
 
 /// All that learning takes from some records.
 #[derive(Debug, PartialEq)]
 struct Seen {
-    survey: Survey,
+    scan: Scan,
     action: Vec<u32>,
     propensity: Vec<f64>,
     cost: Vec<f64>,
@@ -43,8 +43,8 @@ struct Seen {
 }
 
 fn seen(reader: &LogReader) -> Result<Seen> {
-    let survey = Survey::of(reader, &Grouping::PolicyVersion)?;
-    let mut check = Check::new(survey.actions.clone(), RewardRange::new(0.0, 1.0).unwrap());
+    let scan = Scan::of(reader, &Grouping::PolicyVersion)?;
+    let mut check = Check::new(scan.actions.clone(), RewardRange::new(0.0, 1.0).unwrap());
     let settings = EncodingSettings { categorical: vec!["code".into()], ..EncodingSettings::default() };
     let mut fit = EncodingFit::new(settings).unwrap();
     let (mut action, mut propensity, mut cost, mut eligible) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -63,18 +63,18 @@ fn seen(reader: &LogReader) -> Result<Seen> {
         let dense: Contexts = encoding.encode(&batch?)?.to_dense();
         contexts.extend((0..dense.len()).map(|i| dense.row(i).values().to_vec()));
     }
-    Ok(Seen { survey, action, propensity, cost, eligible, encoding, contexts })
+    Ok(Seen { scan, action, propensity, cost, eligible, encoding, contexts })
 }
 
 fn csv(text: &str) -> Seen {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("logs.csv");
     fs::write(&path, text).unwrap();
-    seen(&LogReader::new(vec![path], None, Columns::default())).unwrap()
+    seen(&LogReader::new(vec![path], None, ColumnNames::default())).unwrap()
 }
 
 fn logs(batches: Vec<RecordBatch>) -> LogReader {
-    LogReader::in_memory("logs".into(), batches, Columns::default())
+    LogReader::in_memory("logs".into(), batches, ColumnNames::default())
 }
 
 fn table<'a>(columns: impl IntoIterator<Item = (&'a str, ArrayRef)>) -> RecordBatch {
@@ -349,7 +349,7 @@ fn large_batches_are_cut_without_a_copy_and_rows_keep_their_numbers() {
     let values = |table: &RecordBatch| table.column(1).as_primitive::<Float64Type>().values().as_ptr();
     assert_eq!(values(batches[1].table()), values(&whole.slice(ROWS, 1)));
     let found = seen(&reader).unwrap();
-    assert_eq!((found.survey.records, found.action.len()), (n + 10, n + 10));
+    assert_eq!((found.scan.records, found.action.len()), (n + 10, n + 10));
     assert!((0..n).all(|i| found.action[i] as usize == i % 3 && found.contexts[i] == [i as f32; 2]));
     assert_eq!(found.contexts[n], [5.0; 2]);
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use surefoot::RewardRange;
 use surefoot_data::{
-    Actions, Check, Columns, Encode, Encoding, EncodingFit, EncodingSettings, Field, Grouping, Judged, LogReader,
-    Records, Rounds, Survey,
+    Actions, Check, ColumnNames, Encode, Encoding, EncodingFit, EncodingSettings, Field, Grouping, LogReader,
+    RecordPolicy, Records, Rounds, Scan,
 };
 use tempfile::TempDir;
 
@@ -17,7 +17,7 @@ fn file(folder: &TempDir, name: &str, text: &str) -> PathBuf {
 }
 
 fn reader(path: &Path) -> LogReader {
-    LogReader::new(vec![path.to_owned()], None, Columns::default())
+    LogReader::new(vec![path.to_owned()], None, ColumnNames::default())
 }
 
 fn unit() -> RewardRange {
@@ -57,12 +57,12 @@ fn the_usual_names_are_understood_and_others_can_be_given() {
     }
     let path = file(&folder, "logs.csv", "arm,prob,stars\n1,0.5,5\n3,0.25,1\n");
     let named = |name: &str| Some(name.to_owned());
-    let columns = Columns {
+    let columns = ColumnNames {
         action: named("arm"),
         propensity: named("prob"),
         reward: named("stars"),
         from_one: true,
-        ..Columns::default()
+        ..ColumnNames::default()
     };
     let reader = LogReader::new(vec![path], None, columns);
     let found = records(&reader, Actions::Count(3), RewardRange::new(1.0, 5.0).unwrap()).unwrap();
@@ -117,35 +117,35 @@ fn records_that_the_logger_asks_to_skip_are_left_out_and_rows_keep_their_numbers
     let path = file(&folder, "logs.csv", text);
     let said = records(&reader(&path), Actions::Count(3), unit()).unwrap_err();
     assert!(said.ends_with("logs.csv, row 2: reward should be in [0, 1], but is 7"), "{said}");
-    let survey = Survey::of(&reader(&path), &Grouping::PolicyVersion).unwrap();
-    assert_eq!((survey.records, survey.skipped), (2, 1));
+    let scan = Scan::of(&reader(&path), &Grouping::PolicyVersion).unwrap();
+    assert_eq!((scan.records, scan.skipped), (2, 1));
 }
 
 #[test]
 fn a_survey_finds_actions_rounds_and_their_order() {
     let folder = TempDir::new().unwrap();
     let numbers = file(&folder, "a.csv", "action,policy_version\n4,v1\n1,v1\n0,v2\n");
-    let survey = Survey::of(&reader(&numbers), &Grouping::PolicyVersion).unwrap();
-    assert_eq!(survey.actions, Actions::Count(5));
-    assert_eq!(survey.groups, [("v1".to_owned(), 2), ("v2".to_owned(), 1)]);
-    assert!(!survey.interleaved);
+    let scan = Scan::of(&reader(&numbers), &Grouping::PolicyVersion).unwrap();
+    assert_eq!(scan.actions, Actions::Count(5));
+    assert_eq!(scan.groups, [("v1".to_owned(), 2), ("v2".to_owned(), 1)]);
+    assert!(!scan.interleaved);
 
     let names = file(&folder, "b.csv", "action,day,eligible\nred,1,\"[\"\"red\"\",\"\"blue\"\"]\"\ngreen,2,\nred,1,\n");
-    let survey = Survey::of(&reader(&names), &Grouping::Column("day".into())).unwrap();
-    assert_eq!(survey.actions, Actions::Names(["blue", "green", "red"].map(String::from).to_vec()));
-    assert!(survey.interleaved, "day 1 comes back");
+    let scan = Scan::of(&reader(&names), &Grouping::Column("day".into())).unwrap();
+    assert_eq!(scan.actions, Actions::Names(["blue", "green", "red"].map(String::from).to_vec()));
+    assert!(scan.interleaved, "day 1 comes back");
 
     let wide = file(&folder, "d.csv", "action,probabilities\n0,\"[0.5, 0.2, 0.3]\"\n");
-    assert_eq!(Survey::of(&reader(&wide), &Grouping::File).unwrap().actions, Actions::Count(3));
+    assert_eq!(Scan::of(&reader(&wide), &Grouping::File).unwrap().actions, Actions::Count(3));
     let zeros = file(&folder, "e.csv", "action\n7\n07\n");
-    let survey = Survey::of(&reader(&zeros), &Grouping::File).unwrap();
-    assert_eq!(survey.actions, Actions::Names(vec!["07".into(), "7".into()]));
+    let scan = Scan::of(&reader(&zeros), &Grouping::File).unwrap();
+    assert_eq!(scan.actions, Actions::Names(vec!["07".into(), "7".into()]));
 
     let empty = file(&folder, "c.csv", "action,pscore,reward\n");
-    let said = Survey::of(&reader(&empty), &Grouping::File).unwrap_err().to_string();
+    let said = Scan::of(&reader(&empty), &Grouping::File).unwrap_err().to_string();
     assert!(said.ends_with("c.csv: should have records, but has none"), "{said}");
-    let several = LogReader::new(vec![numbers.clone(), numbers], None, Columns::default());
-    assert_eq!(Survey::of(&several, &Grouping::File).unwrap().groups.len(), 2);
+    let several = LogReader::new(vec![numbers.clone(), numbers], None, ColumnNames::default());
+    assert_eq!(Scan::of(&several, &Grouping::File).unwrap().groups.len(), 2);
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn columns_become_features_as_one_expects() {
     assert!(said.ends_with("logs.csv: no column size; it has action, age, country, zip, flag"), "{said}");
     // NaN is missing, infinity refused, a usual name no feature; a column that changes its type has all its categories.
     let odd = file(&folder, "odd.csv", "action,propensity,reward,click,x\n0,1,1,1,2\n0,1,1,0,NaN\n");
-    let columns = Columns { reward: Some("reward".into()), ..Columns::default() };
+    let columns = ColumnNames { reward: Some("reward".into()), ..ColumnNames::default() };
     let fitted = |path: &Path| {
         let reader = LogReader::new(vec![path.to_owned()], None, columns.clone());
         let mut fit = EncodingFit::new(EncodingSettings::default()).unwrap();
@@ -251,12 +251,12 @@ fn rounds_are_read_with_the_first_records_set_aside() {
     }
     let path = file(&folder, "logs.csv", &text);
     let reader = reader(&path);
-    let survey = Survey::of(&reader, &Grouping::PolicyVersion).unwrap();
+    let scan = Scan::of(&reader, &Grouping::PolicyVersion).unwrap();
     let actions = Actions::Count(3);
     let read = |set_aside| {
         let settings = EncodingSettings { standardise: false, ..EncodingSettings::default() };
         let encode = Encode::Fit { settings, set_aside };
-        Rounds::read(&reader, &survey, &actions, &Grouping::PolicyVersion, unit(), encode)
+        Rounds::read(&reader, &scan, &actions, &Grouping::PolicyVersion, unit(), encode)
     };
     let rounds = read(0.25).unwrap();
     let (contexts, aside) = rounds.set_aside.unwrap();
@@ -279,32 +279,32 @@ fn probabilities_in_the_logs_are_those_of_a_policy() {
     let path = file(&folder, "logs.csv", text);
     let reader = reader(&path);
     let batch = reader.batches().next().unwrap().unwrap();
-    let columns: Judged = "columns:p_".parse().unwrap();
+    let columns: RecordPolicy = "columns:p_".parse().unwrap();
     let actions = columns.actions(&batch).unwrap().unwrap();
     assert_eq!(actions, Actions::Names(vec!["a".into(), "b".into()]));
     let records = Check::new(actions.clone(), unit()).records(&batch).unwrap();
     assert_eq!(columns.propensity(&batch, &records, &actions).unwrap(), [0.75, 1.0]);
     assert_eq!(columns.distribution(&batch, None, &actions).unwrap(), [0.25, 0.75, 1.0, 0.0]);
-    assert_eq!(Judged::Uniform.propensity(&batch, &records, &actions).unwrap(), [0.5, 0.5]);
-    assert_eq!(Judged::Logged.propensity(&batch, &records, &actions).unwrap(), [0.5, 0.5]);
-    let mixture = Judged::Mixture(vec![(0.5, columns), (0.5, Judged::Uniform)]);
+    assert_eq!(RecordPolicy::Uniform.propensity(&batch, &records, &actions).unwrap(), [0.5, 0.5]);
+    assert_eq!(RecordPolicy::Logged.propensity(&batch, &records, &actions).unwrap(), [0.5, 0.5]);
+    let mixture = RecordPolicy::Mixture(vec![(0.5, columns), (0.5, RecordPolicy::Uniform)]);
     assert_eq!(mixture.propensity(&batch, &records, &actions).unwrap(), [0.625, 0.75]);
 
-    let sets = surefoot::Eligible::new([[1], [0]]).unwrap();
-    let said = Judged::distribution(&"columns:p_".parse().unwrap(), &batch, Some(&sets), &actions).unwrap_err();
+    let sets = surefoot::logs::Eligible::new([[1], [0]]).unwrap();
+    let said = RecordPolicy::distribution(&"columns:p_".parse().unwrap(), &batch, Some(&sets), &actions).unwrap_err();
     let said = said.to_string();
     assert!(
         said.ends_with("row 0: the probability of action 0, which is not eligible, should be 0, but is 0.25"),
         "{said}"
     );
 
-    let list: Judged = "list:both".parse().unwrap();
+    let list: RecordPolicy = "list:both".parse().unwrap();
     assert_eq!(list.actions(&batch).unwrap(), Some(Actions::Count(2)));
     let said = list.propensity(&batch, &records, &actions).unwrap_err().to_string();
     assert!(said.ends_with("row 1: the sum of the probabilities should be 1, but is 0.9"), "{said}");
-    let said = Judged::Logged.distribution(&batch, None, &actions).unwrap_err().to_string();
+    let said = RecordPolicy::Logged.distribution(&batch, None, &actions).unwrap_err().to_string();
     assert!(said.contains("no column probabilities; it has action, pscore"), "{said}");
-    let absent: Judged = "columns:q_".parse().unwrap();
+    let absent: RecordPolicy = "columns:q_".parse().unwrap();
     assert!(absent.actions(&batch).unwrap_err().to_string().contains("no column q_0, q_1, ...; it has"));
-    assert!("nothing".parse::<Judged>().is_err() && "list:".parse::<Judged>().is_err());
+    assert!("nothing".parse::<RecordPolicy>().is_err() && "list:".parse::<RecordPolicy>().is_err());
 }

@@ -9,7 +9,8 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 
 use common::{Folder, idx};
-use surefoot::{Environment, LabelBandit, Turn, Uniform};
+use surefoot::policy::Uniform;
+use surefoot::worlds::{Environment, LabelBandit, Turn};
 
 /// The most bytes that the process has had in memory so far.
 fn peak() -> usize {

@@ -7,7 +7,9 @@ mod common;
 use std::fs;
 
 use common::{Folder, bytes, contents, npy, npy_with_header, npz, npz_but};
-use surefoot::{Contexts, Dataset, Labelled};
+use surefoot::Contexts;
+use surefoot::contexts::Labelled;
+use surefoot::worlds::Dataset;
 use surefoot_data::{load, write_npz};
 
 /// Items in little-endian and in big-endian order.

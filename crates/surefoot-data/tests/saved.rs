@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use common::Folder;
-use surefoot::{
-    Basis, Case, Certificate, Contexts, Eligible, FeatureMap, LinearGaussian, Logs, Policy, Posterior, Row, Scale,
-    Terms,
-};
+use surefoot::certificate::Case;
+use surefoot::contexts::Row;
+use surefoot::logs::Eligible;
+use surefoot::policy::{Basis, Posterior, Scale};
+use surefoot::{Certificate, Contexts, FeatureMap, LinearGaussian, Logs, Policy, Protocol};
 use surefoot_data::{
     Kind, PolicyReader, Statement, read_certificates, read_policy, read_round, write_certificates, write_policy,
     write_round,
@@ -135,8 +136,8 @@ fn certificates_come_back_to_the_last_bit() {
     let policy = LinearGaussian::new(FeatureMap::identity(3), Posterior::standard(3, 4).unwrap()).unwrap();
     let contexts = Contexts::dense(vec![0.1; 3], 3).unwrap();
     let rounds = [Logs::new(4, contexts, vec![3], vec![1.0 / 3.0], vec![-0.1]).unwrap()];
-    let terms = Terms::default();
-    let certificate = Certificate::risk(&policy, &policy, &Case::whole(&rounds, &terms)).unwrap();
+    let protocol = Protocol::default();
+    let certificate = Certificate::risk(&policy, &policy, &Case::whole(&rounds, &protocol)).unwrap();
     let statements: Vec<Statement> = [Kind::Certificate, Kind::Ladder, Kind::Gate]
         .map(|kind| Statement { round: 1, kind, certificate: certificate.clone() })
         .into();
@@ -146,8 +147,8 @@ fn certificates_come_back_to_the_last_bit() {
     let read = read_certificates(&path).unwrap();
     assert_eq!(read, statements);
     assert_eq!(read[0].certificate.upper.to_bits(), certificate.upper.to_bits());
-    assert_eq!(bits(&read[0].certificate.lambdas), bits(&terms.lambdas));
-    assert!(surefoot::verify(&read[2].certificate, &[policy], &rounds).unwrap().is_empty());
+    assert_eq!(bits(&read[0].certificate.lambdas), bits(&protocol.lambdas));
+    assert!(surefoot::certificate::verify(&read[2].certificate, &[policy], &rounds).unwrap().is_empty());
 }
 
 #[test]

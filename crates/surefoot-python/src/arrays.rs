@@ -15,7 +15,9 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::IntoPyDict;
 use pyo3_arrow::PyTable;
-use surefoot::{Contexts, Eligible, Row};
+use surefoot::Contexts;
+use surefoot::contexts::Row;
+use surefoot::logs::Eligible;
 
 use crate::failure::{Failure, Result, setting, size};
 

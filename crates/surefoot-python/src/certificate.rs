@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use surefoot::{Case, Certificate, LinearGaussian, Logs, RewardRange, Smoothing, Spending, Terms, ladder, verify};
+use surefoot::certificate::{Case, Smoothing, Spending, ladder, verify};
+use surefoot::{Certificate, LinearGaussian, Logs, Protocol, RewardRange};
 use surefoot_data::{Kind, Statement, read_certificates, write_certificates};
 
 use crate::failure::{Result, run, setting, size};
@@ -70,7 +71,10 @@ impl PyCertificate {
     /// Whether it bounds a difference to what collected the records, and not a risk itself.
     #[getter]
     fn is_difference(&self) -> bool {
-        matches!(self.certificate.bounds, surefoot::Quantity::Difference | surefoot::Quantity::MeanDifference)
+        matches!(
+            self.certificate.bounds,
+            surefoot::certificate::Quantity::Difference | surefoot::certificate::Quantity::MeanDifference
+        )
     }
 
     /// The lowest and the highest reward that there can be.
@@ -180,18 +184,23 @@ impl PyCertificate {
     }
 }
 
-/// Terms of certificates, from what Python says of them.
-pub(crate) fn terms(delta: f64, spending: &str, rounds: Option<usize>, lambdas: Option<Vec<f64>>) -> Result<Terms> {
+/// Protocol of certificates, from what Python says of them.
+pub(crate) fn protocol(
+    delta: f64,
+    spending: &str,
+    rounds: Option<usize>,
+    lambdas: Option<Vec<f64>>,
+) -> Result<Protocol> {
     let spending = match (spending, rounds) {
         ("forever", _) => Spending::Forever,
         ("even", Some(rounds)) => Spending::Even { rounds },
         ("even", None) => return Err(setting("spending", "forever where the number of rounds is not known", "even")),
         _ => return Err(setting("spending", "forever or even", spending)),
     };
-    let terms = Terms { delta, spending, ..Terms::default() };
-    let terms = Terms { lambdas: lambdas.unwrap_or_else(|| terms.lambdas.clone()), ..terms };
-    terms.check()?;
-    Ok(terms)
+    let protocol = Protocol { delta, spending, ..Protocol::default() };
+    let protocol = Protocol { lambdas: lambdas.unwrap_or_else(|| protocol.lambdas.clone()), ..protocol };
+    protocol.check()?;
+    Ok(protocol)
 }
 
 fn rounds_of(rounds: &[PyRef<'_, PyLogs>]) -> Vec<Logs> {
@@ -257,7 +266,7 @@ pub(crate) fn certify(
     delta: f64,
     lambdas: Option<Vec<f64>>,
 ) -> Result<PyCertificate> {
-    let terms = terms(delta, "forever", None, lambdas)?;
+    let protocol = protocol(delta, "forever", None, lambdas)?;
     let (logs, range) = (rounds_of(&rounds), range_of(&rounds)?);
     let deployed: Option<Vec<LinearGaussian>> = deployed
         .map(|all| all.iter().map(|p| p.gaussian("what was deployed").cloned()).collect::<Result<_>>())
@@ -269,7 +278,7 @@ pub(crate) fn certify(
         return Err(setting("baseline", "false where a ladder is asked for, which bounds a risk", "true"));
     }
     let gaussian = || policy.gaussian("a policy that is compared with a prior");
-    let case = Case::whole(&logs, &terms);
+    let case = Case::whole(&logs, &protocol);
     let made = match (prior, &deployed) {
         (Some(_), Some(_)) => {
             return Err(setting("a certificate", "with a prior or with what was deployed", "with both"));
@@ -283,7 +292,7 @@ pub(crate) fn certify(
         }
         (None, Some(deployed)) => {
             let policy = gaussian()?;
-            run(py, || ladder(policy, None, deployed, &logs, &terms))?
+            run(py, || ladder(policy, None, deployed, &logs, &protocol))?
         }
         (None, None) => {
             let smoothing = if baseline { Smoothing::Adjusted } else { Smoothing::Ls };

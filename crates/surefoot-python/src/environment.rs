@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use numpy::PyArray1;
 use pyo3::prelude::*;
-use surefoot::{
-    Contexts, Dataset, Environment, FeatureMap, Finite, LabelBandit, Labelled, LinearGaussian, Synthetic,
-    SyntheticSettings, Truth, Turn,
-};
+use surefoot::contexts::Labelled;
+use surefoot::worlds::{Dataset, Environment, Finite, LabelBandit, Synthetic, SyntheticSettings, Truth, Turn};
+use surefoot::{Contexts, FeatureMap, LinearGaussian};
 
 use crate::arrays::{Hold, actions, contexts, numbers2, to_python};
 use crate::failure::{Result, run, setting};

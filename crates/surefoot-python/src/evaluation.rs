@@ -4,22 +4,22 @@ use numpy::{PyArray2, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use surefoot::{
-    CostModel, Estimator, Evaluation, EvaluationSettings, Interval, ModelFit, Modelled, Observed, RewardRange,
-    Selection, Tally, Terms,
+use surefoot::evaluation::{
+    CostModel, Estimator, Evaluation, EvaluationSettings, Interval, ModelFit, Modelled, Observed, Selection,
 };
+use surefoot::{Evaluator, Protocol, RewardRange};
 
 use crate::arrays::{numbers, slice_of};
+use crate::custom::{PyEstimator, check_distribution};
 use crate::failure::{Result, run, setting, size};
 use crate::json;
 use crate::logs::PyLogs;
-use crate::own::{PyTerms, check_distribution};
 use crate::policy::PyPolicy;
 
 /// What an evaluation is made under.
 struct Asking {
     settings: EvaluationSettings,
-    own: Vec<PyTerms>,
+    custom: Vec<PyEstimator>,
 }
 
 impl Asking {
@@ -34,17 +34,17 @@ impl Asking {
         largest_weight: Option<f64>,
     ) -> Result<Self> {
         let base = if modelled { EvaluationSettings::with_model() } else { EvaluationSettings::default() };
-        let terms = Terms { delta, ..Terms::default() };
-        let mut settings = EvaluationSettings { terms, replicates, seed, largest_weight, ..base };
-        let mut own = Vec::new();
+        let protocol = Protocol { delta, ..Protocol::default() };
+        let mut settings = EvaluationSettings { protocol, replicates, seed, largest_weight, ..base };
+        let mut custom = Vec::new();
         if let Some(estimators) = estimators {
             let mut found = Vec::with_capacity(estimators.len());
             for estimator in estimators {
                 found.push(if let Ok(name) = estimator.extract::<String>() {
                     name.parse::<Estimator>()?
                 } else {
-                    own.push(PyTerms::new(py, &estimator.unbind(), None)?);
-                    Estimator::Own { column: own.len() - 1 }
+                    custom.push(PyEstimator::new(py, &estimator.unbind(), None)?);
+                    Estimator::Custom { column: custom.len() - 1 }
                 });
             }
             settings.estimators = found;
@@ -53,12 +53,12 @@ impl Asking {
             return Err(setting("the reward model", &format!("given, as {estimator} needs one"), "none"));
         }
         settings.check()?;
-        Ok(Asking { settings, own })
+        Ok(Asking { settings, custom })
     }
 
     /// The terms of the user's own estimators, a row a record.
-    fn own_terms(&self, py: Python<'_>, p: &[f64], q: &[f64], c: &[f64]) -> Result<Vec<f64>> {
-        let columns = self.own.iter().map(|terms| terms.h(py, p, q, c)).collect::<Result<Vec<_>>>()?;
+    fn custom_terms(&self, py: Python<'_>, p: &[f64], q: &[f64], c: &[f64]) -> Result<Vec<f64>> {
+        let columns = self.custom.iter().map(|estimator| estimator.h(py, p, q, c)).collect::<Result<Vec<_>>>()?;
         Ok((0..p.len()).flat_map(|row| columns.iter().map(move |column| column[row])).collect())
     }
 }
@@ -182,8 +182,14 @@ impl Model {
     }
 }
 
-/// The tally of one policy over all records.
-fn tally(py: Python<'_>, terms: &Asking, asked: &Asked<'_>, logs: &PyLogs, predicted: Option<&[f64]>) -> Result<Tally> {
+/// The evaluator of one policy over all records.
+fn evaluator(
+    py: Python<'_>,
+    asking: &Asking,
+    asked: &Asked<'_>,
+    logs: &PyLogs,
+    predicted: Option<&[f64]>,
+) -> Result<Evaluator> {
     let (p, all) = asked.probabilities(py, logs, predicted.is_some())?;
     let (q, c, k) = (logs.logs.propensity(), logs.logs.cost(), logs.logs.actions());
     let modelled = predicted.zip(all).map(|(predicted, all)| {
@@ -192,12 +198,12 @@ fn tally(py: Python<'_>, terms: &Asking, asked: &Asked<'_>, logs: &PyLogs, predi
         let mean = rows.map(|(p, c)| p.iter().zip(c).map(|(p, c)| p * c).sum());
         (logged.collect::<Vec<f64>>(), mean.collect::<Vec<f64>>())
     });
-    let own = terms.own_terms(py, &p, q, c)?;
+    let custom = asking.custom_terms(py, &p, q, c)?;
     run(py, || {
-        let mut tally = Tally::new(&terms.settings)?;
+        let mut evaluator = Evaluator::new(&asking.settings)?;
         let model = modelled.as_ref().map(|(logged, mean)| Modelled { logged, mean });
-        tally.add(&Observed { p: &p, q, c, model, own: &own })?;
-        Ok::<Tally, surefoot::Error>(tally)
+        evaluator.add(&Observed { p: &p, q, c, model, custom: &custom })?;
+        Ok::<Evaluator, surefoot::Error>(evaluator)
     })
 }
 
@@ -206,7 +212,7 @@ pub(crate) fn in_rewards<'py>(
     py: Python<'py>,
     evaluation: &Evaluation,
     range: RewardRange,
-    own: &[String],
+    custom: &[String],
 ) -> Result<Bound<'py, PyDict>> {
     let width = range.reward(-1.0) - range.reward(0.0);
     // A cost is a reward turned around.
@@ -221,7 +227,7 @@ pub(crate) fn in_rewards<'py>(
     for estimate in &evaluation.estimates {
         let row = PyDict::new(py);
         let name = match estimate.estimator {
-            Estimator::Own { column } => own[column].clone(),
+            Estimator::Custom { column } => custom[column].clone(),
             estimator => estimator.to_string(),
         };
         row.set_item("estimator", name)?;
@@ -280,11 +286,11 @@ pub(crate) fn evaluate<'py>(
 ) -> Result<Bound<'py, PyDict>> {
     let model = Model::new(model, logs)?;
     let modelled = !matches!(model, Model::None);
-    let terms = Asking::new(py, estimators, modelled, delta, replicates, seed, largest_weight)?;
+    let asking = Asking::new(py, estimators, modelled, delta, replicates, seed, largest_weight)?;
     let predicted = run(py, || model.predict(logs))?;
-    let tally = tally(py, &terms, &Asked::new(policy, logs)?, logs, predicted.as_deref())?;
-    let names: Vec<String> = terms.own.iter().map(|own| own.name().to_owned()).collect();
-    in_rewards(py, &run(py, || tally.finish())?, logs.rewards, &names)
+    let evaluator = evaluator(py, &asking, &Asked::new(policy, logs)?, logs, predicted.as_deref())?;
+    let names: Vec<String> = asking.custom.iter().map(|custom| custom.name().to_owned()).collect();
+    in_rewards(py, &run(py, || evaluator.finish())?, logs.rewards, &names)
 }
 
 /// What is proven of several policies at once, in costs, and by how much each differs from the first.
@@ -316,17 +322,17 @@ pub(crate) fn select<'py>(
     seed: u64,
 ) -> Result<Bound<'py, PyDict>> {
     let model = Model::new(model, logs)?;
-    let terms = Asking::new(py, estimators, !matches!(model, Model::None), delta, replicates, seed, None)?;
+    let asking = Asking::new(py, estimators, !matches!(model, Model::None), delta, replicates, seed, None)?;
     let predicted = run(py, || model.predict(logs))?;
-    let tallies = policies
+    let evaluators = policies
         .iter()
-        .map(|policy| tally(py, &terms, &Asked::new(policy, logs)?, logs, predicted.as_deref()))
-        .collect::<Result<Vec<Tally>>>()?;
-    let all: Vec<&Tally> = tallies.iter().collect();
+        .map(|policy| evaluator(py, &asking, &Asked::new(policy, logs)?, logs, predicted.as_deref()))
+        .collect::<Result<Vec<Evaluator>>>()?;
+    let all: Vec<&Evaluator> = evaluators.iter().collect();
     let selection = run(py, || Selection::of(&all, prior.as_deref()))?;
     let found = PyDict::new(py);
     found.set_item("selection", json::to_python(py, &selection)?)?;
-    let contrasts = tallies.iter().map(|other| Ok(other.contrast(&tallies[0])?)).collect::<Result<Vec<_>>>()?;
+    let contrasts = evaluators.iter().map(|other| Ok(other.contrast(&evaluators[0])?)).collect::<Result<Vec<_>>>()?;
     found.set_item("contrasts", json::to_python(py, &contrasts)?)?;
     Ok(found)
 }

@@ -3,18 +3,20 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde::de::DeserializeOwned;
-use surefoot::{
-    Adam, Algorithm, Birth, Challenger, Course, Crm, Gate, Lbfgs, Learner, Optimiser, Own, Past, Policy, Proven, Round,
-    Since, Window,
-};
+use surefoot::certificate::{Challenger, FixedSince, Since};
+use surefoot::estimator::Custom;
+use surefoot::learn::{Crm, StepReport, Window};
+use surefoot::optim::{Adam, Lbfgs, Optimiser};
+use surefoot::session::{Checkpoint, Proven};
+use surefoot::{Algorithm, Gate, Learner, Policy, Session};
 
-use crate::certificate::{PyCertificate, terms};
+use crate::certificate::{PyCertificate, protocol};
+use crate::custom::PyEstimator;
 use crate::failure::{Failure, Result, run, setting};
 use crate::json;
 use crate::logs::PyLogs;
-use crate::own::PyTerms;
+use crate::observer::Onlooker;
 use crate::policy::PyPolicy;
-use crate::watch::Onlooker;
 
 /// A learner's settings, all of them, by their names: no state, and no defaults.
 ///
@@ -112,13 +114,13 @@ impl PyLearner {
             algorithm,
             lambda: lam.parse()?,
             sharpness: sharpness.parse()?,
-            shape: posterior.parse()?,
+            family: posterior.parse()?,
             start: named("start", start, "warm or anchor")?,
             precision: named("precision", precision, "single or double")?,
             optimiser,
             trade,
-            own: estimator.map(|h| PyTerms::new(py, &h, slope.as_ref()).map(Own::new)).transpose()?,
-            terms: terms(delta, spending, rounds, None)?,
+            custom: estimator.map(|h| PyEstimator::new(py, &h, slope.as_ref()).map(Custom::new)).transpose()?,
+            protocol: protocol(delta, spending, rounds, None)?,
             seed,
             ..Learner::default()
         };
@@ -140,7 +142,7 @@ impl PyLearner {
 }
 
 /// What a step reports of itself.
-pub(crate) fn round_report<'py>(py: Python<'py>, round: &Round) -> Result<Bound<'py, PyDict>> {
+pub(crate) fn round_report<'py>(py: Python<'py>, round: &StepReport) -> Result<Bound<'py, PyDict>> {
     let report = PyDict::new(py);
     report.set_item("n", round.n)?;
     report.set_item("records", round.records)?;
@@ -179,22 +181,22 @@ pub(crate) fn put_proven(report: &Bound<'_, PyDict>, proven: Option<Proven>, ran
 ///
 ///     >>> import surefoot
 ///     >>> world = surefoot.Environment.synthetic(seed=1)
-///     >>> course = surefoot._surefoot.Course(surefoot.SeqLS(lam=0.4)._learner(), world.first_policy(alpha=0.0))
+///     >>> session = surefoot._surefoot.Session(surefoot.SeqLS(lam=0.4)._learner(), world.first_policy(alpha=0.0))
 ///     >>> for round in range(2):
-///     ...     report = course.take(world.collect(course.running, 1000, round=round, start=1000 * round))
-///     >>> course.rounds
+///     ...     report = session.take(world.collect(session.running, 1000, round=round, start=1000 * round))
+///     >>> session.rounds
 ///     2
-///     >>> world.evaluate(course.running)[0] > world.evaluate(course.first)[0]
+///     >>> world.evaluate(session.running)[0] > world.evaluate(session.first)[0]
 ///     True
-#[pyclass(name = "Course", module = "surefoot")]
+#[pyclass(name = "Session", module = "surefoot")]
 #[derive(Debug)]
-pub(crate) struct PyCourse {
-    course: Course,
+pub(crate) struct PySession {
+    session: Session,
     range: (f64, f64),
 }
 
 #[pymethods]
-impl PyCourse {
+impl PySession {
     #[new]
     #[pyo3(
         signature = (learner, first, *, reward_range = (0.0, 1.0)),
@@ -203,7 +205,7 @@ impl PyCourse {
     fn new(learner: &PyLearner, first: &PyPolicy, reward_range: (f64, f64)) -> Result<Self> {
         surefoot::RewardRange::new(reward_range.0, reward_range.1)?;
         let first = first.gaussian("the first policy")?.clone();
-        Ok(PyCourse { course: Course::new(learner.learner.clone(), learner.gate, first)?, range: reward_range })
+        Ok(PySession { session: Session::new(learner.learner.clone(), learner.gate, first)?, range: reward_range })
     }
 
     /// Learns from what :attr:`running` logged, lets the gate decide, and reports. If it fails, or is interrupted, all is
@@ -214,8 +216,8 @@ impl PyCourse {
     ///
     ///     >>> import surefoot
     ///     >>> world = surefoot.Environment.synthetic(seed=1)
-    ///     >>> course = surefoot._surefoot.Course(surefoot.SeqLS(lam=0.4)._learner(), world.first_policy(alpha=0.0))
-    ///     >>> report = course.take(world.collect(course.running, 500))
+    ///     >>> session = surefoot._surefoot.Session(surefoot.SeqLS(lam=0.4)._learner(), world.first_policy(alpha=0.0))
+    ///     >>> report = session.take(world.collect(session.running, 500))
     ///     >>> report["records"], report["lambda"], report["promoted"]
     ///     (500, 0.4, True)
     #[pyo3(signature = (logs, *, certify = true, watch = None))]
@@ -228,9 +230,9 @@ impl PyCourse {
     ) -> Result<Bound<'py, PyDict>> {
         self.check(logs)?;
         let mut watch = Onlooker::new(watch);
-        let (course, round) = (&mut self.course, logs.logs.clone());
+        let (session, round) = (&mut self.session, logs.logs.clone());
         let clock = std::time::Instant::now();
-        let taken = run(py, || course.take(round, certify, &mut watch))?;
+        let taken = run(py, || session.take(round, certify, &mut watch))?;
         let report = round_report(py, &taken.learned)?;
         report.set_item("seconds", clock.elapsed().as_secs_f64())?;
         report.set_item("promoted", taken.promoted)?;
@@ -243,63 +245,63 @@ impl PyCourse {
     ///
     ///     >>> import surefoot
     ///     >>> world = surefoot.Environment.synthetic(seed=1)
-    ///     >>> course = surefoot._surefoot.Course(surefoot.SeqLS(lam=0.4)._learner(), world.first_policy(alpha=0.0))
-    ///     >>> course.remember(world.collect(course.running, 500))
-    ///     >>> course.take(world.collect(course.running, 500, round=1, start=500))["records"]
+    ///     >>> session = surefoot._surefoot.Session(surefoot.SeqLS(lam=0.4)._learner(), world.first_policy(alpha=0.0))
+    ///     >>> session.remember(world.collect(session.running, 500))
+    ///     >>> session.take(world.collect(session.running, 500, round=1, start=500))["records"]
     ///     1000
     fn remember(&mut self, py: Python<'_>, logs: &PyLogs) -> Result<()> {
         self.check(logs)?;
-        let (course, round) = (&mut self.course, logs.logs.clone());
-        run(py, || course.remember(round))
+        let (session, round) = (&mut self.session, logs.logs.clone());
+        run(py, || session.remember(round))
     }
 
     /// How many rounds there were.
     #[getter]
     fn rounds(&self) -> usize {
-        self.course.logs().len()
+        self.session.logs().len()
     }
 
     /// What collects the next round.
     #[getter]
     fn running(&self) -> PyPolicy {
-        self.course.running().clone().into()
+        self.session.running().clone().into()
     }
 
     /// What the loop has come to: what is running or, where nothing is ever redeployed, the last policy learned.
     #[getter]
     fn current(&self) -> PyPolicy {
-        self.course.current().clone().into()
+        self.session.current().clone().into()
     }
 
     /// The last policy learned, promoted or not; the first one, before any round.
     #[getter]
     fn newest(&self) -> PyPolicy {
-        self.course.newest().clone().into()
+        self.session.newest().clone().into()
     }
 
     /// The first policy, the prior of every search.
     #[getter]
     fn first(&self) -> PyPolicy {
-        self.course.first().clone().into()
+        self.session.first().clone().into()
     }
 
     /// What collected each round.
     #[getter]
     fn deployed(&self) -> Vec<PyPolicy> {
-        self.course.deployed().iter().cloned().map(PyPolicy::from).collect()
+        self.session.deployed().iter().cloned().map(PyPolicy::from).collect()
     }
 
     /// What was logged in each round.
     #[getter]
     fn logs(&self) -> Result<Vec<PyLogs>> {
-        self.course.logs().iter().map(|logs| PyLogs::new(logs.clone(), self.range)).collect()
+        self.session.logs().iter().map(|logs| PyLogs::new(logs.clone(), self.range)).collect()
     }
 
     // Where the propensities of some records differ most from those of what is running: the row, and both.
     fn _most_off(&self, py: Python<'_>, logs: &PyLogs, records: usize) -> Result<(usize, f64, f64)> {
         // Ten stretches, from the first record to the last: what is wrong may begin anywhere.
         let (n, stretch) = (logs.logs.len(), records.div_ceil(10).min(logs.logs.len()));
-        let policy = self.course.running();
+        let policy = self.session.running();
         let mut most: (usize, f64, f64) = (0, 0.0, 0.0);
         for start in (0..10).map(|i| i * (n - stretch) / 9) {
             let some = logs.logs.slice(start..start + stretch);
@@ -314,8 +316,8 @@ impl PyCourse {
     }
 
     // All that it takes to go on, for a pickle.
-    fn _past<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyDict>> {
-        let past = self.course.past();
+    fn _checkpoint<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyDict>> {
+        let past = self.session.checkpoint();
         let all = |challengers: &[Challenger]| challengers.iter().map(to_parts).collect::<Vec<Parts>>();
         let found = PyDict::new(py);
         found.set_item("first", PyPolicy::from(past.first))?;
@@ -347,7 +349,7 @@ impl PyCourse {
         kept: Option<(f64, f64)>,
         reward_range: (f64, f64),
     ) -> Result<Self> {
-        let past = Past {
+        let past = Checkpoint {
             first: first.gaussian("the first policy")?.clone(),
             logs: logs.iter().map(|logs| logs.logs.clone()).collect(),
             deployed: deployed.iter().map(|p| p.gaussian("what was deployed").cloned()).collect::<Result<_>>()?,
@@ -357,8 +359,8 @@ impl PyCourse {
             challengers: challengers.iter().map(of_parts).collect::<Result<_>>()?,
             kept,
         };
-        let course = run(py, || Course::resume(learner.learner.clone(), learner.gate, past))?;
-        Ok(PyCourse { course, range: reward_range })
+        let session = run(py, || Session::resume(learner.learner.clone(), learner.gate, past))?;
+        Ok(PySession { session, range: reward_range })
     }
 
     /// What all rounds so far prove of :attr:`current`.
@@ -368,36 +370,39 @@ impl PyCourse {
     ///
     ///     >>> import surefoot
     ///     >>> world = surefoot.Environment.synthetic(seed=1)
-    ///     >>> course = surefoot._surefoot.Course(surefoot.SeqLS(lam=0.4)._learner(), world.first_policy(alpha=0.0))
-    ///     >>> report = course.take(world.collect(course.running, 500), certify=False)
-    ///     >>> course.prove()["certificate"].theorem
+    ///     >>> session = surefoot._surefoot.Session(surefoot.SeqLS(lam=0.4)._learner(), world.first_policy(alpha=0.0))
+    ///     >>> report = session.take(world.collect(session.running, 500), certify=False)
+    ///     >>> session.prove()["certificate"].theorem
     ///     '3.2'
     fn prove<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyDict>> {
-        let proven = run(py, || self.course.prove())?;
+        let proven = run(py, || self.session.prove())?;
         let report = PyDict::new(py);
         put_proven(&report, Some(proven), self.range).map_err(Failure::from)?;
         Ok(report)
     }
 }
 
-/// A policy, and the round, first unseen record and set size of its birth.
+/// A policy, and the round, first unseen record and set size of its fixed_since.
 type Parts = (PyPolicy, Option<(usize, usize, usize, usize)>);
 
 fn to_parts(challenger: &Challenger) -> Parts {
-    let birth = challenger.birth.map(|b| (b.round, b.since.round, b.since.record, b.size));
-    (challenger.policy.clone().into(), birth)
+    let fixed_since = challenger.fixed_since.map(|b| (b.round, b.since.round, b.since.record, b.size));
+    (challenger.policy.clone().into(), fixed_since)
 }
 
-fn of_parts((policy, birth): &Parts) -> Result<Challenger> {
-    let born = |&(round, first, record, size): &(usize, usize, usize, usize)| Birth {
+fn of_parts((policy, fixed_since): &Parts) -> Result<Challenger> {
+    let born = |&(round, first, record, size): &(usize, usize, usize, usize)| FixedSince {
         round,
         since: Since { round: first, record },
         size,
     };
-    Ok(Challenger { policy: policy.gaussian("a policy of the loop")?.clone(), birth: birth.as_ref().map(born) })
+    Ok(Challenger {
+        policy: policy.gaussian("a policy of the loop")?.clone(),
+        fixed_since: fixed_since.as_ref().map(born),
+    })
 }
 
-impl PyCourse {
+impl PySession {
     fn check(&self, logs: &PyLogs) -> Result<()> {
         if logs.reward_range() == self.range {
             return Ok(());

@@ -8,6 +8,7 @@
 mod arrays;
 mod arrow;
 mod certificate;
+mod custom;
 mod environment;
 mod evaluation;
 mod failure;
@@ -15,12 +16,11 @@ mod features;
 mod json;
 mod learning;
 mod logs;
-mod own;
+mod observer;
 mod policy;
 mod rounds;
 mod simulation;
 mod tables;
-mod watch;
 
 /// What is in Rust.
 #[pyo3::pymodule]
@@ -40,17 +40,17 @@ mod _surefoot {
     #[pymodule_export]
     use crate::certificate::{PyCertificate, certify, read_file, verify_certificate, write_file};
     #[pymodule_export]
+    use crate::custom::check_estimator;
+    #[pymodule_export]
     use crate::environment::{PyEnvironment, rule_of_thumb};
     #[pymodule_export]
     use crate::evaluation::{evaluate, select};
     #[pymodule_export]
     use crate::features::PyFeatures;
     #[pymodule_export]
-    use crate::learning::{PyCourse, PyLearner};
+    use crate::learning::{PyLearner, PySession};
     #[pymodule_export]
     use crate::logs::PyLogs;
-    #[pymodule_export]
-    use crate::own::check_estimator;
     #[pymodule_export]
     use crate::policy::PyPolicy;
     #[pymodule_export]

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use numpy::{PyArray1, PyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use surefoot::{Basis, Decision, FeatureMap, LinearGaussian, Mixture, Policy, Posterior, Scale, Softmax, Uniform};
+use surefoot::policy::{Basis, Decision, Mixture, Posterior, Scale, Softmax, Uniform};
+use surefoot::{FeatureMap, LinearGaussian, Policy};
 use surefoot_data::{Inputs, PolicyReader, write_policy_with};
 
 use crate::arrays::{Hold, actions, column, contexts, eligible, matrix, numbers, numbers2, slice_of};
+use crate::custom::OwnPolicy;
 use crate::failure::{Result, run, setting};
 use crate::features::PyFeatures;
 use crate::json;
-use crate::own::OwnPolicy;
 
 /// Actions, and the probabilities with which they were chosen.
 type Decisions<'py> = (Bound<'py, PyArray1<u32>>, Bound<'py, PyArray1<f64>>);

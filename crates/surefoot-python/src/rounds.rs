@@ -3,7 +3,9 @@
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use surefoot::{FeatureMap, Fingerprint, Labelled, Learner, LinearGaussian, Logs, Retrained, RewardRange, retrain};
+use surefoot::contexts::Labelled;
+use surefoot::learn::{Retrained, retrain};
+use surefoot::{FeatureMap, Fingerprint, Learner, LinearGaussian, Logs, RewardRange};
 use surefoot_data::{Actions, Inputs, Lineage, Rounds};
 
 use crate::arrays::to_python;
@@ -11,8 +13,8 @@ use crate::certificate::PyCertificate;
 use crate::failure::{Result, run, setting};
 use crate::learning::{PyLearner, round_report};
 use crate::logs::PyLogs;
+use crate::observer::Onlooker;
 use crate::policy::PyPolicy;
-use crate::watch::Onlooker;
 
 /// What actions are called.
 pub(crate) fn action_names(actions: &Actions) -> Vec<String> {

@@ -2,15 +2,15 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use surefoot::{Certify, Plan, Schedule, SimulatedRound, simulate_watched};
+use surefoot::simulate::{Certify, Plan, Schedule, SimulatedRound, simulate_observed};
 
 use crate::certificate::PyCertificate;
 use crate::environment::PyEnvironment;
 use crate::failure::{Failure, Result, run};
 use crate::learning::{PyLearner, put_proven, round_report};
 use crate::logs::PyLogs;
+use crate::observer::Onlooker;
 use crate::policy::PyPolicy;
-use crate::watch::Onlooker;
 
 /// Rewards of simulated worlds.
 const RANGE: (f64, f64) = (0.0, 1.0);
@@ -84,9 +84,14 @@ pub(crate) fn simulate<'py>(
     };
     let plan = Plan { learner: learner.learner.clone(), gate: learner.gate, certify };
     let first = first.gaussian("the first policy")?.clone();
-    let mut watch = Onlooker::new(watch);
+    let mut rounds = Onlooker::new(watch.as_ref().map(|shown| shown.clone_ref(py)));
+    let mut searches = Onlooker::new(watch);
     let world = environment.environment();
-    let outcome = run(py, || simulate_watched(world, first, &plan, &sizes, &mut watch))?;
+    let outcome = run(py, || {
+        simulate_observed(world, first, &plan, &sizes, &mut searches, |round| {
+            rounds.ask(|shown| shown.call_method1("round", (report(shown.py(), round)?,)).map(|_| ()))
+        })
+    })?;
     let found = PyDict::new(py);
     let rounds = outcome.rounds.iter().map(|round| report(py, round)).collect::<PyResult<Vec<_>>>()?;
     found.set_item("rounds", PyList::new(py, rounds)?)?;

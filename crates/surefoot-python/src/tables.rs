@@ -6,11 +6,12 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use surefoot::{EvaluationSettings, RewardRange, Selection, Tally, Terms};
+use surefoot::evaluation::{EvaluationSettings, Selection};
+use surefoot::{Evaluator, Protocol, RewardRange};
 use surefoot_data::lint::{Lint, LintSettings};
 use surefoot_data::{
-    Actions, Columns, Encode, EncodingSettings, Format, Grouping, Judged, LogReader, PolicyReader, RewardModel, Rounds,
-    Scorer, Survey, actions_of, convert, observe, read_mixture,
+    Actions, ColumnNames, Encode, EncodingSettings, Format, Grouping, LogReader, PolicyReader, RecordPolicy,
+    RewardModel, Rounds, Scan, Scorer, actions_of, convert, observe, read_mixture,
 };
 
 use crate::arrays::table;
@@ -40,14 +41,14 @@ fn hearing(reader: LogReader) -> LogReader {
 }
 
 /// A policy on raw records: one of Surefoot's own, or what the logs themselves say.
-fn judged(policy: &Bound<'_, PyAny>) -> Result<Judged> {
+fn judged(policy: &Bound<'_, PyAny>) -> Result<RecordPolicy> {
     if let Ok(policy) = policy.extract::<PyRef<'_, PyPolicy>>() {
         let own = policy.gaussian("a policy on raw records")?;
         let Some(inputs) = &policy.inputs else {
             let allowed = "one that says how records become its features, as those that were learned from logs do";
             return Err(setting("the policy", allowed, "one of features"));
         };
-        return Ok(Judged::Own { policy: Box::new(own.clone()), inputs: Box::new(inputs.as_ref().clone()) });
+        return Ok(RecordPolicy::Encoded { policy: Box::new(own.clone()), inputs: Box::new(inputs.as_ref().clone()) });
     }
     let text: String = policy.str()?.extract()?;
     if let Ok(judged) = text.parse() {
@@ -61,10 +62,10 @@ fn judged(policy: &Bound<'_, PyAny>) -> Result<Judged> {
     let inputs = inputs.ok_or_else(|| {
         setting("the policy", "one that says how records become its features", format!("{text}, which does not"))
     })?;
-    Ok(Judged::Own { policy: Box::new(policy), inputs: Box::new(inputs) })
+    Ok(RecordPolicy::Encoded { policy: Box::new(policy), inputs: Box::new(inputs) })
 }
 
-fn all_judged(policies: &Bound<'_, PyDict>) -> Result<Vec<(String, Judged)>> {
+fn all_judged(policies: &Bound<'_, PyDict>) -> Result<Vec<(String, RecordPolicy)>> {
     policies.iter().map(|(name, policy)| Ok((name.extract()?, judged(&policy)?))).collect()
 }
 
@@ -101,7 +102,7 @@ impl PySource {
     ///
     ///     >>> import pandas, surefoot
     ///     >>> frame = pandas.DataFrame({"shown": [0, 1], "pscore": [0.5, 0.5], "click": [1, 0]})
-    ///     >>> surefoot.LogSource.open(frame, action="shown").survey()["records"]
+    ///     >>> surefoot.LogSource.open(frame, action="shown").scan()["records"]
     ///     2
     #[staticmethod]
     #[pyo3(signature = (
@@ -119,7 +120,7 @@ impl PySource {
         policy_version: Option<String>,
         actions_from_one: bool,
     ) -> Result<Self> {
-        let columns = Columns { event_id, action, propensity, reward, policy_version, from_one: actions_from_one };
+        let columns = ColumnNames { event_id, action, propensity, reward, policy_version, from_one: actions_from_one };
         if source.hasattr("__arrow_c_stream__")? {
             format.map(of_name).transpose()?;
             let reader = hearing(LogReader::in_memory("logs".into(), table(source)?.0, columns));
@@ -168,17 +169,17 @@ impl PySource {
     ///
     ///     >>> import pandas, surefoot
     ///     >>> frame = pandas.DataFrame({"action": [0, 1], "pscore": [0.5, 0.5], "reward": [1.0, 0.0], "day": ["mon", "tue"]})
-    ///     >>> surefoot.open_logs(frame).survey(by="day")["groups"]
+    ///     >>> surefoot.open_logs(frame).scan(by="day")["groups"]
     ///     [('mon', 1), ('tue', 1)]
     #[pyo3(signature = (*, by = "policy-version"))]
-    fn survey<'py>(&self, py: Python<'py>, by: &str) -> Result<Bound<'py, PyDict>> {
-        let survey = run(py, || Survey::of(&self.reader, &grouping(by)))?;
+    fn scan<'py>(&self, py: Python<'py>, by: &str) -> Result<Bound<'py, PyDict>> {
+        let scan = run(py, || Scan::of(&self.reader, &grouping(by)))?;
         let found = PyDict::new(py);
-        found.set_item("records", survey.records)?;
-        found.set_item("skipped", survey.skipped)?;
-        found.set_item("groups", survey.groups)?;
-        found.set_item("interleaved", survey.interleaved)?;
-        found.set_item("actions", action_names(&survey.actions))?;
+        found.set_item("records", scan.records)?;
+        found.set_item("skipped", scan.skipped)?;
+        found.set_item("groups", scan.groups)?;
+        found.set_item("interleaved", scan.interleaved)?;
+        found.set_item("actions", action_names(&scan.actions))?;
         Ok(found)
     }
 
@@ -244,8 +245,8 @@ impl PySource {
     ) -> Result<Bound<'py, PyDict>> {
         let modelled = model != "none";
         let base = if modelled { EvaluationSettings::with_model() } else { EvaluationSettings::default() };
-        let terms = Terms { delta, ..Terms::default() };
-        let mut settings = EvaluationSettings { terms, replicates, seed, largest_weight, ..base };
+        let protocol = Protocol { delta, ..Protocol::default() };
+        let mut settings = EvaluationSettings { protocol, replicates, seed, largest_weight, ..base };
         if let Some(names) = estimators {
             settings.estimators = names.iter().map(|name| Ok(name.parse()?)).collect::<Result<_>>()?;
         }
@@ -263,10 +264,10 @@ impl PySource {
                 .map(RewardModel::Given)
                 .map_err(|()| setting("the reward model", "none, linear, columns:PREFIX or list:COLUMN", cells))?,
         };
-        let tallies = self.observe(py, &model, &named, &actions, range, &settings)?;
+        let evaluators = self.observe(py, &model, &named, &actions, range, &settings)?;
         let found = PyDict::new(py);
-        for ((name, _), tally) in named.iter().zip(&tallies) {
-            found.set_item(name, in_rewards(py, &run(py, || tally.finish())?, range, &[])?)?;
+        for ((name, _), evaluator) in named.iter().zip(&evaluators) {
+            found.set_item(name, in_rewards(py, &run(py, || evaluator.finish())?, range, &[])?)?;
         }
         Ok(found)
     }
@@ -296,12 +297,12 @@ impl PySource {
         let actions = actions_of(named.iter().map(|(name, policy)| (name.as_str(), policy)), &self.reader)?;
         let settings = EvaluationSettings {
             estimators: EvaluationSettings::default().estimators[..1].to_vec(),
-            terms: Terms { delta, ..Terms::default() },
+            protocol: Protocol { delta, ..Protocol::default() },
             replicates: 0,
             ..EvaluationSettings::default()
         };
-        let tallies = self.observe(py, &RewardModel::None, &named, &actions, range, &settings)?;
-        let all: Vec<&Tally> = tallies.iter().collect();
+        let evaluators = self.observe(py, &RewardModel::None, &named, &actions, range, &settings)?;
+        let all: Vec<&Evaluator> = evaluators.iter().collect();
         json::to_python(py, &run(py, || Selection::of(&all, prior.as_deref()))?)
     }
 
@@ -358,7 +359,7 @@ impl PySource {
     ) -> Result<PyRounds> {
         let range = RewardRange::new(reward_range.0, reward_range.1)?;
         let grouping = grouping(by);
-        let survey = run(py, || Survey::of(&self.reader, &grouping))?;
+        let scan = run(py, || Scan::of(&self.reader, &grouping))?;
         let known = match prior.map(|prior| prior.inputs.as_deref()) {
             Some(None) => {
                 return Err(setting(
@@ -369,7 +370,7 @@ impl PySource {
             }
             known => known.flatten(),
         };
-        let actions = match (known, &survey.actions) {
+        let actions = match (known, &scan.actions) {
             (Some(inputs), _) => inputs.actions.clone(),
             // Those that are counted from 1 are called so, lest anybody count them otherwise later.
             (None, Actions::Count(k)) if self.from_one => Actions::Names((1..=*k).map(|a| a.to_string()).collect()),
@@ -380,7 +381,7 @@ impl PySource {
             Some(inputs) => Encode::Known(inputs.encoding.clone()),
             None => Encode::Fit { settings, set_aside },
         };
-        let rounds = run(py, || Rounds::read(&self.reader, &survey, &actions, &grouping, range, encode))?;
+        let rounds = run(py, || Rounds::read(&self.reader, &scan, &actions, &grouping, range, encode))?;
         if rounds.rounds.is_empty() {
             return Err(setting(
                 "the share that is set aside",
@@ -393,8 +394,8 @@ impl PySource {
             rounds,
             actions,
             range: reward_range,
-            skipped: survey.skipped,
-            interleaved: survey.interleaved,
+            skipped: scan.skipped,
+            interleaved: scan.interleaved,
             known,
         })
     }
@@ -416,10 +417,10 @@ impl PySource {
     fn score(&self, py: Python<'_>, policy: &Bound<'_, PyAny>, seed: u64, probabilities: bool) -> Result<PyArrowTable> {
         let policy = judged(policy)?;
         let own = match &policy {
-            Judged::Mixture(parts) => parts.first().map(|(_, part)| part),
+            RecordPolicy::Mixture(parts) => parts.first().map(|(_, part)| part),
             policy => Some(policy),
         };
-        let (Some(Judged::Own { inputs, .. }), Some(version)) = (own, policy.version()) else {
+        let (Some(RecordPolicy::Encoded { inputs, .. }), Some(version)) = (own, policy.version()) else {
             return Err(setting("the policy", "one of Surefoot's own, or a mixture of them", "another"));
         };
         let actions = inputs.actions.clone();
@@ -464,13 +465,13 @@ impl PySource {
         &self,
         py: Python<'_>,
         model: &RewardModel,
-        named: &[(String, Judged)],
+        named: &[(String, RecordPolicy)],
         actions: &Actions,
         range: RewardRange,
         settings: &EvaluationSettings,
-    ) -> Result<Vec<Tally>> {
-        let judged: Vec<&Judged> = named.iter().map(|(_, policy)| policy).collect();
-        let (tallies, _) = run(py, || observe(model, &judged, &self.reader, actions, range, settings, |_| ()))?;
-        Ok(tallies)
+    ) -> Result<Vec<Evaluator>> {
+        let judged: Vec<&RecordPolicy> = named.iter().map(|(_, policy)| policy).collect();
+        let (evaluators, _) = run(py, || observe(model, &judged, &self.reader, actions, range, settings, |_| ()))?;
+        Ok(evaluators)
     }
 }

@@ -51,8 +51,8 @@ def test_files_of_every_format_say_the_same(tmp_path):
 def test_records_come_out_as_they_went_in(frame):
     back = pyarrow.table(surefoot.open_logs(frame).to_arrow()).to_pandas()
     pandas.testing.assert_frame_equal(back, frame, check_dtype=False)
-    survey = surefoot.open_logs(frame).survey()
-    assert survey["groups"] == [("v1", 3000), ("v2", 3000)] and survey["actions"] == ["banner", "coupon", "nothing"]
+    scan = surefoot.open_logs(frame).scan()
+    assert scan["groups"] == [("v1", 3000), ("v2", 3000)] and scan["actions"] == ["banner", "coupon", "nothing"]
 
 
 def test_what_is_learned_scores_raw_records_and_survives_its_file(frame, tmp_path):
@@ -162,7 +162,7 @@ def test_an_interrupt_is_heard_between_batches_and_nothing_is_left_of_it(frame, 
     for call in (
         lambda: surefoot.evaluate(source, "uniform"),
         lambda: surefoot.lint(source),
-        lambda: source.survey(),
+        lambda: source.scan(),
         lambda: source.rounds(ignore=["pi_*"]),
     ):
         interrupt(0.01)

@@ -89,7 +89,7 @@ def test_certificates_can_be_recomputed_and_forgeries_are_found(world, tmp_path)
     for round in range(2):
         running = learner.policy_ if round else learner.prior
         learner.partial_fit(world.collect(running, 800, round=round, start=800 * round))
-    course = learner._course
+    course = learner._session
     certificate = learner.certificate_
     policies = [*course.deployed, learner.policy_]
     assert surefoot.verify(certificate, policies, course.logs) == []

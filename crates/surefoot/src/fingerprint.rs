@@ -132,13 +132,13 @@ mod tests {
     use std::sync::Arc;
 
     /// Two records over two features and three actions: context, action, propensity and cost.
-    type Columns = ([f32; 4], [u32; 2], [f64; 2], [f64; 2]);
+    type Sample = ([f32; 4], [u32; 2], [f64; 2], [f64; 2]);
 
-    fn logs((x, a, q, c): Columns) -> Logs {
+    fn logs((x, a, q, c): Sample) -> Logs {
         Logs::new(3, Contexts::dense(x.to_vec(), 2).unwrap(), a.to_vec(), q.to_vec(), c.to_vec()).unwrap()
     }
 
-    fn columns() -> impl Strategy<Value = Columns> {
+    fn columns() -> impl Strategy<Value = Sample> {
         let x = prop_oneof![Just(0.0f32), -1.0f32..1.0];
         (prop::array::uniform4(x), prop::array::uniform2(0u32..3), [0.1..1.0, 0.1..1.0], [-1.0..=0.0, -1.0..=0.0])
     }

@@ -6,7 +6,9 @@
 //! policy is, and simulates the whole loop where the truth is known.
 //!
 //! ```
-//! use surefoot::{Algorithm, Environment, FeatureMap, Lambda, Learner, Shape, State, Synthetic, SyntheticSettings, Turn};
+//! use surefoot::learn::{Family, State};
+//! use surefoot::worlds::{Environment, Synthetic, SyntheticSettings, Turn};
+//! use surefoot::{Algorithm, FeatureMap, Lambda, Learner};
 //!
 //! // A world to act in; in production this is yours, and what it logs comes in through `Logs::new`.
 //! let world = Synthetic::new(SyntheticSettings::default())?;
@@ -15,7 +17,7 @@
 //! let learner = Learner {
 //!     algorithm: Algorithm::SeqAdjLs,
 //!     lambda: Lambda::Fixed(0.4),
-//!     shape: Shape::Principal,
+//!     family: Family::Shaped,
 //!     ..Learner::default()
 //! };
 //! let mut state = State::new(first);
@@ -36,20 +38,19 @@
 //!
 //! | room | what is in it |
 //! | --- | --- |
-//! | [`Contexts`], [`FeatureMap`] | feature rows, dense or sparse; maps that are fixed before the data |
-//! | [`Logs`], [`Eligible`], [`RewardRange`] | what a policy left behind, checked once |
-//! | [`Regularizer`], [`OwnTerms`], [`estimate()`] | the estimator `h(p, q, c)`, and the risk of a policy that did not collect the logs |
-//! | [`Tally`], [`Evaluation`], [`Estimator`], [`CostModel`] | every estimator at once, with intervals, in one pass over a stream |
-//! | [`Criterion`], [`Objective`] | `mean h + KL/(lambda N)`, value and gradient |
-//! | [`Optimiser`], [`Adam`], [`Lbfgs`] | a closure in, a minimiser and its trace out |
-//! | [`Policy`], [`LinearGaussian`], [`Posterior`] | what can be deployed, and the distribution over predictors behind it |
-//! | [`Learner`], [`State`] | the loop's pure step `(state, logs) -> (state, round)`; [`Algorithm`] and [`Lambda`] choose it |
-//! | [`Certificate`], [`ladder()`], [`Gate`], [`verify()`] | what is proven about a policy, from logs and policies alone; [`Terms`] are fixed before the data |
-//! | [`retrain()`] | all of that at once: the next policy from all rounds, and what is known of it |
-//! | [`Gibbs`], [`Mixture`] | the exact posterior over a finite set of policies |
-//! | [`Environment`], [`LabelBandit`], [`Synthetic`], [`Finite`], [`Truth`] | worlds in which everything is known |
-//! | [`Course`], [`Taken`], [`Proven`] | a loop under way, simulated or live: logs in, what runs next out |
-//! | [`simulate()`], [`Plan`], [`Schedule`] | the loop closed; a [`Watch`] looks on, and may stop it |
+//! | [`contexts`], [`features`] | feature rows, dense or sparse; maps that are fixed before the data |
+//! | [`logs`] | what a policy left behind, checked once; rewards of any range |
+//! | [`estimator`] | the term `h(p, q, c)` of one record, and its slope |
+//! | [`policy`] | what can be deployed, and the posteriors behind it |
+//! | [`evaluation`] | every estimator at once, with intervals, in one pass over a stream |
+//! | [`objective`], [`optim`] | `mean h + KL/(lambda N)`, value and gradient; a closure in, a minimiser out |
+//! | [`certificate`] | what is proven about a policy, from logs and policies alone; the ladder and the gate |
+//! | [`learn`] | the pure step `(state, logs) -> (state, report)`; all rounds at once |
+//! | [`session`] | a loop under way, simulated or live: logs in, what runs next out |
+//! | [`worlds`], [`simulate`](mod@simulate) | worlds in which everything is known, and the loop closed in them |
+//! | [`fingerprint`], [`observer`] | names by content; who is told how far a search is |
+//!
+//! Each room may use those above it, and none below: a test reads the imports (`tests/layers.rs`).
 //!
 //! # Conventions
 //!
@@ -64,62 +65,35 @@
 //! Files, the network and the command line (other crates of this workspace); continuous actions; policies that are not
 //! linear in (mapped) features.
 
-mod certificate;
-mod contexts;
-mod course;
-mod environment;
+pub mod certificate;
+pub mod contexts;
 mod error;
-mod estimate;
-mod evaluation;
-mod features;
-mod fingerprint;
-mod gibbs;
-mod learner;
-mod logs;
+pub mod estimator;
+pub mod evaluation;
+pub mod features;
+pub mod fingerprint;
+pub mod learn;
+pub mod logs;
 mod math;
-mod objective;
-mod optim;
-mod own;
-mod policy;
-mod regularizer;
-mod retrain;
-mod schedule;
-mod simulation;
-mod watch;
+pub mod objective;
+pub mod observer;
+pub mod optim;
+pub mod policy;
+pub mod session;
+pub mod simulate;
+pub mod worlds;
 
-pub use certificate::{
-    Birth, Case, Certificate, Challenger, Difference, Form, Gate, Quantity, Share, Since, Smoothing, Spending, Terms,
-    Theorem, Verdict, ladder, verify,
-};
-pub use contexts::{Contexts, ContextsBuilder, Indices, Memory, Row};
-pub use course::{Course, Past, Proven, Taken};
-pub use environment::{
-    Dataset, Environment, Finite, LabelBandit, Labelled, Profile, Synthetic, SyntheticSettings, Truth, Turn,
-};
+pub use certificate::{Certificate, Gate, Protocol};
+pub use contexts::Contexts;
 pub use error::{Error, Result};
-pub use estimate::estimate;
-pub use evaluation::{
-    Contrast, CostModel, Estimate, Estimator, Evaluation, EvaluationSettings, Interval, ModelFit, Modelled, Observed,
-    Selection, Standing, Tally, Weights,
-};
-pub use features::{FeatureMap, KernelFeatures};
+pub use evaluation::Evaluator;
+pub use features::FeatureMap;
 pub use fingerprint::Fingerprint;
-pub use gibbs::Gibbs;
-pub use learner::{
-    Algorithm, Candidate, Crm, Lambda, Learner, Precision, Round, Shape, Sharpness, Start, State, Window,
-};
-pub use logs::{Eligible, Logs, RewardRange};
-pub use objective::{Criterion, Objective, ObjectiveParts};
-pub use optim::{Adam, Decay, Lbfgs, Optimiser, Trace};
-pub use own::{Own, OwnTerms};
-pub use policy::{
-    Basis, Decision, LinearGaussian, Mixture, Policy, Posterior, Scale, Softmax, SoftmaxTraining, Uniform,
-};
-pub use regularizer::Regularizer;
-pub use retrain::{Retrained, retrain};
-pub use schedule::Schedule;
-pub use simulation::{Certify, GateDecision, Outcome, Plan, SimulatedRound, simulate, simulate_watched};
-pub use watch::{Unwatched, Watch};
+pub use learn::{Algorithm, Lambda, Learner};
+pub use logs::{Logs, RewardRange};
+pub use policy::{LinearGaussian, Policy};
+pub use session::Session;
+pub use simulate::simulate;
 
 /// The README's example is a test.
 #[cfg(doctest)]

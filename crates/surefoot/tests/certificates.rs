@@ -1,10 +1,15 @@
 //! Certificates of policies: the reference's numbers, and those of whole loops.
 
 use serde::Deserialize;
+use surefoot::certificate::{Case, Quantity, Smoothing, verify};
+use surefoot::learn::Family;
+use surefoot::optim::{Adam, Decay, Optimiser};
+use surefoot::policy::{Posterior, Scale};
+use surefoot::simulate::{Certify, Outcome, Plan};
+use surefoot::worlds::{Synthetic, SyntheticSettings};
 use surefoot::{
-    Adam, Algorithm, Case, Certificate, Certify, Contexts, Decay, FeatureMap, Gate, Lambda, Learner, LinearGaussian,
-    Logs, Optimiser, Outcome, Plan, Policy, Posterior, Quantity, Scale, Shape, Smoothing, Synthetic, SyntheticSettings,
-    Terms, simulate, verify,
+    Algorithm, Certificate, Contexts, FeatureMap, Gate, Lambda, Learner, LinearGaussian, Logs, Policy, Protocol,
+    simulate,
 };
 
 #[derive(Deserialize)]
@@ -28,7 +33,7 @@ struct Expected {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
-struct Judged {
+struct Subject {
     actions: usize,
     features: usize,
     contexts: Vec<f32>,
@@ -51,10 +56,10 @@ struct Judged {
 
 #[derive(Deserialize)]
 struct Reference {
-    policies: Vec<Judged>,
+    policies: Vec<Subject>,
 }
 
-impl Judged {
+impl Subject {
     fn policy(&self, Gaussian { mean, scale }: &Gaussian) -> LinearGaussian {
         let scale = match scale {
             Scales::One(sigma) => Scale::Shared(*sigma),
@@ -87,8 +92,8 @@ fn the_certificates_of_policies_are_the_reference_s() {
         let (policy, prior, rounds) = (case.policy(&case.policy), case.policy(&case.prior), case.rounds());
         let p = rounds.iter().flat_map(|logs| policy.propensity(logs.contexts(), logs.action(), None).unwrap());
         assert!(p.zip(&case.p).all(|(p, expected)| (p - expected).abs() <= 1e-9 * expected), "case {i}");
-        let terms = Terms { delta: case.delta, lambdas: case.lambdas.clone(), ..Terms::default() };
-        let whole = Case::whole(&rounds, &terms);
+        let protocol = Protocol { delta: case.delta, lambdas: case.lambdas.clone(), ..Protocol::default() };
+        let whole = Case::whole(&rounds, &protocol);
         for (found, expected, kl) in [
             (Certificate::risk(&policy, &prior, &whole), &case.ls, case.kl),
             (Certificate::difference(&policy, &prior, &whole), &case.adjusted, case.kl),
@@ -107,11 +112,11 @@ fn the_certificates_of_policies_are_the_reference_s() {
     }
 }
 
-fn learner(algorithm: Algorithm, shape: Shape) -> Learner {
+fn learner(algorithm: Algorithm, family: Family) -> Learner {
     let adam = Adam { learning_rate: 0.05, decay: Decay::Linear, epochs: 20, ..Adam::default() };
     Learner {
         algorithm,
-        shape,
+        family,
         lambda: Lambda::Auto,
         held_back: 0.3,
         optimiser: Optimiser::Adam(adam),
@@ -129,12 +134,12 @@ fn run(plan: &Plan, sizes: &[usize], exploration: f64) -> Outcome {
 #[test]
 fn what_a_loop_certifies_is_true_and_verifies() {
     for (algorithm, shape, gate) in [
-        (Algorithm::SeqAdjLs, Shape::Principal, Gate::Always),
-        (Algorithm::SeqLs, Shape::PerFeature, Gate::CertifiedRisk),
-        (Algorithm::SeqAdjLs, Shape::Isotropic, Gate::Improvement),
-        (Algorithm::BatchLs, Shape::Principal, Gate::Always),
-        (Algorithm::ShiftAdjLs, Shape::Principal, Gate::Always),
-        (Algorithm::SeqAdjLs, Shape::PerFeature, Gate::NonInferiority { margin: 0.05 }),
+        (Algorithm::SeqAdjLs, Family::Shaped, Gate::Always),
+        (Algorithm::SeqLs, Family::PerFeature, Gate::CertifiedRisk),
+        (Algorithm::SeqAdjLs, Family::Isotropic, Gate::Improvement),
+        (Algorithm::BatchLs, Family::Shaped, Gate::Always),
+        (Algorithm::ShiftAdjLs, Family::Shaped, Gate::Always),
+        (Algorithm::SeqAdjLs, Family::PerFeature, Gate::NonInferiority { margin: 0.05 }),
     ] {
         let plan = Plan { learner: learner(algorithm, shape), gate, certify: Certify::Each };
         let Outcome { rounds, logs, mut policies, state, .. } = run(&plan, &[400, 300, 800], 0.1);
@@ -170,7 +175,7 @@ fn what_a_loop_certifies_is_true_and_verifies() {
 
 #[test]
 fn a_gate_keeps_the_incumbent_until_a_challenger_is_shown_to_be_better() {
-    let plan = |gate| Plan { learner: learner(Algorithm::SeqAdjLs, Shape::Isotropic), gate, certify: Certify::Never };
+    let plan = |gate| Plan { learner: learner(Algorithm::SeqAdjLs, Family::Isotropic), gate, certify: Certify::Never };
     let Outcome { rounds, policies, .. } = run(&plan(Gate::Improvement), &[40, 4000, 40], 0.05);
     let promoted: Vec<bool> = rounds.iter().map(|r| r.decision.as_ref().unwrap().promoted).collect();
     assert_eq!(promoted, [false, true, false]);

@@ -5,11 +5,14 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use surefoot::{
-    Adam, Algorithm, Basis, Contexts, Criterion, Crm, Eligible, FeatureMap, Lambda, Learner, LinearGaussian, Logs,
-    Objective, ObjectiveParts, Optimiser, Policy, Posterior, Precision, Regularizer, Result, Scale, Shape, State,
-    Truth,
-};
+use surefoot::estimator::Regularizer;
+use surefoot::learn::{Crm, Family, Precision, State};
+use surefoot::logs::Eligible;
+use surefoot::objective::{Criterion, Objective, ObjectiveParts};
+use surefoot::optim::{Adam, Optimiser};
+use surefoot::policy::{Basis, Posterior, Scale};
+use surefoot::worlds::Truth;
+use surefoot::{Algorithm, Contexts, FeatureMap, Lambda, Learner, LinearGaussian, Logs, Policy, Result};
 
 fn golden<T: DeserializeOwned>(name: &str) -> T {
     let path = format!("{}/tests/golden/{name}.json", env!("CARGO_MANIFEST_DIR"));
@@ -213,7 +216,7 @@ fn each_objective(mut check: impl FnMut(&ObjectiveCase, &str, &Objective<'_>, &[
             let objective = Objective::new(ObjectiveParts {
                 rounds: &rounds,
                 criterion: case.criterion(),
-                own: None,
+                custom: None,
                 anchor: &prior,
                 shape: &q,
                 learn_scale: true,
@@ -320,7 +323,7 @@ fn two_rounds_of_every_learner_end_where_the_reference_ends() {
                 other => panic!("unknown algorithm {other}"),
             },
             lambda: Lambda::Fixed(case.lambda.unwrap_or(0.3)),
-            shape: if case.shape == "isotropic" { Shape::Isotropic } else { Shape::PerFeature },
+            family: if case.shape == "isotropic" { Family::Isotropic } else { Family::PerFeature },
             optimiser: Optimiser::Adam(Adam {
                 learning_rate: golden.adam.learning_rate,
                 epochs: golden.adam.steps,

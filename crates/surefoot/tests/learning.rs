@@ -2,12 +2,15 @@
 
 use std::ops::ControlFlow;
 
-use surefoot::{
-    Adam, Algorithm, Contexts, Course, Crm, Decay, Environment, Error, FeatureMap, Gate, Lambda, Lbfgs, Learner, Logs,
-    Objective, ObjectiveParts, Optimiser, Outcome, Own, OwnTerms, Policy, Posterior, Precision, Regularizer, Scale,
-    Shape, SimulatedRound, Start, State, Synthetic, SyntheticSettings, Turn, Unwatched, Watch, simulate,
-    simulate_watched,
-};
+use surefoot::estimator::{Custom, CustomEstimator, Regularizer};
+use surefoot::learn::{Crm, Family, Precision, Start, State};
+use surefoot::objective::{Objective, ObjectiveParts};
+use surefoot::observer::{Observer, Silent};
+use surefoot::optim::{Adam, Decay, Lbfgs, Optimiser};
+use surefoot::policy::{Posterior, Scale};
+use surefoot::simulate::{Outcome, SimulatedRound, simulate_observed};
+use surefoot::worlds::{Environment, Synthetic, SyntheticSettings, Turn};
+use surefoot::{Algorithm, Contexts, Error, FeatureMap, Gate, Lambda, Learner, Logs, Policy, Session, simulate};
 
 fn world() -> Synthetic {
     Synthetic::new(SyntheticSettings { seed: 5, ..SyntheticSettings::default() }).unwrap()
@@ -28,7 +31,8 @@ fn quick(algorithm: Algorithm) -> Learner {
 
 const ALL: fn() -> Vec<Algorithm> = || {
     use Algorithm::*;
-    let (crm, normalised) = (surefoot::Crm::default(), surefoot::Crm { gamma: None, ..surefoot::Crm::default() });
+    let (crm, normalised) =
+        (surefoot::learn::Crm::default(), surefoot::learn::Crm { gamma: None, ..surefoot::learn::Crm::default() });
     vec![BatchLs, SeqLs, SeqAdjLs, ShiftLs, ShiftAdjLs, Crm(crm), Scrm(crm), Scrm(normalised)]
 };
 
@@ -38,8 +42,8 @@ const ALL: fn() -> Vec<Algorithm> = || {
 fn every_learner_keeps_the_contract() {
     let world = world();
     for algorithm in ALL() {
-        for shape in [Shape::Isotropic, Shape::PerFeature, Shape::Principal] {
-            let learner = Learner { shape, ..quick(algorithm) };
+        for family in [Family::Isotropic, Family::PerFeature, Family::Shaped] {
+            let learner = Learner { family, ..quick(algorithm) };
             let run = |threads| {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
                 pool.install(|| {
@@ -48,10 +52,10 @@ fn every_learner_keeps_the_contract() {
             };
             let Outcome { state, rounds, .. } = run(1);
             let again = run(3).state;
-            assert_eq!(state.current(), again.current(), "{algorithm:?} {shape:?}");
+            assert_eq!(state.current(), again.current(), "{algorithm:?} {family:?}");
             let start = world.truth(0).unwrap().risk(state.first()).unwrap();
             let end = rounds[2].true_risk;
-            assert!(end < start - 0.01, "{algorithm:?} {shape:?}: from {start} to {end}");
+            assert!(end < start - 0.01, "{algorithm:?} {family:?}: from {start} to {end}");
             assert!(rounds.iter().all(|r| r.learned.kl >= 0.0 && r.true_risk >= -0.8));
             let before = state.clone();
             let logs = world.collect(state.current(), Turn { round: 3, start: 900, n: 50 }).unwrap();
@@ -107,16 +111,16 @@ fn a_record_of_cost_zero_is_never_touched() {
     };
     let q = Posterior::new(2, vec![0.1, 0.2, 0.3, -0.4], Scale::PerFeature(vec![1.0, 0.5])).unwrap();
     for criterion in [
-        surefoot::Criterion::Mean { regularizer: Regularizer::LsAdjusted { lambda: 0.3 } },
-        surefoot::Criterion::Mean { regularizer: Regularizer::Ls { lambda: 0.3 } },
-        surefoot::Criterion::Penalised { regularizer: Regularizer::Ips, penalty: 1.0 },
+        surefoot::objective::Criterion::Mean { regularizer: Regularizer::LsAdjusted { lambda: 0.3 } },
+        surefoot::objective::Criterion::Mean { regularizer: Regularizer::Ls { lambda: 0.3 } },
+        surefoot::objective::Criterion::Penalised { regularizer: Regularizer::Ips, penalty: 1.0 },
     ] {
         let value = |filler| {
             let rounds = [logs(filler)];
             let objective = Objective::new(ObjectiveParts {
                 rounds: &rounds,
                 criterion,
-                own: None,
+                custom: None,
                 anchor: &q,
                 shape: &q,
                 learn_scale: true,
@@ -208,17 +212,17 @@ fn a_step_refuses_what_does_not_fit() {
     );
     let (later, _) = learner.step(&state, &logs).unwrap();
     assert_eq!(
-        text(&Learner { shape: Shape::Principal, ..learner.clone() }, &later, &logs),
+        text(&Learner { family: Family::Shaped, ..learner.clone() }, &later, &logs),
         "the posterior's shape should be isotropic or per-feature, as in the rounds before, but is principal"
     );
     let scales = Scale::PerFeature(vec![1.0; 10]);
-    let own = Posterior::new(5, vec![0.0; 50], scales).unwrap();
-    let own = surefoot::LinearGaussian::new(FeatureMap::identity(10), own).unwrap();
+    let custom = Posterior::new(5, vec![0.0; 50], scales).unwrap();
+    let custom = surefoot::LinearGaussian::new(FeatureMap::identity(10), custom).unwrap();
     assert_eq!(
-        text(&Learner { shape: Shape::Principal, ..learner.clone() }, &State::new(own), &logs),
+        text(&Learner { family: Family::Shaped, ..learner.clone() }, &State::new(custom), &logs),
         "the first policy should be a posterior with one shared scale, but is one with a scale per feature"
     );
-    let shaped = Learner { shape: Shape::PerFeature, ..learner.clone() };
+    let shaped = Learner { family: Family::PerFeature, ..learner.clone() };
     let (state, _) = shaped.step(&state, &logs).unwrap();
     assert_eq!(
         text(&learner, &state, &logs),
@@ -236,8 +240,8 @@ fn an_objective_refuses_parts_that_do_not_fit() {
     let text = |rounds: &[std::sync::Arc<Logs>], anchor: &Posterior, exploration| {
         let parts = ObjectiveParts {
             rounds,
-            criterion: surefoot::Criterion::Mean { regularizer: Regularizer::Ips },
-            own: None,
+            criterion: surefoot::objective::Criterion::Mean { regularizer: Regularizer::Ips },
+            custom: None,
             anchor,
             shape: &q,
             learn_scale: true,
@@ -333,7 +337,7 @@ struct Mine {
     fails: bool,
 }
 
-impl OwnTerms for Mine {
+impl CustomEstimator for Mine {
     fn name(&self) -> &str {
         "mine"
     }
@@ -359,7 +363,7 @@ fn an_estimator_of_the_users_own_learns_what_it_would_learn_as_ours() {
             ..Learner::default()
         };
         let regularizer = Regularizer::LsLinear { lambda: 0.4 };
-        let theirs = Learner { own: Some(Own::new(Mine { regularizer, fails: false })), ..ours.clone() };
+        let theirs = Learner { custom: Some(Custom::new(Mine { regularizer, fails: false })), ..ours.clone() };
         let logs = world.collect(&first(&world, 0.3), Turn { round: 0, start: 0, n: 500 }).unwrap();
         let state = State::new(first(&world, 0.3));
         let (ours, _) = ours.step(&state, &logs).unwrap();
@@ -367,7 +371,7 @@ fn an_estimator_of_the_users_own_learns_what_it_would_learn_as_ours() {
         for (a, b) in ours.current().posterior().mean().iter().zip(theirs.current().posterior().mean()) {
             assert!((a - b).abs() < 1e-9, "{a} {b}");
         }
-        let broken = Learner { own: Some(Own::new(Mine { regularizer, fails: true })), ..Learner::default() };
+        let broken = Learner { custom: Some(Custom::new(Mine { regularizer, fails: true })), ..Learner::default() };
         assert_eq!(
             broken.step(&state, &logs).unwrap_err().to_string(),
             "row 0: h of mine should be finite, but is NaN"
@@ -378,19 +382,13 @@ fn an_estimator_of_the_users_own_learns_what_it_would_learn_as_ours() {
 #[derive(Default)]
 struct Impatient {
     shares: Vec<f64>,
-    rounds: usize,
     stop_at: f64,
 }
 
-impl Watch for Impatient {
+impl Observer for Impatient {
     fn searching(&mut self, share: f64) -> ControlFlow<()> {
         self.shares.push(share);
         if share >= self.stop_at { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
-
-    fn round(&mut self, _: &SimulatedRound) -> ControlFlow<()> {
-        self.rounds += 1;
-        ControlFlow::Continue(())
     }
 }
 
@@ -403,50 +401,58 @@ fn who_watches_sees_how_far_it_is_and_can_stop_it() {
         // Four candidates are searched for.
         let learner = Learner { lambda: Lambda::Auto, held_back: 0.5, optimiser, ..Learner::default() };
         let mut patient = Impatient { stop_at: 2.0, ..Impatient::default() };
-        let watched = learner.step_watched(&state, &logs, &mut patient).unwrap();
+        let watched = learner.step_observed(&state, &logs, &mut patient).unwrap();
         assert_eq!(watched.0.current(), learner.step(&state, &logs).unwrap().0.current());
         assert!(patient.shares.is_sorted() && *patient.shares.last().unwrap() <= 1.0);
         let mut impatient = Impatient { stop_at: 0.3, ..Impatient::default() };
-        let stopped = learner.step_watched(&state, &logs, &mut impatient);
+        let stopped = learner.step_observed(&state, &logs, &mut impatient);
         assert_eq!(stopped.unwrap_err(), Error::Stopped);
     }
     let plan = Learner::default().into();
     let mut patient = Impatient { stop_at: 2.0, ..Impatient::default() };
-    simulate_watched(&world, first(&world, 0.3), &plan, &[100, 100], &mut patient).unwrap();
-    assert_eq!(patient.rounds, 2);
+    simulate_observed(&world, first(&world, 0.3), &plan, &[100, 100], &mut patient, |_| ControlFlow::Continue(()))
+        .unwrap();
+    assert!(!patient.shares.is_empty());
+    let mut rounds = 0;
+    let stop_after_one = |_: &SimulatedRound| {
+        rounds += 1;
+        ControlFlow::Break(())
+    };
+    let stopped = simulate_observed(&world, first(&world, 0.3), &plan, &[100, 100], &mut patient, stop_after_one);
+    assert_eq!((stopped.unwrap_err(), rounds), (Error::Stopped, 1));
 }
 
 #[test]
 fn a_loop_that_is_resumed_goes_on_as_if_it_had_not_stopped() {
     let world = world();
     let settings = [
-        (Algorithm::SeqAdjLs, Gate::Always, Shape::Principal),
-        (Algorithm::SeqAdjLs, Gate::Improvement, Shape::Isotropic),
-        (Algorithm::BatchLs, Gate::Always, Shape::PerFeature),
-        (Algorithm::ShiftLs, Gate::Always, Shape::Isotropic),
-        (Algorithm::Scrm(Crm::default()), Gate::Always, Shape::Isotropic),
+        (Algorithm::SeqAdjLs, Gate::Always, Family::Shaped),
+        (Algorithm::SeqAdjLs, Gate::Improvement, Family::Isotropic),
+        (Algorithm::BatchLs, Gate::Always, Family::PerFeature),
+        (Algorithm::ShiftLs, Gate::Always, Family::Isotropic),
+        (Algorithm::Scrm(Crm::default()), Gate::Always, Family::Isotropic),
     ];
-    for (algorithm, gate, shape) in settings {
+    for (algorithm, gate, family) in settings {
         // Doubling keeps lambda between its choices: that must survive too.
-        let learner = Learner { lambda: Lambda::Doubling, held_back: 0.5, shape, ..quick(algorithm) };
-        let mut course = Course::new(learner.clone(), gate, first(&world, 0.2)).unwrap();
-        let round = |course: &mut Course, round: usize| {
-            let logs = world.collect(course.running(), Turn { round, start: 400 * round, n: 400 }).unwrap();
-            course.take(logs, true, &mut Unwatched).unwrap()
+        let learner = Learner { lambda: Lambda::AutoDoubling, held_back: 0.5, family, ..quick(algorithm) };
+        let mut session = Session::new(learner.clone(), gate, first(&world, 0.2)).unwrap();
+        let round = |session: &mut Session, round: usize| {
+            let logs = world.collect(session.running(), Turn { round, start: 400 * round, n: 400 }).unwrap();
+            session.take(logs, true, &mut Silent).unwrap()
         };
         for k in 0..2 {
-            round(&mut course, k);
+            round(&mut session, k);
         }
-        let mut again = Course::resume(learner.clone(), gate, course.past()).unwrap();
+        let mut again = Session::resume(learner.clone(), gate, session.checkpoint()).unwrap();
         for k in 2..4 {
-            let (one, other) = (round(&mut course, k), round(&mut again, k));
-            assert_eq!(course.current().fingerprint(), again.current().fingerprint(), "{algorithm:?}");
+            let (one, other) = (round(&mut session, k), round(&mut again, k));
+            assert_eq!(session.current().fingerprint(), again.current().fingerprint(), "{algorithm:?}");
             assert_eq!((one.proven, one.promoted), (other.proven, other.promoted));
         }
-        let mut torn = course.past();
+        let mut torn = session.checkpoint();
         torn.deployed.pop();
         assert_eq!(
-            Course::resume(learner, gate, torn).unwrap_err().to_string(),
+            Session::resume(learner, gate, torn).unwrap_err().to_string(),
             "what was deployed should have 4 policies, one for each round, but has 3"
         );
     }

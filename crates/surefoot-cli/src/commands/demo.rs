@@ -6,7 +6,7 @@ use std::time::Instant;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
-use surefoot::SimulatedRound;
+use surefoot::simulate::SimulatedRound;
 
 use super::Running;
 use crate::experiment::{Beginning, over_seeds};

@@ -6,7 +6,8 @@ use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use indicatif::ProgressBar;
 use serde::Serialize;
-use surefoot::{Estimator, Evaluation, EvaluationSettings, Interval, RewardRange, Tally, Terms, Weights};
+use surefoot::evaluation::{Estimator, Evaluation, EvaluationSettings, Interval, Weights};
+use surefoot::{Evaluator, Protocol, RewardRange};
 use surefoot_data::{Actions, LogReader, RewardModel, observe};
 
 use super::Running;
@@ -37,7 +38,7 @@ pub(crate) struct Evaluate {
     /// logs' own columns, each record predicted by what others say), columns:PREFIX or list:COLUMN (predicted rewards)
     #[arg(long, value_name = "MODEL", default_value = "none", help_heading = "Estimators")]
     model: String,
-    /// Columns that the linear model does not look at
+    /// ColumnNames that the linear model does not look at
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',', help_heading = "Estimators")]
     ignore: Vec<String>,
     /// Estimators, separated by commas [default: all; those that need a reward model, if there is one]: ips, snips,
@@ -107,9 +108,9 @@ impl Evaluate {
         let settings = self.settings()?;
         let bar = progress::records(self.running.quiet);
         let model = self.model(&reader, &actions, range, &bar)?;
-        let (tallies, skipped) = observe_all(&model, &policies, &reader, &actions, range, &settings, &bar)?;
-        let named = policies.iter().zip(&tallies);
-        let found = named.map(|(Named { name, .. }, tally)| Ok((name.clone(), tally.finish()?)));
+        let (evaluators, skipped) = observe_all(&model, &policies, &reader, &actions, range, &settings, &bar)?;
+        let named = policies.iter().zip(&evaluators);
+        let found = named.map(|(Named { name, .. }, evaluator)| Ok((name.clone(), evaluator.finish()?)));
         let mut output = self.output(found.collect::<Result<_>>()?, range, skipped);
         output.warnings.extend(learned(&policies));
         if let Some(stem) = &self.figure {
@@ -128,7 +129,7 @@ impl Evaluate {
             return Err(Failure::new(format!("{estimator} needs a reward model")).hint("--model linear fits one"));
         }
         Ok(EvaluationSettings {
-            terms: Terms { delta: self.delta, ..Terms::default() },
+            protocol: Protocol { delta: self.delta, ..Protocol::default() },
             replicates: self.replicates,
             seed: self.seed,
             largest_weight: self.largest_weight,
@@ -204,7 +205,7 @@ pub(super) fn actions_of(policies: &[Named], reader: &LogReader) -> Result<Actio
     surefoot_data::actions_of(named, reader).map_err(Failure::new)
 }
 
-/// One pass over the logs: a tally for each policy, and how many records were skipped.
+/// One pass over the logs: a evaluator for each policy, and how many records were skipped.
 pub(super) fn observe_all(
     model: &RewardModel,
     policies: &[Named],
@@ -213,7 +214,7 @@ pub(super) fn observe_all(
     range: RewardRange,
     settings: &EvaluationSettings,
     bar: &ProgressBar,
-) -> Result<(Vec<Tally>, usize)> {
+) -> Result<(Vec<Evaluator>, usize)> {
     let judged: Vec<_> = policies.iter().map(|named| &named.policy).collect();
     let on_batch = |records: usize| bar.inc(records as u64);
     let observed = observe(model, &judged, reader, actions, range, settings, on_batch)

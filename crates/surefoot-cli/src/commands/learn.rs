@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
-use surefoot::{
-    Certificate, FeatureMap, Fingerprint, Labelled, Learner, LinearGaussian, Logs, Policy, Retrained, RewardRange,
-    Watch, retrain,
-};
+use surefoot::contexts::Labelled;
+use surefoot::learn::{Retrained, retrain};
+use surefoot::observer::Observer;
+use surefoot::{Certificate, FeatureMap, Fingerprint, Learner, LinearGaussian, Logs, Policy, RewardRange};
 use surefoot_data::{
-    Encode, EncodingSettings, Grouping, Inputs, Kind, Lineage, PolicyReader, Rounds, Statement, Survey,
+    Encode, EncodingSettings, Grouping, Inputs, Kind, Lineage, PolicyReader, Rounds, Scan, Statement,
     write_certificates, write_policy_with,
 };
 
@@ -47,10 +47,10 @@ pub(crate) struct Learn {
     /// The columns that are features, separated by commas [default: all that are nothing else]
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',', help_heading = "Features")]
     features: Option<Vec<String>>,
-    /// Columns that are not; pi_* stands for all that begin with pi_
+    /// ColumnNames that are not; pi_* stands for all that begin with pi_
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',', help_heading = "Features")]
     ignore: Vec<String>,
-    /// Columns of numbers that stand for categories
+    /// ColumnNames of numbers that stand for categories
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',', help_heading = "Features")]
     categorical: Vec<String>,
     /// The most categories that have a feature each; a column with more is hashed
@@ -163,18 +163,18 @@ impl Learn {
             column => Grouping::Column(column.into()),
         };
         let bar = progress::doing("looking at the logs", self.running.quiet);
-        let survey = Survey::of(&reader, &grouping).map_err(Failure::new)?;
+        let scan = Scan::of(&reader, &grouping).map_err(Failure::new)?;
         let known = self.known_prior()?;
         let actions = match &known {
             Some((_, inputs)) => inputs.actions.clone(),
-            None => self.logs.named(&survey.actions),
+            None => self.logs.named(&scan.actions),
         };
         let encode = match &known {
             Some((_, inputs)) => Encode::Known(inputs.encoding.clone()),
             None => Encode::Fit { settings: self.encoding(), set_aside: self.set_aside },
         };
         bar.set_message("reading the logs");
-        let rounds = Rounds::read(&reader, &survey, &actions, &grouping, range, encode)
+        let rounds = Rounds::read(&reader, &scan, &actions, &grouping, range, encode)
             .map_err(|e| Failure::new(e).hint("surefoot lint tells all that is wrong with logs at once"))?;
         if rounds.rounds.is_empty() {
             return Err(Failure::new("no record is left to learn from").hint("set a smaller share aside"));
@@ -191,8 +191,8 @@ impl Learn {
         let learner = self.learner(&rounds.rounds)?;
         let mut output = self.learn(&learner, &prior, certified, &rounds, range, &mut progress::Learning(&bar))?;
         bar.finish_and_clear();
-        output.0.skipped = survey.skipped;
-        if survey.interleaved {
+        output.0.skipped = scan.skipped;
+        if scan.interleaved {
             output.0.warnings.push("rounds are interleaved: a policy goes on after another has begun".into());
         }
         let (output, policy) = output;
@@ -285,11 +285,11 @@ impl Learn {
         certified: bool,
         rounds: &Rounds,
         range: RewardRange,
-        watch: &mut dyn Watch,
+        observer: &mut dyn Observer,
     ) -> Result<(Output, LinearGaussian)> {
         let logs = &rounds.rounds;
         let Retrained { policy, round, proven, better, logged, estimate, held_back, .. } =
-            retrain(learner, prior, logs, watch)?;
+            retrain(learner, prior, logs, observer)?;
         let width = range.reward(-1.0) - range.reward(0.0);
         let statement =
             |kind, certificate: &Certificate| Statement { round: logs.len(), kind, certificate: certificate.clone() };

@@ -86,7 +86,7 @@ impl Lint {
 }
 
 /// The policies that took the decisions, and their versions.
-fn deployed(texts: &[String]) -> Result<Vec<(Option<String>, surefoot_data::Judged)>> {
+fn deployed(texts: &[String]) -> Result<Vec<(Option<String>, surefoot_data::RecordPolicy)>> {
     let mut reader = PolicyReader::default();
     let one = |text: &String| {
         let (version, file) = match text.split_once('=') {

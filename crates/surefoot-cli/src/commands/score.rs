@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use clap::Args;
-use surefoot_data::{Columns, Format, Judged, LogReader, PolicyReader, Scorer, write_table, write_table_to};
+use surefoot_data::{ColumnNames, Format, LogReader, PolicyReader, RecordPolicy, Scorer, write_table, write_table_to};
 
 use super::print;
 use crate::failure::{Failure, Result};
@@ -53,15 +53,15 @@ impl Score {
         super::threads(self.threads)?;
         let policy = own(&self.policy, &mut PolicyReader::default())?;
         let own = match &policy {
-            Judged::Mixture(parts) => parts.first().map(|(_, part)| part),
+            RecordPolicy::Mixture(parts) => parts.first().map(|(_, part)| part),
             policy => Some(policy),
         };
-        let (Some(Judged::Own { inputs, .. }), Some(version)) = (own, policy.version()) else {
+        let (Some(RecordPolicy::Encoded { inputs, .. }), Some(version)) = (own, policy.version()) else {
             return Err(Failure::new(format!("{}: the mixture is empty", self.policy.display())));
         };
         let actions = inputs.actions.clone();
         let scorer = Scorer::new(policy, actions, version, self.seed, self.probabilities);
-        let columns = Columns { event_id: self.event_id, ..Columns::default() };
+        let columns = ColumnNames { event_id: self.event_id, ..ColumnNames::default() };
         let reader = LogReader::new(self.contexts, self.format, columns);
         let mut decisions = reader.batches().map(|batch| scorer.score(&batch?));
         let Some(path) = self.out else {

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
-use surefoot::{EvaluationSettings, Policy, RewardRange, Selection, Standing, Tally, Terms};
-use surefoot_data::{Judged, Part, RewardModel, write_mixture};
+use surefoot::evaluation::{EvaluationSettings, Selection, Standing};
+use surefoot::{Evaluator, Policy, Protocol, RewardRange};
+use surefoot_data::{Part, RecordPolicy, RewardModel, write_mixture};
 
 use super::Running;
 use crate::commands::evaluate::{actions_of, observe_all};
@@ -90,16 +91,16 @@ impl Select {
         let policies = policies(&self.policy)?;
         let reader = self.logs.reader();
         let actions = actions_of(&policies, &reader)?;
-        // The bounds come from sums that every tally has; other estimators are not asked.
+        // The bounds come from sums that every evaluator has; other estimators are not asked.
         let settings = EvaluationSettings {
             estimators: EvaluationSettings::default().estimators[..1].to_vec(),
-            terms: Terms { delta: self.delta, ..Terms::default() },
+            protocol: Protocol { delta: self.delta, ..Protocol::default() },
             replicates: 0,
             ..EvaluationSettings::default()
         };
         let bar = progress::records(self.running.quiet);
-        let (tallies, _) = observe_all(&RewardModel::None, &policies, &reader, &actions, range, &settings, &bar)?;
-        let selection = Selection::of(&tallies.iter().collect::<Vec<&Tally>>(), self.prior.as_deref())?;
+        let (evaluators, _) = observe_all(&RewardModel::None, &policies, &reader, &actions, range, &settings, &bar)?;
+        let selection = Selection::of(&evaluators.iter().collect::<Vec<&Evaluator>>(), self.prior.as_deref())?;
         if let Some(path) = &self.mixture {
             write_mixture(path, self.parts(&policies, &selection.weights, path)?).map_err(Failure::new)?;
         }
@@ -130,7 +131,7 @@ impl Select {
             .iter()
             .zip(weights)
             .map(|(Named { name, file, policy }, &weight)| match (policy, file) {
-                (Judged::Own { policy, .. }, Some(file)) if folder(file) == folder(path) => Ok(Part {
+                (RecordPolicy::Encoded { policy, .. }, Some(file)) if folder(file) == folder(path) => Ok(Part {
                     file: file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
                     fingerprint: policy.identity().expect("its content names it"),
                     weight,

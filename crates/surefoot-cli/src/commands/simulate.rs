@@ -6,7 +6,10 @@ use std::sync::Arc;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
-use surefoot::{Candidate, Certificate, GateDecision, Quantity, SimulatedRound, Theorem};
+use surefoot::Certificate;
+use surefoot::certificate::{Quantity, Theorem};
+use surefoot::learn::Candidate;
+use surefoot::simulate::{GateDecision, SimulatedRound};
 
 use super::Running;
 use crate::bundle;

@@ -6,7 +6,8 @@ use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use rayon::prelude::*;
 use serde::Serialize;
-use surefoot::{Certificate, Fingerprint, LinearGaussian, Logs, Policy, Theorem};
+use surefoot::certificate::Theorem;
+use surefoot::{Certificate, Fingerprint, LinearGaussian, Logs, Policy};
 use surefoot_data::{Kind, Statement};
 
 use super::Running;
@@ -54,14 +55,14 @@ struct Output {
     policies: usize,
     /// How many logged propensities were computed again.
     propensities: usize,
-    certificates: Vec<Judged>,
+    certificates: Vec<Checked>,
     /// What is wrong with the logs.
     differences: Vec<String>,
 }
 
 /// What came of a certificate.
 #[derive(Debug, Serialize)]
-struct Judged {
+struct Checked {
     round: usize,
     kind: Kind,
     theorem: Theorem,
@@ -120,7 +121,7 @@ fn check(bundle: Bundle, quiet: bool) -> Output {
         bar.inc(1);
         judged
     });
-    let mut certificates: Vec<Judged> = certificates.collect();
+    let mut certificates: Vec<Checked> = certificates.collect();
     bar.finish_and_clear();
     for (judged, statement) in certificates.iter_mut().zip(&bundle.certificates) {
         judged.differences.extend(outside_family(statement, &bundle.certificates[0]));
@@ -169,7 +170,7 @@ fn judge(
     policies: &[LinearGaussian],
     logs: &[Logs],
     collected_by: &[Option<Fingerprint>],
-) -> Judged {
+) -> Checked {
     let Statement { round, kind, certificate } = statement;
     let mut differences = Vec::new();
     let end = certificate.since.round.saturating_add(certificate.logs.len());
@@ -177,20 +178,20 @@ fn judge(
         differences.push(format!("round: says {round}, but its records end with round {end}"));
     }
     let on_trust = timing(certificate, collected_by, &mut differences);
-    match surefoot::verify(certificate, policies, logs) {
+    match surefoot::certificate::verify(certificate, policies, logs) {
         Ok(found) => differences.extend(found.iter().map(ToString::to_string)),
         Err(reason) => differences.push(format!("cannot be computed again: {reason}")),
     }
     let Certificate { theorem, upper, vacuous, .. } = *certificate;
-    Judged { round: *round, kind: *kind, theorem, upper, vacuous, on_trust, differences }
+    Checked { round: *round, kind: *kind, theorem, upper, vacuous, on_trust, differences }
 }
 
 /// What is wrong with a statement beside the others: all are made under the same terms, and share delta by the same
 /// rule. What holds at all rounds at once has one share, what is said anew has one of a round.
 fn outside_family(statement: &Statement, first: &Statement) -> Option<String> {
-    let terms = |c: &Certificate| (c.delta, c.lambdas.clone(), c.form, c.spending);
+    let protocol = |c: &Certificate| (c.delta, c.lambdas.clone(), c.form, c.spending);
     let Statement { kind, certificate, .. } = statement;
-    if terms(certificate) != terms(&first.certificate) {
+    if protocol(certificate) != protocol(&first.certificate) {
         return Some("delta, lambdas, form or spending: not those of the first certificate".into());
     }
     let anew = *kind != Kind::Certificate;
@@ -230,7 +231,7 @@ fn timing(certificate: &Certificate, collected_by: &[Option<Fingerprint>], diffe
 impl Output {
     /// What is wrong with the logs, and with each certificate.
     fn all_differences(&self) -> Vec<String> {
-        let of = |judged: &Judged| -> Vec<String> {
+        let of = |judged: &Checked| -> Vec<String> {
             let name = format!("round {}, {}", judged.round, judged.kind);
             judged.differences.iter().map(|difference| format!("{name}: {difference}")).collect()
         };
@@ -238,7 +239,7 @@ impl Output {
     }
 }
 
-fn table(certificates: &[Judged]) -> String {
+fn table(certificates: &[Checked]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(["round", "kind", "theorem", "upper", "verdict"]);

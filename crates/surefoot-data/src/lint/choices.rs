@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::Seen;
 use super::cells::{Label, Numbers, OTHER, Vocabulary, places, whole};
-use super::findings::{Finding, Severity, Tally, grouped, of};
+use super::findings::{Finding, Occurrences, Severity, grouped, of};
 use super::propensity::Uniform;
 use super::weights::Weights;
 use crate::column::Lists;
@@ -31,10 +31,10 @@ pub(super) struct Choices {
     from_one: bool,
     /// The records so far.
     records: usize,
-    bad: Tally,
-    zero: Tally,
-    not_eligible: Tally,
-    twice: Tally,
+    bad: Occurrences,
+    zero: Occurrences,
+    not_eligible: Occurrences,
+    twice: Occurrences,
     /// `1/q` of records that could choose any action.
     open: Weights,
     /// `1/(m q)` of records that could choose `m` actions.

@@ -1,7 +1,7 @@
 //! Logged distributions: whether each is one, whether it has the logged propensity, and whether the choices are drawn from it.
 
 use super::cells::{Label, OTHER, Vocabulary};
-use super::findings::{Finding, Severity, Tally, of, short};
+use super::findings::{Finding, Occurrences, Severity, of, short};
 use super::{LEVEL, Seen, normal};
 use crate::column::Lists;
 use crate::error::Result;
@@ -24,11 +24,11 @@ struct Expected {
 pub(super) struct Distributions {
     /// How many records have one.
     count: usize,
-    missing: Tally,
-    length: Tally,
-    outside: Tally,
-    sum: Tally,
-    differs: Tally,
+    missing: Occurrences,
+    length: Occurrences,
+    outside: Occurrences,
+    sum: Occurrences,
+    differs: Occurrences,
     /// The length of those over all actions.
     width: Option<usize>,
     /// The places of the actions of these, once they are known to be numbers.

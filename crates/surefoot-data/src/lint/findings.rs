@@ -95,12 +95,12 @@ const SHOWN: usize = 5;
 
 /// Records that have something in common.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct Occurrences {
     pub(super) count: usize,
     rows: Vec<Row>,
 }
 
-impl Tally {
+impl Occurrences {
     /// One more; `found` is what stands there.
     pub(super) fn add(&mut self, batch: &LogBatch, i: usize, found: impl FnOnce() -> String) {
         self.count += 1;

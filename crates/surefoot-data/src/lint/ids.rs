@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use twox_hash::XxHash64;
 
-use super::findings::{Finding, Severity, Tally, grouped, of};
+use super::findings::{Finding, Occurrences, Severity, grouped, of};
 use crate::error::Result;
 use crate::logs::LogBatch;
 
@@ -22,8 +22,8 @@ pub(super) struct Ids {
     seen: HashSet<u64>,
     /// How many more records have an id that was there before.
     again: HashMap<u64, usize>,
-    first: Tally,
-    missing: Tally,
+    first: Occurrences,
+    missing: Occurrences,
     any: bool,
 }
 
@@ -34,8 +34,8 @@ impl Ids {
             level: 0,
             seen: HashSet::new(),
             again: HashMap::new(),
-            first: Tally::default(),
-            missing: Tally::default(),
+            first: Occurrences::default(),
+            missing: Occurrences::default(),
             any: false,
         }
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::cells::{Bad, Numbers};
-use super::findings::{Finding, Severity, Tally, grouped, of};
+use super::findings::{Finding, Occurrences, Severity, grouped, of};
 use crate::column::parse;
 use crate::error::Result;
 use crate::logs::{LogBatch, Role};
@@ -18,8 +18,8 @@ pub(super) struct Versions {
     /// Name and records, in the order in which they came; the empty name where there is none.
     pub(super) groups: Vec<(String, usize)>,
     last: usize,
-    interleaved: Tally,
-    missing: Tally,
+    interleaved: Occurrences,
+    missing: Occurrences,
     logged: bool,
     full: bool,
 }
@@ -95,7 +95,7 @@ impl Versions {
 #[derive(Debug, Default)]
 pub(super) struct Times {
     last: Option<Time>,
-    back: Tally,
+    back: Occurrences,
 }
 
 /// A timestamp that can be compared with others of its kind.
@@ -156,8 +156,8 @@ impl Times {
 #[derive(Debug, Default)]
 pub(super) struct Thinning {
     first: Option<f64>,
-    bad: Tally,
-    varies: Tally,
+    bad: Occurrences,
+    varies: Occurrences,
 }
 
 impl Thinning {

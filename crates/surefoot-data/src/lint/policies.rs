@@ -3,18 +3,18 @@
 use std::collections::HashSet;
 
 use super::cells::Vocabulary;
-use super::findings::{Finding, Severity, Tally, grouped, of};
+use super::findings::{Finding, Occurrences, Severity, grouped, of};
 use super::weights::Weights;
 use super::{Seen, Support, verdict};
 use crate::column::Lists;
 use crate::error::Result;
-use crate::judged::Judged;
 use crate::logs::{Actions, LogBatch, Records};
+use crate::record_policy::RecordPolicy;
 
 /// A policy, and which actions it knows.
 #[derive(Debug)]
 struct Known {
-    policy: Judged,
+    policy: RecordPolicy,
     actions: Option<Actions>,
     names: HashSet<String>,
     /// For each action of the vocabulary, whether the policy knows it.
@@ -22,7 +22,7 @@ struct Known {
 }
 
 impl Known {
-    fn new(policy: Judged) -> Self {
+    fn new(policy: RecordPolicy) -> Self {
         Known { policy, actions: None, names: HashSet::new(), known: Vec::new() }
     }
 
@@ -85,7 +85,7 @@ pub(super) struct Weighted {
 }
 
 impl Weighted {
-    pub(super) fn new(name: String, policy: Judged) -> Self {
+    pub(super) fn new(name: String, policy: RecordPolicy) -> Self {
         Weighted { name, policy: Known::new(policy), weights: Weights::default(), skipped: 0 }
     }
 
@@ -97,7 +97,7 @@ impl Weighted {
         eligible: Option<&Lists<u32>>,
     ) -> Result<()> {
         // The uniform one is always looked at, and the weights of what collected the logs are 1.
-        if matches!(self.policy.policy, Judged::Uniform | Judged::Logged) {
+        if matches!(self.policy.policy, RecordPolicy::Uniform | RecordPolicy::Logged) {
             return Ok(());
         }
         let p = self.policy.propensity(batch, seen, |_| true, vocabulary, eligible)?;
@@ -134,12 +134,12 @@ pub(super) struct Recomputed {
     policy: Known,
     compared: usize,
     skipped: usize,
-    differs: Tally,
+    differs: Occurrences,
 }
 
 impl Recomputed {
-    pub(super) fn new(version: Option<String>, policy: Judged) -> Self {
-        Recomputed { version, policy: Known::new(policy), compared: 0, skipped: 0, differs: Tally::default() }
+    pub(super) fn new(version: Option<String>, policy: RecordPolicy) -> Self {
+        Recomputed { version, policy: Known::new(policy), compared: 0, skipped: 0, differs: Occurrences::default() }
     }
 
     pub(super) fn add(

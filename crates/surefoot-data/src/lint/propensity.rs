@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::cells::{Bad, Numbers};
-use super::findings::{Finding, Severity, Tally, short};
+use super::findings::{Finding, Occurrences, Severity, short};
 use super::weights::NEGLIGIBLE;
 use crate::logs::LogBatch;
 
@@ -16,10 +16,10 @@ const ENOUGH: usize = 100;
 
 #[derive(Debug, Default)]
 pub(super) struct Propensities {
-    missing: Tally,
-    not_finite: Tally,
-    not_positive: Tally,
-    above_one: Tally,
+    missing: Occurrences,
+    not_finite: Occurrences,
+    not_positive: Occurrences,
+    above_one: Occurrences,
     /// The largest number, whatever it is.
     largest: Option<f64>,
     /// How many are in (0, 1].

@@ -1,7 +1,7 @@
 //! Rewards: those that cannot be, those that do not vary, and those with the wrong sign.
 
 use super::cells::{Bad, Numbers};
-use super::findings::{Finding, Severity, Tally, short};
+use super::findings::{Finding, Occurrences, Severity, short};
 use super::normal::Moments;
 use crate::error::Result;
 use crate::logs::{COST, LogBatch, Role};
@@ -9,9 +9,9 @@ use crate::logs::{COST, LogBatch, Role};
 #[derive(Debug)]
 pub(super) struct Rewards {
     range: [f64; 2],
-    missing: Tally,
-    not_finite: Tally,
-    outside: Tally,
+    missing: Occurrences,
+    not_finite: Occurrences,
+    outside: Occurrences,
     /// Of all that are finite.
     lowest: f64,
     highest: f64,
@@ -25,9 +25,9 @@ impl Rewards {
     pub(super) fn new(range: [f64; 2]) -> Self {
         Rewards {
             range,
-            missing: Tally::default(),
-            not_finite: Tally::default(),
-            outside: Tally::default(),
+            missing: Occurrences::default(),
+            not_finite: Occurrences::default(),
+            outside: Occurrences::default(),
             lowest: f64::INFINITY,
             highest: f64::NEG_INFINITY,
             moments: Moments::default(),

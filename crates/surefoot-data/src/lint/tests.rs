@@ -11,7 +11,7 @@ use arrow_array::types::{Float64Type, UInt32Type};
 use arrow_array::{ArrayRef, Float64Array, ListArray, RecordBatch, StringArray, UInt32Array};
 
 use super::{Lint, LintSettings, Report, Severity};
-use crate::logs::{Columns, LogBatch};
+use crate::logs::{ColumnNames, LogBatch};
 
 /// A stream of numbers in [0, 1) (splitmix64).
 struct Random(u64);
@@ -131,11 +131,11 @@ fn sets(sets: impl IntoIterator<Item = Vec<u32>>) -> ArrayRef {
 }
 
 fn report(table: &RecordBatch) -> Report {
-    report_with(table, LintSettings::default(), &Columns::default(), 8192)
+    report_with(table, LintSettings::default(), &ColumnNames::default(), 8192)
 }
 
 /// What is found in a table that comes in batches of so many rows.
-fn report_with(table: &RecordBatch, settings: LintSettings, columns: &Columns, rows: usize) -> Report {
+fn report_with(table: &RecordBatch, settings: LintSettings, columns: &ColumnNames, rows: usize) -> Report {
     let mut lint = Lint::new(settings);
     let (mut start, mut skipped) = (0, 0);
     while start < table.num_rows() {

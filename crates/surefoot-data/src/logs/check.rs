@@ -1,6 +1,7 @@
 //! Records that a policy can have logged.
 
-use surefoot::{Eligible, RewardRange};
+use surefoot::RewardRange;
+use surefoot::logs::Eligible;
 
 use super::{Actions, LogBatch, Role};
 use crate::error::Result;

@@ -67,7 +67,7 @@ pub(crate) const COST: &str = "cost";
 
 /// Which columns are what, where their names do not say so; `None` for the usual names.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Columns {
+pub struct ColumnNames {
     /// What tells records apart: `event_id`.
     pub event_id: Option<String>,
     /// The action: `action` or `item_id`, counted from 0 or by name.
@@ -82,7 +82,7 @@ pub struct Columns {
     pub from_one: bool,
 }
 
-impl Columns {
+impl ColumnNames {
     fn given(&self, role: Role) -> Option<&str> {
         match role {
             Role::EventId => self.event_id.as_deref(),

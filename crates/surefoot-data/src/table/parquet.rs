@@ -34,7 +34,7 @@ use ::parquet::file::reader::ChunkReader;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
-use self::columns::Columns;
+use self::columns::Selected;
 use self::limits::{Budget, Groups, most_rows};
 use self::thrift::{FOOTER, Tag, walk};
 use super::{ROWS, Tables};
@@ -65,7 +65,7 @@ pub(crate) fn read_columns(
     let size = input.len();
     let metadata = Arc::new(guarded(|| metadata(&input, size)).map_err(wrong)?);
     let schema = metadata.file_metadata().schema_descr();
-    let (columns, mask, hint) = Columns::new(place, schema, ignore)?;
+    let (columns, mask, hint) = Selected::new(place, schema, ignore)?;
     let budget = Budget::new(size);
     let groups = Groups { input: Arc::new(input), metadata: metadata.clone(), budget: budget.clone() };
     let reader = guarded(|| {
@@ -82,7 +82,7 @@ struct Batches {
     place: String,
     /// None after the end or an error.
     reader: Option<ParquetRecordBatchReader>,
-    columns: Columns,
+    columns: Selected,
     budget: Arc<Budget>,
     /// The rows that the footer tells, and those that came so far.
     rows: u64,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use surefoot::Dataset;
+use surefoot::worlds::Dataset;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from surefoot._progress import watch
 from surefoot._results import History
-from surefoot._surefoot import Certificate, Course, Features, Learner, Logs, Policy
+from surefoot._surefoot import Certificate, Session, Features, Learner, Logs, Policy
 from surefoot.errors import refused
 
 try:
@@ -185,7 +185,7 @@ class _Estimator(_Fitted):
 
     def _begin(self, logs: Logs, X: Any) -> None:
         first = self._first(logs.n_features, logs.n_actions)
-        self._course = Course(self._learner(self.rounds), first, reward_range=logs.reward_range)
+        self._session = Session(self._learner(self.rounds), first, reward_range=logs.reward_range)
         self.n_features_in_ = logs.n_features
         self._fixed = self._settings()
         names = _names(X)
@@ -198,12 +198,12 @@ class _Estimator(_Fitted):
         self._drawn: int = getattr(self, "_drawn", 0)
 
     def _take(self, logs: Logs) -> None:
-        with watch(1, self.progress, f"round {self._course.rounds + 1}") as shown:
-            report = self._course.take(logs, certify=self.certify, watch=shown)
+        with watch(1, self.progress, f"round {self._session.rounds + 1}") as shown:
+            report = self._session.take(logs, certify=self.certify, watch=shown)
         report["mean_reward"] = float(logs.reward.mean())
         self.history_ = History([*self.history_, report])
-        self.policy_ = self._course.current
-        self.n_rounds_ = self._course.rounds
+        self.policy_ = self._session.current
+        self.n_rounds_ = self._session.rounds
         self.certificate_ = report["ladder"] or report["certificate"]
 
     def _warn(self) -> None:
@@ -240,7 +240,7 @@ class _Estimator(_Fitted):
         ``X`` may be a NumPy array (``float32`` is taken without conversion), a SciPy CSR matrix, anything that speaks Arrow's
         C stream, or a whole :class:`Logs`, which needs no other argument. If it fails, or is interrupted, all is as before.
         """
-        if not hasattr(self, "_course"):
+        if not hasattr(self, "_session"):
             logs = self._logs(X, action, pscore, reward, eligible)
             self._begin(logs, X)
         else:
@@ -255,8 +255,8 @@ class _Estimator(_Fitted):
         try:
             self._take(logs)
         except BaseException:
-            if self._course.rounds == 0:
-                del self._course
+            if self._session.rounds == 0:
+                del self._session
             raise
         self._warn()
         return self
@@ -264,7 +264,7 @@ class _Estimator(_Fitted):
     def _check_propensities(self, logs: Logs) -> None:
         """Rounds after the first should come from what this estimator said was to be deployed."""
         # Some tell: what is wrong is mostly wrong everywhere.
-        row, logged, p = self._course._most_off(logs, 200)
+        row, logged, p = self._session._most_off(logs, 200)
         if abs(logged - p) > 1e-4:
             message = (
                 f"row {row}: pscore is {logged:.6g}, but the policy that was to be deployed gives the action {p:.6g}: "
@@ -293,14 +293,14 @@ class _Estimator(_Fitted):
             parts = [self._logs(X, action, pscore, reward, eligible)]
         else:
             parts = self._split(X, action, pscore, reward, rounds, eligible)
-        kept = {name: self.__dict__.pop(name) for name in list(vars(self)) if name.endswith("_") or name == "_course"}
+        kept = {name: self.__dict__.pop(name) for name in list(vars(self)) if name.endswith("_") or name == "_session"}
         try:
             self._begin(parts[0], X)
             for logs in parts[:-1]:
-                self._course.remember(logs)
+                self._session.remember(logs)
             self._take(parts[-1])
         except BaseException:
-            self.__dict__.pop("_course", None)
+            self.__dict__.pop("_session", None)
             self.__dict__.update(kept)
             raise
         self._warn()
@@ -369,19 +369,19 @@ class _Estimator(_Fitted):
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__() if hasattr(_Base, "__getstate__") else vars(self))  # type: ignore[misc, unused-ignore]
-        if "_course" in state:
-            state["_course"] = state["_course"]._past()
+        if "_session" in state:
+            state["_session"] = state["_session"]._checkpoint()
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        past = state.pop("_course", None)
+        checkpoint = state.pop("_session", None)
         if hasattr(_Base, "__setstate__"):
             super().__setstate__(state)
         else:
             self.__dict__.update(state)
-        if past is not None:
+        if checkpoint is not None:
             settings = type(self)(**self._fixed)
-            self._course = Course._resume(settings._learner(settings.rounds), **past)
+            self._session = Session._resume(settings._learner(settings.rounds), **checkpoint)
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import ClassifierTags

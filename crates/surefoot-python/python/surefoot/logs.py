@@ -35,7 +35,7 @@ def open_logs(
 
     >>> import pandas, surefoot
     >>> frame = pandas.DataFrame({"action": ["a", "b"], "pscore": [0.5, 0.5], "reward": [1.0, 0.0], "age": [31, 55]})
-    >>> surefoot.open_logs(frame).survey(by="file")["actions"]
+    >>> surefoot.open_logs(frame).scan(by="file")["actions"]
     ['a', 'b']
     """
     if isinstance(source, LogSource):

@@ -17,7 +17,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::terms::Terms;
+use super::protocol::Protocol;
 use crate::error::{Error, Result, check_setting};
 use crate::logs::Logs;
 use crate::math::sum::Sum;
@@ -35,7 +35,7 @@ pub enum Smoothing {
 
 /// Whose risk is bounded, and its price.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Judged {
+pub(crate) enum Subject {
     /// That of any posterior over predictors, at the price of its divergence from a prior that was fixed before the
     /// records. `error` bounds the divergence's numerical error; `turned` tells that the policy is in another basis
     /// than the prior.
@@ -175,16 +175,16 @@ pub(crate) struct Bound {
 pub(crate) fn bound(
     evidence: &[Evidence],
     smoothing: Smoothing,
-    judged: Judged,
-    terms: &Terms,
+    judged: Subject,
+    protocol: &Protocol,
     delta: f64,
 ) -> Result<Bound> {
     let records = evidence.iter().map(|e| e.records).sum();
-    let fixed = matches!(judged, Judged::Fixed { .. });
-    let propensity = if matches!(judged, Judged::Posterior { turned: true, .. }) { TURNED } else { PROPENSITY };
-    best(records, smoothing, judged, terms, delta, |at, sum, error| {
+    let fixed = matches!(judged, Subject::Fixed { .. });
+    let propensity = if matches!(judged, Subject::Posterior { turned: true, .. }) { TURNED } else { PROPENSITY };
+    best(records, smoothing, judged, protocol, delta, |at, sum, error| {
         for round in evidence {
-            let (value, round_error) = round.logs(smoothing, fixed, terms.lambdas[at], propensity);
+            let (value, round_error) = round.logs(smoothing, fixed, protocol.lambdas[at], propensity);
             sum.join(value);
             *error += round_error;
         }
@@ -206,10 +206,10 @@ pub(crate) fn bound_of_sums(
     records: usize,
     sums: &[Streamed],
     rounding: f64,
-    terms: &Terms,
+    protocol: &Protocol,
     delta: f64,
 ) -> Result<Bound> {
-    best(records, Smoothing::Ls, Judged::Fixed { size: 1 }, terms, delta, |at, sum, error| {
+    best(records, Smoothing::Ls, Subject::Fixed { size: 1 }, protocol, delta, |at, sum, error| {
         sum.join(sums[at].logs);
         *error += PROPENSITY * sums[at].slopes.value() + rounding * sums[at].logs.value();
     })
@@ -220,29 +220,29 @@ pub(crate) fn bound_of_sums(
 fn best(
     records: usize,
     smoothing: Smoothing,
-    judged: Judged,
-    terms: &Terms,
+    judged: Subject,
+    protocol: &Protocol,
     delta: f64,
     add: impl Fn(usize, &mut Sum, &mut f64),
 ) -> Result<Bound> {
-    terms.check()?;
+    protocol.check()?;
     check_setting("delta", delta, delta > 0.0 && delta < 1.0, "in (0, 1)")?;
     if records == 0 {
         return Err(Error::size("the logs", "at least 1 record", 0));
     }
     let (price, price_error) = match judged {
-        Judged::Posterior { kl, error, .. } => (kl, error),
-        Judged::Fixed { size } => ((size as f64).ln(), 0.0),
+        Subject::Posterior { kl, error, .. } => (kl, error),
+        Subject::Fixed { size } => ((size as f64).ln(), 0.0),
     };
-    let price = price + terms.grid() - delta.ln();
+    let price = price + protocol.grid() - delta.ln();
     let usable = |lambda: f64| smoothing == Smoothing::Ls || lambda < 1.0;
     let mut best: Option<Bound> = None;
-    for (at, &lambda) in terms.lambdas.iter().enumerate().filter(|&(_, &lambda)| usable(lambda)) {
+    for (at, &lambda) in protocol.lambdas.iter().enumerate().filter(|&(_, &lambda)| usable(lambda)) {
         let (mut sum, mut error) = (Sum::default(), price_error + ROUNDING * price.abs());
         add(at, &mut sum, &mut error);
         let scale = lambda * records as f64;
         let (estimate, numerical) = (-sum.value() / scale, error / scale);
-        let upper = terms.form.apply(lambda, estimate + price / scale + numerical);
+        let upper = protocol.form.apply(lambda, estimate + price / scale + numerical);
         // The last operations round too.
         let upper = upper + ROUNDING * upper.abs();
         if upper.is_finite() && best.is_none_or(|best| upper < best.upper) {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::bound::Evidence;
-use super::terms::{Share, Terms};
+use super::protocol::{Protocol, Share};
 use crate::error::{Error, Result};
 use crate::logs::Logs;
 
@@ -31,15 +31,15 @@ pub struct Case<'a> {
     /// From where on their records count.
     pub since: Since,
     /// The terms.
-    pub terms: &'a Terms,
+    pub protocol: &'a Protocol,
     /// The share of delta.
     pub share: Share,
 }
 
 impl<'a> Case<'a> {
     /// All records, with all of delta.
-    pub fn whole(rounds: &'a [Logs], terms: &'a Terms) -> Self {
-        Case { rounds, since: Since::round(0), terms, share: Share::WHOLE }
+    pub fn whole(rounds: &'a [Logs], protocol: &'a Protocol) -> Self {
+        Case { rounds, since: Since::round(0), protocol, share: Share::WHOLE }
     }
 
     /// The rounds whose records count.

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Birth, Case, Certificate, Judgement, Share, Since, Smoothing, Terms, Theorem, ladder};
+use super::{Case, Certificate, FixedSince, Judgement, Protocol, Share, Since, Smoothing, Theorem, ladder};
 use crate::error::{Error, Result, check_setting};
 use crate::logs::Logs;
 use crate::policy::LinearGaussian;
@@ -36,7 +36,7 @@ pub struct Challenger {
     /// The policy.
     pub policy: LinearGaussian,
     /// From where on it was fixed, if there are records that it has not seen.
-    pub birth: Option<Birth>,
+    pub fixed_since: Option<FixedSince>,
 }
 
 /// What the gate says.
@@ -98,7 +98,7 @@ impl Gate {
         started: usize,
         deployed: &[LinearGaussian],
         rounds: &[Logs],
-        terms: &Terms,
+        protocol: &Protocol,
     ) -> Result<Verdict> {
         self.check()?;
         let margin = match *self {
@@ -109,9 +109,9 @@ impl Gate {
         let mut best: Option<(usize, Certificate)> = None;
         for (place, challenger) in challengers.iter().enumerate() {
             let found = if *self == Gate::CertifiedRisk {
-                ladder(&challenger.policy, challenger.birth, deployed, rounds, terms)?
+                ladder(&challenger.policy, challenger.fixed_since, deployed, rounds, protocol)?
             } else {
-                improvement(challenger, &incumbent.policy, started, rounds, terms)?
+                improvement(challenger, &incumbent.policy, started, rounds, protocol)?
             };
             if best.as_ref().is_none_or(|(_, best)| found.upper < best.upper) {
                 best = Some((place, found));
@@ -122,7 +122,7 @@ impl Gate {
         };
         let passes = match self {
             Gate::CertifiedRisk => {
-                let own = ladder(&incumbent.policy, incumbent.birth, deployed, rounds, terms)?;
+                let own = ladder(&incumbent.policy, incumbent.fixed_since, deployed, rounds, protocol)?;
                 certificate.upper < own.upper
             }
             // Strictly below 0: that nothing changes is no improvement.
@@ -140,14 +140,14 @@ pub(super) fn improvement(
     incumbent: &LinearGaussian,
     started: usize,
     rounds: &[Logs],
-    terms: &Terms,
+    protocol: &Protocol,
 ) -> Result<Certificate> {
     let policy = &challenger.policy;
     let share = Share::of_round(started, POSTERIOR);
-    let case = Case { rounds, since: Since::round(started), terms, share };
+    let case = Case { rounds, since: Since::round(started), protocol, share };
     let evidence = case.evidence(|logs| super::Evidence::new(policy, logs))?;
     let posterior = Judgement::posterior(Theorem::Adjusted, policy, incumbent)?.certificate(&case, &evidence)?;
-    let Some(Birth { round, since, size }) = challenger.birth else {
+    let Some(FixedSince { round, since, size }) = challenger.fixed_since else {
         return Ok(posterior);
     };
     // Records before the incumbent's first would compare with others. When it started may depend on records that the

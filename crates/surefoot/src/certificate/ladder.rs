@@ -1,13 +1,13 @@
 //! The ladder: every policy that was deployed is a prior for what came after it.
 
-use super::{Case, Certificate, Evidence, Judgement, Share, Since, Smoothing, Terms, Theorem};
+use super::{Case, Certificate, Evidence, Judgement, Protocol, Share, Since, Smoothing, Theorem};
 use crate::error::{Error, Result};
 use crate::logs::Logs;
 use crate::policy::LinearGaussian;
 
 /// From where on a policy was fixed, and how many others were fixed at the same time for it to be chosen from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Birth {
+pub struct FixedSince {
     /// The round in which it was learned, counted from 0; its share of delta is that round's.
     pub round: usize,
     /// The first record that it has not seen.
@@ -29,26 +29,26 @@ pub(super) const RUNNING: f64 = 0.05;
 /// The policy `deployed[j]` was fixed before round `j`, so it is a lawful prior for the records of rounds `j` and
 /// later, and the divergence from it is far smaller than from the first. Each rung `j` has a share of delta, and holds
 /// for all posteriors and all later rounds; on it stand Theorem 3.2, and Theorem 4.1 added to what has been running
-/// since. The top rung, if the policy has records that it has not seen (`birth`), is the policy itself on those:
+/// since. The top rung, if the policy has records that it has not seen (`fixed_since`), is the policy itself on those:
 /// nothing is paid for it but the choice among its set.
 pub fn ladder(
     policy: &LinearGaussian,
-    birth: Option<Birth>,
+    fixed_since: Option<FixedSince>,
     deployed: &[LinearGaussian],
     rounds: &[Logs],
-    terms: &Terms,
+    protocol: &Protocol,
 ) -> Result<Certificate> {
     let evidence: Vec<Evidence> = rounds.iter().map(|logs| Evidence::new(policy, logs)).collect::<Result<_>>()?;
-    ladder_of(policy, birth, deployed, rounds, terms, &evidence)
+    ladder_of(policy, fixed_since, deployed, rounds, protocol, &evidence)
 }
 
 /// The same, from what each round says of the policy.
 pub(crate) fn ladder_of(
     policy: &LinearGaussian,
-    birth: Option<Birth>,
+    fixed_since: Option<FixedSince>,
     deployed: &[LinearGaussian],
     rounds: &[Logs],
-    terms: &Terms,
+    protocol: &Protocol,
     evidence: &[Evidence],
 ) -> Result<Certificate> {
     if deployed.len() != rounds.len() {
@@ -67,15 +67,15 @@ pub(crate) fn ladder_of(
         if j > 0 && *prior == deployed[j - 1] {
             continue;
         }
-        let case = |part| Case { rounds, since: Since::round(j), terms, share: Share::of_round(j, part) };
+        let case = |part| Case { rounds, since: Since::round(j), protocol, share: Share::of_round(j, part) };
         consider(Judgement::posterior(Theorem::Ls, policy, prior)?.certificate(&case(LS), &evidence[j..])?);
         let adjusted = Judgement::posterior(Theorem::Adjusted, policy, prior)?;
         let difference = adjusted.certificate(&case(DIFFERENCE), &evidence[j..])?;
         let running = Judgement::fixed(Theorem::Running, None, 1)?.certificate(&case(RUNNING), &running[j..])?;
         consider(Certificate::combined(difference, running)?);
     }
-    if let Some(Birth { round, since, size }) = birth {
-        let case = Case { rounds, since, terms, share: Share::of_round(round, OWN) };
+    if let Some(FixedSince { round, since, size }) = fixed_since {
+        let case = Case { rounds, since, protocol, share: Share::of_round(round, OWN) };
         let mut own = case.counted().map(|_| evidence[since.round..].to_vec())?;
         own[0] = own[0].since(since.record);
         if own.iter().any(|e| e.records() > 0) {

@@ -18,19 +18,19 @@ mod bound;
 mod case;
 mod gate;
 mod ladder;
+mod protocol;
 mod statement;
-mod terms;
 mod verify;
 
 pub use bound::Smoothing;
-pub(crate) use bound::{Evidence, Judged, Streamed, bound, bound_of_sums};
+pub(crate) use bound::{Evidence, Streamed, Subject, bound, bound_of_sums};
 pub use case::{Case, Since};
 pub use gate::{Challenger, Gate, Verdict};
 pub(crate) use ladder::ladder_of;
-pub use ladder::{Birth, ladder};
+pub use ladder::{FixedSince, ladder};
+pub use protocol::{Form, Protocol, Share, Spending};
 pub use statement::{Quantity, Theorem};
-pub use terms::{Form, Share, Spending, Terms};
-pub use verify::{Difference, verify};
+pub use verify::{Mismatch, verify};
 
 use bound::Bound;
 use serde::{Deserialize, Serialize};
@@ -91,7 +91,7 @@ pub struct Certificate {
 /// Who is judged: the policies and priors of a certificate, and their price.
 struct Judgement {
     theorem: Theorem,
-    judged: Judged,
+    judged: Subject,
     policies: Vec<Option<Fingerprint>>,
     priors: Vec<Fingerprint>,
 }
@@ -115,7 +115,7 @@ impl Judgement {
         }
         Ok(Judgement {
             theorem,
-            judged: Judged::Posterior { kl, error, turned },
+            judged: Subject::Posterior { kl, error, turned },
             policies: pairs.iter().map(|(policy, _)| policy.identity()).collect(),
             priors: pairs.iter().map(|(_, prior)| prior.fingerprint()).collect(),
         })
@@ -126,29 +126,29 @@ impl Judgement {
             return Err(Error::size("the set of policies", "at least one of them", 0));
         }
         let policies = policy.map(Policy::identity).into_iter().collect();
-        Ok(Judgement { theorem, judged: Judged::Fixed { size }, policies, priors: Vec::new() })
+        Ok(Judgement { theorem, judged: Subject::Fixed { size }, policies, priors: Vec::new() })
     }
 
     /// The certificate that the evidence of a case gives.
     fn certificate(self, case: &Case<'_>, evidence: &[Evidence]) -> Result<Certificate> {
         let theorem = self.theorem;
-        let delta = case.share.delta(case.terms)?;
-        let bound: Bound = bound(evidence, theorem.smoothing(), self.judged, case.terms, delta)?;
+        let delta = case.share.delta(case.protocol)?;
+        let bound: Bound = bound(evidence, theorem.smoothing(), self.judged, case.protocol, delta)?;
         let (kl, size) = match self.judged {
-            Judged::Posterior { kl, .. } => (kl, 1),
-            Judged::Fixed { size } => (0.0, size),
+            Subject::Posterior { kl, .. } => (kl, 1),
+            Subject::Fixed { size } => (0.0, size),
         };
         Ok(Certificate {
             theorem,
             bounds: theorem.bounds(),
             upper: bound.upper,
             vacuous: bound.upper >= 0.0,
-            delta: case.terms.delta,
+            delta: case.protocol.delta,
             share: case.share,
-            spending: case.terms.spending,
-            form: case.terms.form,
+            spending: case.protocol.spending,
+            form: case.protocol.form,
             lambda: bound.lambda,
-            lambdas: case.terms.lambdas.clone(),
+            lambdas: case.protocol.lambdas.clone(),
             records: bound.records,
             estimate: bound.estimate,
             kl,

@@ -42,8 +42,8 @@ fn collect(policy: &dyn Policy, n: usize, seed: u64) -> Logs {
     Logs::new(3, contexts, action, propensity, cost).unwrap()
 }
 
-fn terms(lambdas: &[f64], form: Form) -> Terms {
-    Terms { lambdas: lambdas.to_vec(), form, ..Terms::default() }
+fn protocol(lambdas: &[f64], form: Form) -> Protocol {
+    Protocol { lambdas: lambdas.to_vec(), form, ..Protocol::default() }
 }
 
 fn text<T: std::fmt::Debug>(result: Result<T>) -> String {
@@ -78,10 +78,10 @@ fn form() -> impl Strategy<Value = Form> {
     prop_oneof![Just(Form::Psi), Just(Form::Plain)]
 }
 
-fn judged() -> impl Strategy<Value = Judged> {
+fn judged() -> impl Strategy<Value = Subject> {
     prop_oneof![
-        (0.0..20.0).prop_map(|kl| Judged::Posterior { kl, error: 0.0, turned: false }),
-        (1usize..100).prop_map(|size| Judged::Fixed { size })
+        (0.0..20.0).prop_map(|kl| Subject::Posterior { kl, error: 0.0, turned: false }),
+        (1usize..100).prop_map(|size| Subject::Fixed { size })
     ]
 }
 
@@ -91,7 +91,7 @@ proptest! {
         records in records(), smoothing in smoothing(), judged in judged(), lambda in 0.001..0.999, delta in 0.001..0.999,
     ) {
         let evidence = [evidence(&records)];
-        let at = |form| bound(&evidence, smoothing, judged, &terms(&[lambda], form), delta).unwrap();
+        let at = |form| bound(&evidence, smoothing, judged, &protocol(&[lambda], form), delta).unwrap();
         let (psi, plain) = (at(Form::Psi), at(Form::Plain));
         prop_assert!(psi.upper <= plain.upper);
         prop_assert!(psi.upper > Form::Psi.apply(lambda, psi.estimate));
@@ -105,8 +105,8 @@ proptest! {
     ) {
         let evidence = [evidence(&records)];
         let at = |kl, delta| {
-            let judged = Judged::Posterior { kl, error: 0.0, turned: false };
-            bound(&evidence, smoothing, judged, &terms(&[0.3, 0.03], form), delta).unwrap().upper
+            let judged = Subject::Posterior { kl, error: 0.0, turned: false };
+            bound(&evidence, smoothing, judged, &protocol(&[0.3, 0.03], form), delta).unwrap().upper
         };
         prop_assert!(at(kl, delta) <= at(kl, delta / more));
         prop_assert!(at(kl, delta) <= at(kl + more, delta));
@@ -118,10 +118,10 @@ proptest! {
         grid in prop::collection::vec(0.001..0.999, 1..6),
     ) {
         let evidence = [evidence(&records)];
-        let best = bound(&evidence, smoothing, judged, &terms(&grid, form), 0.05).unwrap();
+        let best = bound(&evidence, smoothing, judged, &protocol(&grid, form), 0.05).unwrap();
         for &lambda in &grid {
             let delta = 0.05 / grid.len() as f64;
-            let alone = bound(&evidence, smoothing, judged, &terms(&[lambda], form), delta).unwrap().upper;
+            let alone = bound(&evidence, smoothing, judged, &protocol(&[lambda], form), delta).unwrap().upper;
             prop_assert!(best.upper <= alone + 1e-12 * (1.0 + alone.abs()), "{best:?} {alone}");
             prop_assert!(lambda != best.lambda || (best.upper - alone).abs() <= 1e-12 * (1.0 + alone.abs()));
         }
@@ -132,8 +132,8 @@ proptest! {
         records in records(), smoothing in smoothing(), form in form(), lambda in 0.001..0.999,
     ) {
         let evidence = [evidence(&records)];
-        let at = |judged| bound(&evidence, smoothing, judged, &terms(&[lambda], form), 0.05).unwrap();
-        let (fixed, posterior) = (at(Judged::Fixed { size: 1 }), at(Judged::Posterior { kl: 0.0, error: 0.0, turned: false }));
+        let at = |judged| bound(&evidence, smoothing, judged, &protocol(&[lambda], form), 0.05).unwrap();
+        let (fixed, posterior) = (at(Subject::Fixed { size: 1 }), at(Subject::Posterior { kl: 0.0, error: 0.0, turned: false }));
         let slack = rise(form, lambda, posterior.upper, fixed.numerical);
         prop_assert!(fixed.upper <= posterior.upper + slack, "{fixed:?} {posterior:?}");
     }
@@ -146,7 +146,7 @@ proptest! {
         let parts = [evidence(&records[..cut]), evidence(&records[cut..])];
         let whole = [evidence(&records)];
         prop_assert_eq!(&whole[0].since(cut), &parts[1]);
-        let at = |evidence: &[Evidence]| bound(evidence, smoothing, judged, &terms(&[0.3], Form::Psi), 0.05).unwrap();
+        let at = |evidence: &[Evidence]| bound(evidence, smoothing, judged, &protocol(&[0.3], Form::Psi), 0.05).unwrap();
         let (one, two) = (at(&whole), at(&parts));
         prop_assert_eq!(one.records, two.records);
         prop_assert!((one.upper - two.upper).abs() <= 1e-14 * (1.0 + one.upper.abs()), "{one:?} {two:?}");
@@ -162,8 +162,8 @@ proptest! {
         let moved: Records =
             records.iter().zip(&errors).map(|(r, e)| (r.0 * (1.0 - push(e.0)), r.1 * (1.0 + push(e.1)), r.2)).collect();
         let at = |records| {
-            let terms = terms(&[lambda], form);
-            bound(&[evidence(records)], smoothing, judged, &terms, 0.05).unwrap()
+            let protocol = protocol(&[lambda], form);
+            bound(&[evidence(records)], smoothing, judged, &protocol, 0.05).unwrap()
         };
         let (found, other) = (at(&records), at(&moved));
         let allowed = rise(form, lambda, found.upper.min(other.upper), found.numerical);
@@ -195,18 +195,18 @@ fn evidence_since_a_record_is_that_of_the_records_after_it() {
     for record in [0, 1, 7, 150, 299, 300] {
         assert_eq!(all.since(record), Evidence::new(&policy(2.0), &logs.slice(record..300)).unwrap(), "{record}");
     }
-    let (terms, rounds) = (Terms::default(), [logs.slice(0..100), logs.slice(100..300)]);
-    let case = Case { since: Since { round: 1, record: 50 }, ..Case::whole(&rounds, &terms) };
+    let (protocol, rounds) = (Protocol::default(), [logs.slice(0..100), logs.slice(100..300)]);
+    let case = Case { since: Since { round: 1, record: 50 }, ..Case::whole(&rounds, &protocol) };
     let cut = [logs.slice(150..300)];
     let upper = |case: &Case<'_>| Certificate::risk(&policy(2.0), &policy(0.5), case).unwrap().upper;
-    assert_eq!(upper(&case), upper(&Case::whole(&cut, &terms)));
+    assert_eq!(upper(&case), upper(&Case::whole(&cut, &protocol)));
 }
 
 #[test]
 fn what_has_been_running_is_the_logging_policy_as_a_fixed_one() {
-    let (running, terms) = (policy(1.0), Terms::default());
+    let (running, protocol) = (policy(1.0), Protocol::default());
     let rounds = [collect(&running, 500, 1), collect(&running, 100, 2)];
-    let case = Case::whole(&rounds, &terms);
+    let case = Case::whole(&rounds, &protocol);
     let (found, fixed) =
         (Certificate::running(&case).unwrap(), Certificate::fixed(Smoothing::Ls, &running, 1, &case).unwrap());
     assert_eq!((found.upper, found.lambda, found.records), (fixed.upper, fixed.lambda, 600));
@@ -216,8 +216,8 @@ fn what_has_been_running_is_the_logging_policy_as_a_fixed_one() {
 
 #[test]
 fn a_shift_of_one_round_is_the_theorem_without_shift() {
-    let (terms, rounds) = (Terms::default(), [collect(&policy(0.5), 400, 1)]);
-    let case = Case::whole(&rounds, &terms);
+    let (protocol, rounds) = (Protocol::default(), [collect(&policy(0.5), 400, 1)]);
+    let case = Case::whole(&rounds, &protocol);
     let (q, p) = (policy(1.0), policy(0.5));
     for (smoothing, plain, bounds) in [
         (Smoothing::Ls, Certificate::risk(&q, &p, &case).unwrap(), Quantity::MeanRisk),
@@ -231,11 +231,11 @@ fn a_shift_of_one_round_is_the_theorem_without_shift() {
 
 #[test]
 fn a_shift_pays_for_every_round() {
-    let (terms, deployed) = (Terms::default(), [policy(0.0), policy(0.5)]);
+    let (protocol, deployed) = (Protocol::default(), [policy(0.0), policy(0.5)]);
     let rounds = [collect(&deployed[0], 300, 1), collect(&deployed[1], 200, 2)];
     let learned = [policy(0.5), policy(1.0)];
     let pairs: Vec<_> = learned.iter().zip(&deployed).collect();
-    let found = Certificate::shift(Smoothing::Ls, &pairs, &Case::whole(&rounds, &terms)).unwrap();
+    let found = Certificate::shift(Smoothing::Ls, &pairs, &Case::whole(&rounds, &protocol)).unwrap();
     // 3 means that move by a half, each time.
     assert!((found.kl - 2.0 * 3.0 * 0.125).abs() < 1e-12);
     assert_eq!((found.records, found.policies.len(), found.priors.len()), (500, 2, 2));
@@ -243,9 +243,9 @@ fn a_shift_pays_for_every_round() {
 
 #[test]
 fn a_combined_bound_is_the_sum_of_its_parts() {
-    let terms = Terms::default();
+    let protocol = Protocol::default();
     let rounds = [collect(&policy(0.5), 400, 1), collect(&policy(1.0), 200, 2)];
-    let case = |part| Case { share: Share { round: None, part }, ..Case::whole(&rounds, &terms) };
+    let case = |part| Case { share: Share { round: None, part }, ..Case::whole(&rounds, &protocol) };
     let difference = |case: &Case<'_>| Certificate::difference(&policy(1.0), &policy(0.5), case).unwrap();
     let running = |case: &Case<'_>| Certificate::running(case).unwrap();
     let (a, b) = (difference(&case(0.75)), running(&case(0.25)));
@@ -257,14 +257,14 @@ fn a_combined_bound_is_the_sum_of_its_parts() {
 
     let refused = "what is combined should be a difference and what has been running over the same records, at shares of \
                    one delta, but is not";
-    let other_delta = Terms { delta: 0.01, ..terms.clone() };
-    let other_spending = Terms { spending: Spending::Even { rounds: 2 }, ..terms.clone() };
+    let other_delta = Protocol { delta: 0.01, ..protocol.clone() };
+    let other_spending = Protocol { spending: Spending::Even { rounds: 2 }, ..protocol.clone() };
     let others = [
         running(&Case { since: Since::round(1), ..case(0.25) }),
         running(&Case { since: Since { round: 0, record: 1 }, ..case(0.25) }),
         running(&Case { rounds: &rounds[..1], ..case(0.25) }),
-        running(&Case { terms: &other_delta, ..case(0.25) }),
-        running(&Case { terms: &other_spending, ..case(0.25) }),
+        running(&Case { protocol: &other_delta, ..case(0.25) }),
+        running(&Case { protocol: &other_spending, ..case(0.25) }),
         running(&Case { share: Share::of_round(3, 0.25), ..case(0.25) }),
         a.clone(),
     ];
@@ -283,22 +283,26 @@ fn all_that_a_ladder_ever_says_has_no_more_than_delta() {
     let parts = [OWN, LS, DIFFERENCE, RUNNING];
     assert!((UNSEEN + POSTERIOR - 1.0).abs() < 1e-15, "nor has a gate");
     for spending in [Spending::Forever, Spending::Even { rounds: 10_000 }, Spending::Even { rounds: 10_001 }] {
-        let terms = Terms { spending, ..Terms::default() };
-        let share = |j, part| Share::of_round(j, part).delta(&terms).unwrap();
+        let protocol = Protocol { spending, ..Protocol::default() };
+        let share = |j, part| Share::of_round(j, part).delta(&protocol).unwrap();
         let all: f64 = (0..10_000).flat_map(|j| parts.map(|part| share(j, part))).sum();
-        assert!(all <= terms.delta * (1.0 + 1e-12) && all > 0.999 * terms.delta, "{spending:?}: {all}");
+        assert!(all <= protocol.delta * (1.0 + 1e-12) && all > 0.999 * protocol.delta, "{spending:?}: {all}");
         assert!((1..10_000).all(|j| share(j, 1.0) <= share(j - 1, 1.0)));
     }
-    assert_eq!(Share::WHOLE.delta(&Terms::default()).unwrap(), 0.05);
+    assert_eq!(Share::WHOLE.delta(&Protocol::default()).unwrap(), 0.05);
 }
 
 #[test]
 fn the_ladder_is_the_best_of_its_rungs() {
-    let (terms, deployed) = (Terms::default(), [policy(0.0), policy(0.6), policy(1.2)]);
+    let (protocol, deployed) = (Protocol::default(), [policy(0.0), policy(0.6), policy(1.2)]);
     let rounds: Vec<Logs> = deployed.iter().zip([300, 200, 400]).map(|(p, n)| collect(p, n, n as u64)).collect();
     let rung = |judged: &LinearGaussian, j: usize| {
-        let case =
-            |part| Case { rounds: &rounds, since: Since::round(j), terms: &terms, share: Share::of_round(j, part) };
+        let case = |part| Case {
+            rounds: &rounds,
+            since: Since::round(j),
+            protocol: &protocol,
+            share: Share::of_round(j, part),
+        };
         let difference = Certificate::difference(judged, &deployed[j], &case(DIFFERENCE)).unwrap();
         let running = Certificate::running(&case(RUNNING)).unwrap();
         [
@@ -309,14 +313,14 @@ fn the_ladder_is_the_best_of_its_rungs() {
     // The best rung depends on the policy and on where it was born.
     let births = [None, Some(Since { round: 0, record: 10 }), Some(Since { round: 2, record: 300 })];
     for judged in [policy(0.1), policy(1.3), policy(5.0)] {
-        for birth in births.map(|since| since.map(|since| Birth { round: 1, since, size: 4 })) {
+        for fixed_since in births.map(|since| since.map(|since| FixedSince { round: 1, since, size: 4 })) {
             let mut all: Vec<Certificate> = (0..3).flat_map(|j| rung(&judged, j)).collect();
-            if let Some(Birth { round, since, size }) = birth {
-                let case = Case { rounds: &rounds, since, terms: &terms, share: Share::of_round(round, OWN) };
+            if let Some(FixedSince { round, since, size }) = fixed_since {
+                let case = Case { rounds: &rounds, since, protocol: &protocol, share: Share::of_round(round, OWN) };
                 all.push(Certificate::fixed(Smoothing::Ls, &judged, size, &case).unwrap());
             }
-            let found = ladder(&judged, birth, &deployed, &rounds, &terms).unwrap();
-            assert!(all.iter().all(|rung| found.upper <= rung.upper) && all.contains(&found), "{birth:?}");
+            let found = ladder(&judged, fixed_since, &deployed, &rounds, &protocol).unwrap();
+            assert!(all.iter().all(|rung| found.upper <= rung.upper) && all.contains(&found), "{fixed_since:?}");
         }
     }
 }
@@ -326,8 +330,8 @@ fn a_policy_that_was_kept_is_one_rung() {
     let (a, b) = (policy(0.5), policy(0.6));
     let rounds = [collect(&a, 50, 1), collect(&a, 50, 2), collect(&a, 50, 3)];
     // One round's share: a second rung would have none.
-    let terms = Terms { spending: Spending::Even { rounds: 1 }, ..Terms::default() };
-    let of = |deployed: &[LinearGaussian]| ladder(&b, None, deployed, &rounds, &terms);
+    let protocol = Protocol { spending: Spending::Even { rounds: 1 }, ..Protocol::default() };
+    let of = |deployed: &[LinearGaussian]| ladder(&b, None, deployed, &rounds, &protocol);
     assert_eq!(of(&[a.clone(), a.clone(), a.clone()]).unwrap().since, Since::round(0));
     assert_eq!(
         text(of(&[a.clone(), b.clone(), a])),
@@ -337,15 +341,15 @@ fn a_policy_that_was_kept_is_one_rung() {
 
 #[test]
 fn a_policy_that_has_seen_all_records_has_no_rung_of_its_own() {
-    let (terms, a) = (Terms::default(), policy(0.5));
+    let (protocol, a) = (Protocol::default(), policy(0.5));
     let (rounds, deployed) = ([collect(&a, 50, 1)], [a]);
-    let of = |birth| ladder(&policy(1.0), birth, &deployed, &rounds, &terms).unwrap();
-    assert_eq!(of(Some(Birth { round: 0, since: Since { round: 0, record: 50 }, size: 1 })), of(None));
+    let of = |fixed_since| ladder(&policy(1.0), fixed_since, &deployed, &rounds, &protocol).unwrap();
+    assert_eq!(of(Some(FixedSince { round: 0, since: Since { round: 0, record: 50 }, size: 1 })), of(None));
 }
 
 #[test]
 fn floors_scales_and_bases_are_paid_for() {
-    let (terms, scales) = (Terms::default(), Scale::PerFeature(vec![0.5, 1.0, 0.8]));
+    let (protocol, scales) = (Protocol::default(), Scale::PerFeature(vec![0.5, 1.0, 0.8]));
     let rounds = [collect(&policy(0.5), 400, 1)];
     let basis = Arc::new(crate::policy::Basis::principal(rounds[0].contexts()).unwrap());
     let prior = policy(0.5).posterior().clone();
@@ -355,7 +359,7 @@ fn floors_scales_and_bases_are_paid_for() {
         [(shaped, prior.clone()), (turned.clone(), prior.clone()), (turned, prior.in_basis(Some(&basis)).unwrap())]
     {
         let with = |posterior: &Posterior, e| gaussian(posterior.clone()).with_exploration(e).unwrap();
-        let at = |e| Certificate::risk(&with(&q, e), &with(&p, e), &Case::whole(&rounds, &terms)).unwrap();
+        let at = |e| Certificate::risk(&with(&q, e), &with(&p, e), &Case::whole(&rounds, &protocol)).unwrap();
         assert!((at(0.1).kl - 0.9 * q.kl(&p).unwrap()).abs() < 1e-12 && at(0.1).kl > 0.1);
         assert_ne!(at(0.1).estimate, at(0.0).estimate);
         assert!(verify(&at(0.1), &[with(&p, 0.1), with(&q, 0.1)], &rounds).unwrap().is_empty());
@@ -364,9 +368,9 @@ fn floors_scales_and_bases_are_paid_for() {
 
 /// A policy of the user's own that gives every action the same number.
 #[derive(Debug)]
-struct Own(f64);
+struct Constant(f64);
 
-impl Policy for Own {
+impl Policy for Constant {
     fn actions(&self) -> usize {
         3
     }
@@ -378,27 +382,28 @@ impl Policy for Own {
 
 #[test]
 fn what_cannot_be_certified_is_refused() {
-    let (rounds, terms) = ([collect(&policy(0.5), 20, 1)], Terms::default());
-    let risk_under = |terms: &Terms| text(Certificate::risk(&policy(1.0), &policy(0.5), &Case::whole(&rounds, terms)));
+    let (rounds, protocol) = ([collect(&policy(0.5), 20, 1)], Protocol::default());
+    let risk_under =
+        |protocol: &Protocol| text(Certificate::risk(&policy(1.0), &policy(0.5), &Case::whole(&rounds, protocol)));
     for delta in [0.0, 1.0, -0.5, f64::NAN] {
         let expected = format!("delta should be in (0, 1), but is {delta}");
-        assert_eq!(risk_under(&Terms { delta, ..terms.clone() }), expected);
-        assert_eq!(text(bound(&[], Smoothing::Ls, Judged::Fixed { size: 1 }, &terms, delta)), expected);
+        assert_eq!(risk_under(&Protocol { delta, ..protocol.clone() }), expected);
+        assert_eq!(text(bound(&[], Smoothing::Ls, Subject::Fixed { size: 1 }, &protocol, delta)), expected);
     }
     assert_eq!(
-        risk_under(&self::terms(&[], Form::Psi)),
+        risk_under(&self::protocol(&[], Form::Psi)),
         "the grid of lambdas should have at least one entry, but has 0"
     );
-    assert_eq!(risk_under(&self::terms(&[0.1, 0.0], Form::Psi)), "lambda should be in (0, inf), but is 0");
+    assert_eq!(risk_under(&self::protocol(&[0.1, 0.0], Form::Psi)), "lambda should be in (0, inf), but is 0");
     assert_eq!(
-        risk_under(&self::terms(&[f64::INFINITY], Form::Psi)),
+        risk_under(&self::protocol(&[f64::INFINITY], Form::Psi)),
         "lambda should be finite and in (0, inf), but is inf"
     );
     assert_eq!(
-        risk_under(&Terms { spending: Spending::Even { rounds: 0 }, ..terms.clone() }),
+        risk_under(&Protocol { spending: Spending::Even { rounds: 0 }, ..protocol.clone() }),
         "the number of rounds should be at least 1, but is 0"
     );
-    let steep = self::terms(&[1.0, 1.5], Form::Psi);
+    let steep = self::protocol(&[1.0, 1.5], Form::Psi);
     assert_eq!(
         text(Certificate::difference(&policy(1.0), &policy(0.5), &Case::whole(&rounds, &steep))),
         "the grid of lambdas should be one with a finite bound, but is not"
@@ -406,7 +411,7 @@ fn what_cannot_be_certified_is_refused() {
     assert!(Certificate::risk(&policy(1.0), &policy(0.5), &Case::whole(&rounds, &steep)).is_ok());
 
     let risk = |case: &Case<'_>| text(Certificate::risk(&policy(1.0), &policy(0.5), case));
-    let case = Case::whole(&rounds, &terms);
+    let case = Case::whole(&rounds, &protocol);
     for (part, allowed) in [(0.0, "in (0, 1]"), (1.5, "in (0, 1]"), (f64::INFINITY, "finite and in (0, 1]")] {
         assert_eq!(
             risk(&Case { share: Share { round: None, part }, ..case }),
@@ -414,8 +419,8 @@ fn what_cannot_be_certified_is_refused() {
         );
     }
     let empty = [rounds[0].slice(0..0)];
-    assert_eq!(risk(&Case::whole(&empty, &terms)), "the logs should have at least 1 record, but has 0");
-    assert_eq!(risk(&Case::whole(&[], &terms)), "the first round should be below 0, but is 0");
+    assert_eq!(risk(&Case::whole(&empty, &protocol)), "the logs should have at least 1 record, but has 0");
+    assert_eq!(risk(&Case::whole(&[], &protocol)), "the first round should be below 0, but is 0");
     let at = |round, record| Case { since: Since { round, record }, ..case };
     assert_eq!(risk(&at(1, 0)), "the first round should be below 1, but is 1");
     assert_eq!(risk(&at(0, 20)), "the logs should have at least 1 record, but has 0");
@@ -443,11 +448,12 @@ fn what_cannot_be_certified_is_refused() {
         fixed(&crate::policy::Uniform::new(4).unwrap(), 1),
         "the logs should have 4 actions, as the policy, but has 3"
     );
-    let ladder_of = |deployed: &[LinearGaussian], birth| text(ladder(&q, birth, deployed, &rounds, &terms));
+    let ladder_of =
+        |deployed: &[LinearGaussian], fixed_since| text(ladder(&q, fixed_since, deployed, &rounds, &protocol));
     assert_eq!(ladder_of(&[], None), "what was deployed should have 1 policies, one for each round, but has 0");
-    let unborn = Some(Birth { round: 1, since: Since::round(1), size: 1 });
+    let unborn = Some(FixedSince { round: 1, since: Since::round(1), size: 1 });
     assert_eq!(ladder_of(&[policy(0.5)], unborn), "the first round should be below 1, but is 1");
-    assert_eq!(text(ladder(&q, None, &[], &[], &terms)), "the ladder should have at least one round, but has 0");
+    assert_eq!(text(ladder(&q, None, &[], &[], &protocol)), "the ladder should have at least one round, but has 0");
 }
 
 #[test]
@@ -456,7 +462,7 @@ fn what_is_no_probability_is_refused_with_its_row() {
     let logs = Logs::new(3, contexts, vec![0; 3], vec![0.5; 3], vec![0.0, 0.0, -1.0]).unwrap();
     for p in [f64::NAN, -0.1, 1.1] {
         assert_eq!(
-            text(Evidence::new(&Own(p), &logs)),
+            text(Evidence::new(&Constant(p), &logs)),
             format!("row 2: the probability of the logged action should be in [0, 1], but is {p}")
         );
     }

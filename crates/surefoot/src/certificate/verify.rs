@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::{Case, Certificate, Smoothing, Terms, Theorem};
+use super::{Case, Certificate, Protocol, Smoothing, Theorem};
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::logs::Logs;
@@ -10,7 +10,7 @@ use crate::policy::LinearGaussian;
 
 /// A number of a certificate that does not come out again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Difference {
+pub struct Mismatch {
     /// Which one.
     pub what: String,
     /// What the certificate claims.
@@ -19,7 +19,7 @@ pub struct Difference {
     pub found: String,
 }
 
-impl Display for Difference {
+impl Display for Mismatch {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}: the certificate says {}, but logs and policies give {}", self.what, self.claimed, self.found)
     }
@@ -30,7 +30,7 @@ impl Display for Difference {
 ///
 /// Numbers agree if they differ by no more than the numerical error that the certificate allows for: another
 /// machine may sum dense products in another order.
-pub fn verify(claimed: &Certificate, policies: &[LinearGaussian], rounds: &[Logs]) -> Result<Vec<Difference>> {
+pub fn verify(claimed: &Certificate, policies: &[LinearGaussian], rounds: &[Logs]) -> Result<Vec<Mismatch>> {
     let prints: Vec<Fingerprint> = policies.iter().map(LinearGaussian::fingerprint).collect();
     let mut differences = Vec::new();
     let found = recompute(claimed, policies, &prints, rounds, &mut differences)?;
@@ -43,19 +43,19 @@ fn recompute(
     policies: &[LinearGaussian],
     prints: &[Fingerprint],
     rounds: &[Logs],
-    differences: &mut Vec<Difference>,
+    differences: &mut Vec<Mismatch>,
 ) -> Result<Certificate> {
     let end = claimed.since.round.saturating_add(claimed.logs.len());
     if end > rounds.len() {
         return Err(Error::size("the logs", format!("at least {end} rounds, as the certificate"), rounds.len()));
     }
-    let terms = Terms {
+    let protocol = Protocol {
         delta: claimed.delta,
         lambdas: claimed.lambdas.clone(),
         form: claimed.form,
         spending: claimed.spending,
     };
-    let case = Case { rounds: &rounds[..end], since: claimed.since, terms: &terms, share: claimed.share };
+    let case = Case { rounds: &rounds[..end], since: claimed.since, protocol: &protocol, share: claimed.share };
     let find = |print: &Fingerprint| {
         let place = prints.iter().position(|other| other == print);
         place.map(|i| &policies[i]).ok_or_else(|| Error::setting("a policy", "among those given", print))
@@ -95,11 +95,11 @@ fn recompute(
     }
 }
 
-fn compare(claimed: &Certificate, found: &Certificate, name: &str, differences: &mut Vec<Difference>) {
+fn compare(claimed: &Certificate, found: &Certificate, name: &str, differences: &mut Vec<Mismatch>) {
     let mut differ = |what: &str, same: bool, a: &dyn Display, b: &dyn Display| {
         if !same {
             let what = format!("{name}{what}");
-            differences.push(Difference { what, claimed: a.to_string(), found: b.to_string() });
+            differences.push(Mismatch { what, claimed: a.to_string(), found: b.to_string() });
         }
     };
     let error = found.numerical;

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 /// non-zero values has to be known beforehand: count first, then read again.
 ///
 /// ```
-/// use surefoot::ContextsBuilder;
+/// use surefoot::contexts::ContextsBuilder;
 ///
 /// let mut builder = ContextsBuilder::new(2, 4, 1)?;
 /// builder.extend([0.0, 0.0, 0.0])?;

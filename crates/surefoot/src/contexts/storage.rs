@@ -8,7 +8,7 @@ pub type Memory = Box<dyn AsRef<[f32]> + Send + Sync>;
 
 /// The values of all rows.
 pub(super) enum Values {
-    Own(Vec<f32>),
+    Owned(Vec<f32>),
     Foreign(Memory),
 }
 
@@ -16,10 +16,10 @@ impl Values {
     /// Those that can be changed.
     fn own(&mut self) -> &mut Vec<f32> {
         if let Values::Foreign(memory) = self {
-            *self = Values::Own((**memory).as_ref().to_vec());
+            *self = Values::Owned((**memory).as_ref().to_vec());
         }
         match self {
-            Values::Own(values) => values,
+            Values::Owned(values) => values,
             Values::Foreign(_) => unreachable!("they have just been copied"),
         }
     }
@@ -30,7 +30,7 @@ impl Deref for Values {
 
     fn deref(&self) -> &[f32] {
         match self {
-            Values::Own(values) => values,
+            Values::Owned(values) => values,
             Values::Foreign(memory) => (**memory).as_ref(),
         }
     }
@@ -134,7 +134,7 @@ impl Storage {
     pub(super) fn sparse(features: usize, offsets: Vec<usize>, indices: Vec<u32>, values: Vec<f32>) -> Self {
         let norms = offsets.windows(2).map(|pair| norm(&values[pair[0]..pair[1]])).collect();
         let indices = if features <= NARROW { IndexList::Narrow(narrowed(indices)) } else { IndexList::Wide(indices) };
-        Storage { features, values: Values::Own(values), places: Some(Places { offsets, indices }), norms }
+        Storage { features, values: Values::Owned(values), places: Some(Places { offsets, indices }), norms }
     }
 
     /// The same, of which what is kept is copied.
@@ -146,7 +146,7 @@ impl Storage {
             IndexList::Wide(indices.to_vec())
         };
         let places = Some(Places { offsets, indices });
-        Storage { features, values: Values::Own(values.to_vec()), places, norms }
+        Storage { features, values: Values::Owned(values.to_vec()), places, norms }
     }
 
     /// No rows yet, but room for so many with so many stored values: no more, lest growing holds them twice.
@@ -161,7 +161,7 @@ impl Storage {
             };
             Places { offsets, indices }
         });
-        let values = Values::Own(Vec::with_capacity(if sparse { stored } else { rows * features }));
+        let values = Values::Owned(Vec::with_capacity(if sparse { stored } else { rows * features }));
         Storage { features, values, places, norms: Vec::with_capacity(rows) }
     }
 

@@ -6,7 +6,7 @@
 //! upper end, and as the best in the lower one.
 
 use super::Interval;
-use crate::certificate::{Share, Streamed, Terms, bound_of_sums};
+use crate::certificate::{Protocol, Share, Streamed, bound_of_sums};
 use crate::error::Result;
 use crate::math::kernels::{largest, total, wide};
 use crate::math::sum::Sum;
@@ -66,9 +66,9 @@ impl Anytime {
     }
 
     /// The interval for the risk, of which it is known that it lies in `[-1, 0]`.
-    pub(super) fn interval(&self, records: usize, terms: &Terms) -> Result<Interval> {
-        let delta = Share { round: None, part: 0.5 }.delta(terms)?;
-        let end = |sums: &[Streamed]| Ok(bound_of_sums(records, sums, ROUNDING, terms, delta)?.upper);
+    pub(super) fn interval(&self, records: usize, protocol: &Protocol) -> Result<Interval> {
+        let delta = Share { round: None, part: 0.5 }.delta(protocol)?;
+        let end = |sums: &[Streamed]| Ok(bound_of_sums(records, sums, ROUNDING, protocol, delta)?.upper);
         let (upper, lower) = (end(&self.upper)?, -1.0 - end(&self.lower)?);
         Ok(Interval { lower: lower.max(-1.0), upper: upper.min(0.0) })
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Observed;
 use crate::error::{Error, Result, check_setting};
-use crate::regularizer::Regularizer;
+use crate::estimator::Regularizer;
 
 /// An estimator of the risk; `w = p/q`, `chat` a cost model, `chat(x, pi) = sum_a pi(a|x) chat(x, a)`, and a mean is over
 /// all records.
@@ -35,7 +35,7 @@ pub enum Estimator {
         tau: f64,
     },
     /// The mean of terms that the user computes ([`Observed::own`]).
-    Own {
+    Custom {
         /// Their column, counted from 0: one for each such estimator.
         column: usize,
     },
@@ -53,7 +53,7 @@ impl Estimator {
 
     /// Whether it needs a cost model.
     pub fn needs_model(&self) -> bool {
-        !matches!(self, Estimator::Weighted(_) | Estimator::SelfNormalised | Estimator::Own { .. })
+        !matches!(self, Estimator::Weighted(_) | Estimator::SelfNormalised | Estimator::Custom { .. })
     }
 
     /// The columns whose means it is made of.
@@ -70,7 +70,7 @@ impl Estimator {
                 Formula { base: Some(Column::Mean), ratio: Some((Column::Correction, Column::Weight)) }
             }
             Estimator::Switch { tau } => corrected(tau),
-            Estimator::Own { column } => Formula::mean(Column::Own { column }),
+            Estimator::Custom { column } => Formula::mean(Column::Custom { column }),
         }
     }
 
@@ -82,7 +82,7 @@ impl Estimator {
             Estimator::DirectMethod => Some(1.0),
             Estimator::DoublyRobust => largest_weight.map(corrected),
             Estimator::Switch { tau } => Some(corrected(largest_weight.map_or(tau, |w| w.min(tau)))),
-            Estimator::SelfNormalised | Estimator::SelfNormalisedDoublyRobust | Estimator::Own { .. } => None,
+            Estimator::SelfNormalised | Estimator::SelfNormalisedDoublyRobust | Estimator::Custom { .. } => None,
         }
     }
 }
@@ -106,7 +106,7 @@ impl fmt::Display for Estimator {
             Estimator::DoublyRobust => write!(f, "DR"),
             Estimator::SelfNormalisedDoublyRobust => write!(f, "SNDR"),
             Estimator::Switch { tau } => write!(f, "switch DR, weight at most {tau}"),
-            Estimator::Own { column } => write!(f, "own {column}"),
+            Estimator::Custom { column } => write!(f, "custom {column}"),
         }
     }
 }
@@ -196,13 +196,13 @@ pub(super) enum Column {
     /// `chat(x, pi) + w 1[w <= largest] (c - chat(x, a))`.
     Corrected { largest: f64 },
     /// The user's own.
-    Own { column: usize },
+    Custom { column: usize },
 }
 
 impl Column {
     /// The terms of some records with their weights.
     pub(super) fn fill(self, records: &Observed<'_>, w: &[f64], out: &mut [f64]) {
-        let Observed { p, q, c, model, own } = *records;
+        let Observed { p, q, c, model, custom } = *records;
         let model = || model.expect("a model, since the estimators were checked against the records");
         match self {
             Column::Weight => out.copy_from_slice(w),
@@ -218,17 +218,17 @@ impl Column {
                 out.iter_mut().zip(p).zip(q).zip(c).for_each(|(((out, &p), &q), &c)| *out = r.h(p, q, c));
             }
             Column::Mean => out.copy_from_slice(model().mean),
-            Column::Own { column } => {
-                let width = own.len() / p.len();
-                out.iter_mut().zip(own.chunks_exact(width)).for_each(|(out, row)| *out = row[column]);
+            Column::Custom { column } => {
+                let width = custom.len() / p.len();
+                out.iter_mut().zip(custom.chunks_exact(width)).for_each(|(out, row)| *out = row[column]);
             }
             Column::Correction => {
-                let terms = out.iter_mut().zip(w).zip(c).zip(model().logged);
-                terms.for_each(|(((out, w), c), logged)| *out = w * (c - logged));
+                let protocol = out.iter_mut().zip(w).zip(c).zip(model().logged);
+                protocol.for_each(|(((out, w), c), logged)| *out = w * (c - logged));
             }
             Column::Corrected { largest } => {
-                let terms = out.iter_mut().zip(w).zip(c).zip(model().logged).zip(model().mean);
-                terms.for_each(|((((out, &w), c), logged), mean)| {
+                let protocol = out.iter_mut().zip(w).zip(c).zip(model().logged).zip(model().mean);
+                protocol.for_each(|((((out, &w), c), logged), mean)| {
                     *out = mean + if w <= largest { w * (c - logged) } else { 0.0 };
                 });
             }

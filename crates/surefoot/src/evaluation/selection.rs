@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Tally;
+use super::Evaluator;
 use super::anytime::{Anytime, ROUNDING};
 use crate::certificate::{Share, Streamed, bound_of_sums};
 use crate::error::{Error, Result};
@@ -47,16 +47,16 @@ pub struct Standing {
 }
 
 impl Selection {
-    /// From the tallies of the policies, over the same records under the same settings; `prior` are weights that were
+    /// From the evaluators of the policies, over the same records under the same settings; `prior` are weights that were
     /// fixed before the records, above 0, of which only the ratios matter; `None` for equal ones.
-    pub fn of(tallies: &[&Tally], prior: Option<&[f64]>) -> Result<Self> {
-        let Some(first) = tallies.first() else {
+    pub fn of(evaluators: &[&Evaluator], prior: Option<&[f64]>) -> Result<Self> {
+        let Some(first) = evaluators.first() else {
             return Err(Error::size("the candidates", "at least one policy", 0));
         };
-        let equal = vec![1.0; tallies.len()];
+        let equal = vec![1.0; evaluators.len()];
         let prior = prior.unwrap_or(&equal);
-        if prior.len() != tallies.len() {
-            let expected = format!("{} weights, one for each candidate", tallies.len());
+        if prior.len() != evaluators.len() {
+            let expected = format!("{} weights, one for each candidate", evaluators.len());
             return Err(Error::size("the prior", expected, prior.len()));
         }
         if let Some(row) = prior.iter().position(|w| !(*w > 0.0 && w.is_finite())) {
@@ -66,19 +66,19 @@ impl Selection {
         let unit = prior.iter().copied().fold(0.0, f64::max);
         let total: f64 = prior.iter().map(|w| w / unit).sum();
         let prior: Vec<f64> = prior.iter().map(|w| w / unit / total).collect();
-        tallies.iter().try_for_each(|tally| tally.comparable(first))?;
-        let sums: Vec<Anytime> = tallies.iter().map(|tally| tally.anytime()).collect::<Result<_>>()?;
-        let (records, terms) = (first.records(), first.terms());
-        let delta = Share::WHOLE.delta(terms)?;
+        evaluators.iter().try_for_each(|evaluator| evaluator.comparable(first))?;
+        let sums: Vec<Anytime> = evaluators.iter().map(|evaluator| evaluator.anytime()).collect::<Result<_>>()?;
+        let (records, protocol) = (first.records(), first.protocol());
+        let delta = Share::WHOLE.delta(protocol)?;
 
         let standing = |sums: &[Streamed], delta: f64, estimate: &dyn Fn(usize) -> f64| -> Result<Standing> {
-            let bound = bound_of_sums(records, sums, ROUNDING, terms, delta)?;
-            let at = terms.lambdas.iter().position(|&lambda| lambda == bound.lambda).unwrap_or(0);
+            let bound = bound_of_sums(records, sums, ROUNDING, protocol, delta)?;
+            let at = protocol.lambdas.iter().position(|&lambda| lambda == bound.lambda).unwrap_or(0);
             Ok(Standing { estimate: estimate(at), upper: bound.upper.min(0.0), lambda: bound.lambda })
         };
         let estimate = |logs: f64, at: usize| {
-            let lambda = terms.lambdas[at];
-            terms.form.apply(lambda, -logs / (lambda * records as f64))
+            let lambda = protocol.lambdas[at];
+            protocol.form.apply(lambda, -logs / (lambda * records as f64))
         };
         let candidates: Vec<Standing> = sums
             .iter()
@@ -88,16 +88,16 @@ impl Selection {
         let lower = |best: usize, j: usize| if candidates[j].upper < candidates[best].upper { j } else { best };
         let best = (1..candidates.len()).fold(0, lower);
 
-        let mixed: Vec<(Streamed, Vec<f64>)> = (0..terms.lambdas.len()).map(|at| mixed(&sums, &prior, at)).collect();
+        let mixed: Vec<(Streamed, Vec<f64>)> = (0..protocol.lambdas.len()).map(|at| mixed(&sums, &prior, at)).collect();
         let joined: Vec<Streamed> = mixed.iter().map(|(sums, _)| *sums).collect();
         let mean = |at: usize| {
             let logs = sums.iter().zip(&mixed[at].1).map(|(sums, w)| w * sums.upper()[at].logs.value());
             estimate(logs.sum(), at)
         };
         let mixture = standing(&joined, delta, &mean)?;
-        let at = terms.lambdas.iter().position(|&lambda| lambda == mixture.lambda).unwrap_or(0);
+        let at = protocol.lambdas.iter().position(|&lambda| lambda == mixture.lambda).unwrap_or(0);
         let weights = mixed[at].1.clone();
-        Ok(Selection { records, delta: terms.delta, candidates, best, mixture, weights })
+        Ok(Selection { records, delta: protocol.delta, candidates, best, mixture, weights })
     }
 }
 
@@ -125,28 +125,28 @@ mod tests {
 
     /// Records of a uniform logger over two actions, of which the first brings a reward with probability `good`, the other
     /// with 0.4; policies take the first one with the probabilities `takes`.
-    fn tallies(n: usize, good: f64, takes: &[f64], seed: u64) -> Vec<Tally> {
+    fn evaluators(n: usize, good: f64, takes: &[f64], seed: u64) -> Vec<Evaluator> {
         let mut rng = stream(seed, Purpose::Decide, 77);
         let first: Vec<bool> = (0..n).map(|_| rng.random::<f64>() < 0.5).collect();
         let reward = |&first: &bool| if first { good } else { 0.4 };
         let c: Vec<f64> = first.iter().map(|f| if rng.random::<f64>() < reward(f) { -1.0 } else { 0.0 }).collect();
         let q = vec![0.5; n];
-        let tally = |&take: &f64| {
+        let evaluator = |&take: &f64| {
             let p: Vec<f64> = first.iter().map(|&f| if f { take } else { 1.0 - take }).collect();
-            let mut tally = Tally::new(&EvaluationSettings { replicates: 0, ..Default::default() }).unwrap();
-            tally.add(&Observed { p: &p, q: &q, c: &c, model: None, own: &[] }).unwrap();
-            tally
+            let mut evaluator = Evaluator::new(&EvaluationSettings { replicates: 0, ..Default::default() }).unwrap();
+            evaluator.add(&Observed { p: &p, q: &q, c: &c, model: None, custom: &[] }).unwrap();
+            evaluator
         };
-        takes.iter().map(tally).collect()
+        takes.iter().map(evaluator).collect()
     }
 
-    fn select(tallies: &[Tally], prior: Option<&[f64]>) -> Result<Selection> {
-        Selection::of(&tallies.iter().collect::<Vec<_>>(), prior)
+    fn select(evaluators: &[Evaluator], prior: Option<&[f64]>) -> Result<Selection> {
+        Selection::of(&evaluators.iter().collect::<Vec<_>>(), prior)
     }
 
     #[test]
     fn the_better_policy_is_found_and_the_mixture_leans_to_it() {
-        let all = tallies(3000, 0.6, &[0.1, 0.9, 0.5], 1);
+        let all = evaluators(3000, 0.6, &[0.1, 0.9, 0.5], 1);
         let selection = select(&all, None).unwrap();
         assert_eq!(selection.best, 1);
         assert!(selection.weights[1] > 0.99, "{:?}", selection.weights);
@@ -161,7 +161,7 @@ mod tests {
     fn no_single_policy_has_a_lower_bound_than_the_mixture() {
         for seed in 0..20 {
             let prior = [0.2, 3.0, 1.0];
-            let selection = select(&tallies(200, 0.5, &[0.1, 0.6, 0.5], seed), Some(&prior)).unwrap();
+            let selection = select(&evaluators(200, 0.5, &[0.1, 0.6, 0.5], seed), Some(&prior)).unwrap();
             let best = selection.candidates[selection.best].upper;
             assert!(selection.mixture.upper <= best + 1e-9, "{selection:?}");
         }
@@ -169,11 +169,11 @@ mod tests {
 
     #[test]
     fn the_weights_are_those_of_the_gibbs_posterior_and_its_bound_is_the_sum() {
-        let all = tallies(300, 0.55, &[0.2, 0.8], 5);
+        let all = evaluators(300, 0.55, &[0.2, 0.8], 5);
         let selection = select(&all, Some(&[1.0, 2.0])).unwrap();
         let at = |j: usize| {
             let lambda = selection.mixture.lambda;
-            let place = all[0].terms().lambdas.iter().position(|&l| l == lambda).unwrap();
+            let place = all[0].protocol().lambdas.iter().position(|&l| l == lambda).unwrap();
             all[j].anytime().unwrap().upper()[place].logs.value()
         };
         let odds = 2.0 * (at(1) - at(0)).exp();
@@ -193,7 +193,7 @@ mod tests {
         let risk = |take: f64| -(take * 0.6 + (1.0 - take) * 0.4);
         let wrong = (0..400)
             .filter(|&seed| {
-                let s = select(&tallies(100, 0.6, &takes, 1000 + seed), None).unwrap();
+                let s = select(&evaluators(100, 0.6, &takes, 1000 + seed), None).unwrap();
                 let mixture: f64 = s.weights.iter().zip(takes).map(|(w, take)| w * risk(take)).sum();
                 mixture > s.mixture.upper || takes.iter().zip(&s.candidates).any(|(&take, c)| risk(take) > c.upper)
             })
@@ -205,17 +205,17 @@ mod tests {
     #[test]
     fn what_cannot_be_compared_is_refused() {
         let text = |r: Result<Selection>| r.unwrap_err().to_string();
-        let all = tallies(50, 0.6, &[0.1, 0.9], 1);
+        let all = evaluators(50, 0.6, &[0.1, 0.9], 1);
         assert_eq!(text(select(&[], None)), "the candidates should have at least one policy, but has 0");
         assert_eq!(
             text(select(&all, Some(&[1.0]))),
             "the prior should have 2 weights, one for each candidate, but has 1"
         );
         assert_eq!(text(select(&all, Some(&[1.0, 0.0]))), "row 1: prior weight should be above 0, but is 0");
-        let other = tallies(60, 0.6, &[0.5], 1);
+        let other = evaluators(60, 0.6, &[0.5], 1);
         assert_eq!(
             text(Selection::of(&[&all[0], &other[0]], None)),
-            "the other tally should have 60 records, as the one, but has 50"
+            "the other evaluator should have 60 records, as the one, but has 50"
         );
     }
 }

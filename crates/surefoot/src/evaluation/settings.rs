@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::Estimator;
-use crate::certificate::Terms;
+use crate::certificate::Protocol;
 use crate::error::{Error, Result, check_setting};
-use crate::regularizer::Regularizer;
+use crate::estimator::Regularizer;
 
 /// The estimators of an evaluation and the terms of its intervals, fixed before the data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -14,7 +14,7 @@ pub struct EvaluationSettings {
     /// The estimators.
     pub estimators: Vec<Estimator>,
     /// The confidence of each interval, and the lambdas of the one that holds at any time.
-    pub terms: Terms,
+    pub protocol: Protocol,
     /// The replicates of the bootstrap; with 0 there is none.
     pub replicates: usize,
     /// The seed of its weights: two policies over the same records with the same seed are resampled alike.
@@ -41,7 +41,7 @@ impl Default for EvaluationSettings {
                 Estimator::Weighted(Regularizer::Shrinkage { lambda: 100.0 }),
                 Estimator::Weighted(Regularizer::Ls { lambda: 0.1 }),
             ],
-            terms: Terms::default(),
+            protocol: Protocol::default(),
             replicates: 1000,
             seed: 0,
             largest_weight: None,
@@ -68,16 +68,18 @@ impl EvaluationSettings {
             return Err(Error::size("the list of estimators", "at least one entry", 0));
         }
         self.estimators.iter().try_for_each(Estimator::check)?;
-        let own =
-            self.estimators.iter().filter_map(|e| if let Estimator::Own { column } = e { Some(column) } else { None });
-        if let Some((place, column)) = own.enumerate().find(|(place, column)| place != *column) {
+        let custom = self
+            .estimators
+            .iter()
+            .filter_map(|e| if let Estimator::Custom { column } = e { Some(column) } else { None });
+        if let Some((place, column)) = custom.enumerate().find(|(place, column)| place != *column) {
             return Err(Error::setting(
-                "the column of an own estimator",
+                "the column of a custom estimator",
                 format!("{place}, its place among them"),
                 column,
             ));
         }
         self.largest_weight.map_or(Ok(()), |w| check_setting("the largest weight", w, w > 0.0, "in (0, inf)"))?;
-        self.terms.check()
+        self.protocol.check()
     }
 }

@@ -50,7 +50,7 @@ impl Plan {
         }
         pairs.sort_unstable();
         pairs.dedup();
-        Plan { columns, formulas, pairs, lambdas: settings.terms.lambdas.clone() }
+        Plan { columns, formulas, pairs, lambdas: settings.protocol.lambdas.clone() }
     }
 }
 

@@ -5,13 +5,13 @@ mod golden;
 mod model;
 
 use super::*;
-use crate::certificate::{Case, Certificate, Share, Smoothing, Terms};
+use crate::certificate::{Case, Certificate, Protocol, Share, Smoothing};
 use crate::contexts::Contexts;
 use crate::error::Result;
+use crate::estimator::Regularizer;
 use crate::logs::Logs;
 use crate::math::random::{Purpose, stream};
 use crate::policy::Uniform;
-use crate::regularizer::Regularizer;
 use rand::RngExt;
 
 /// Columns that own their numbers.
@@ -27,7 +27,7 @@ struct Records {
 impl Records {
     fn view(&self) -> Observed<'_> {
         let model = Some(Modelled { logged: &self.logged, mean: &self.mean });
-        Observed { p: &self.p, q: &self.q, c: &self.c, model, own: &[] }
+        Observed { p: &self.p, q: &self.q, c: &self.c, model, custom: &[] }
     }
 }
 
@@ -61,9 +61,9 @@ fn draw(n: usize, seed: u64) -> Records {
 }
 
 fn evaluate(settings: &EvaluationSettings, records: &Observed<'_>) -> Evaluation {
-    let mut tally = Tally::new(settings).unwrap();
-    tally.add(records).unwrap();
-    tally.finish().unwrap()
+    let mut evaluator = Evaluator::new(settings).unwrap();
+    evaluator.add(records).unwrap();
+    evaluator.finish().unwrap()
 }
 
 fn text<T: std::fmt::Debug>(result: Result<T>) -> String {
@@ -122,10 +122,10 @@ fn the_upper_end_at_any_time_is_that_of_a_certificate() {
         let c: Vec<f64> = (0..n).map(|i| if i % 3 == 0 { 0.0 } else { -rng.random::<f64>().sqrt() }).collect();
         let contexts = Contexts::dense(vec![1.0; n], 1).unwrap();
         let logs = [Logs::new(3, contexts, vec![0; n], q.clone(), c.clone()).unwrap()];
-        let terms = Terms::default();
-        let case = Case { share: Share { round: None, part: 0.5 }, ..Case::whole(&logs, &terms) };
+        let protocol = Protocol::default();
+        let case = Case { share: Share { round: None, part: 0.5 }, ..Case::whole(&logs, &protocol) };
         let certificate = Certificate::fixed(Smoothing::Ls, &Uniform::new(3).unwrap(), 1, &case).unwrap();
-        let records = Observed { p: &vec![1.0 / 3.0; n], q: &q, c: &c, model: None, own: &[] };
+        let records = Observed { p: &vec![1.0 / 3.0; n], q: &q, c: &c, model: None, custom: &[] };
         let found = evaluate(&EvaluationSettings { replicates: 0, ..Default::default() }, &records).anytime;
         let expected = certificate.upper.min(0.0);
         assert!((found.upper - expected).abs() <= 1e-12 * expected.abs(), "{n}: {found:?} {expected}");
@@ -140,8 +140,8 @@ fn weighted_estimates_are_means_of_h() {
     let settings = EvaluationSettings { replicates: 0, ..EvaluationSettings::default() };
     for estimate in evaluate(&settings, &records.view()).estimates {
         if let Estimator::Weighted(r) = estimate.estimator {
-            let terms = records.p.iter().zip(&records.q).zip(&records.c).map(|((&p, &q), &c)| r.h(p, q, c));
-            let expected = terms.sum::<f64>() / 3000.0;
+            let protocol = records.p.iter().zip(&records.q).zip(&records.c).map(|((&p, &q), &c)| r.h(p, q, c));
+            let expected = protocol.sum::<f64>() / 3000.0;
             assert!((estimate.value - expected).abs() < 1e-13, "{r:?}: {} {expected}", estimate.value);
         }
     }
@@ -156,11 +156,11 @@ fn batches_and_threads_change_no_bit() {
     for (batch, threads) in [(40_000, 1), (40_000, 2), (7, 1), (1000, 2), (1024, 3), (16_384, 2)] {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let found = pool.install(|| {
-            let mut tally = Tally::new(&settings).unwrap();
+            let mut evaluator = Evaluator::new(&settings).unwrap();
             for start in (0..40_000).step_by(batch) {
-                tally.add(&records.view().slice(start..(start + batch).min(40_000))).unwrap();
+                evaluator.add(&records.view().slice(start..(start + batch).min(40_000))).unwrap();
             }
-            tally.finish().unwrap()
+            evaluator.finish().unwrap()
         });
         assert_eq!(found, whole, "batches of {batch}, {threads} threads");
     }
@@ -170,11 +170,11 @@ fn batches_and_threads_change_no_bit() {
 fn finishing_early_changes_nothing_later() {
     let (records, settings) =
         (draw(3000, 2), EvaluationSettings { replicates: 20, ..EvaluationSettings::with_model() });
-    let mut tally = Tally::new(&settings).unwrap();
-    tally.add(&records.view().slice(0..1500)).unwrap();
-    assert_eq!(tally.finish().unwrap(), evaluate(&settings, &records.view().slice(0..1500)));
-    tally.add(&records.view().slice(1500..3000)).unwrap();
-    assert_eq!(tally.finish().unwrap(), evaluate(&settings, &records.view()));
+    let mut evaluator = Evaluator::new(&settings).unwrap();
+    evaluator.add(&records.view().slice(0..1500)).unwrap();
+    assert_eq!(evaluator.finish().unwrap(), evaluate(&settings, &records.view().slice(0..1500)));
+    evaluator.add(&records.view().slice(1500..3000)).unwrap();
+    assert_eq!(evaluator.finish().unwrap(), evaluate(&settings, &records.view()));
 }
 
 /// The bootstrap by its definition, one term a record.
@@ -220,7 +220,7 @@ fn two_policies_over_the_same_records_are_compared_in_pairs() {
     // The other policy does nearly the same.
     let other: Vec<f64> = records.p.iter().map(|p| 0.98 * p + 0.02 / 3.0).collect();
     let settings = EvaluationSettings { replicates: 300, ..EvaluationSettings::default() };
-    let (mut one, mut two) = (Tally::new(&settings).unwrap(), Tally::new(&settings).unwrap());
+    let (mut one, mut two) = (Evaluator::new(&settings).unwrap(), Evaluator::new(&settings).unwrap());
     one.add(&records.view()).unwrap();
     two.add(&Observed { p: &other, ..records.view() }).unwrap();
     let (a, b) = (one.finish().unwrap(), two.finish().unwrap());
@@ -231,21 +231,21 @@ fn two_policies_over_the_same_records_are_compared_in_pairs() {
         assert!(contrast.bootstrap.unwrap().contains(contrast.value));
     }
     two.add(&records.view().slice(0..1)).unwrap();
-    assert_eq!(text(one.contrast(&two)), "the other tally should have 5000 records, as the one, but has 5001");
-    let third = Tally::new(&EvaluationSettings { seed: 1, ..settings }).unwrap();
-    assert_eq!(text(one.contrast(&third)), "the settings of both tallies should be the same, but is not");
+    assert_eq!(text(one.contrast(&two)), "the other evaluator should have 5000 records, as the one, but has 5001");
+    let third = Evaluator::new(&EvaluationSettings { seed: 1, ..settings }).unwrap();
+    assert_eq!(text(one.contrast(&third)), "the settings of both evaluators should be the same, but is not");
 }
 
 #[test]
 fn what_is_wrong_is_refused_with_its_row_in_the_stream_and_changes_nothing() {
     let settings = EvaluationSettings { largest_weight: Some(4.0), replicates: 10, ..Default::default() };
-    let mut tally = Tally::new(&settings).unwrap();
-    assert_eq!(text(tally.finish()), "the logs should have at least 1 record, but has 0");
-    let good = Observed { p: &[0.5; 3], q: &[0.25; 3], c: &[-1.0, -0.5, 0.0], model: None, own: &[] };
-    tally.add(&good).unwrap();
-    let before = tally.finish().unwrap();
+    let mut evaluator = Evaluator::new(&settings).unwrap();
+    assert_eq!(text(evaluator.finish()), "the logs should have at least 1 record, but has 0");
+    let good = Observed { p: &[0.5; 3], q: &[0.25; 3], c: &[-1.0, -0.5, 0.0], model: None, custom: &[] };
+    evaluator.add(&good).unwrap();
+    let before = evaluator.finish().unwrap();
     let mut refused = |p: f64, q: f64, c: f64| {
-        text(tally.add(&Observed { p: &[0.1, p], q: &[0.5, q], c: &[0.0, c], model: None, own: &[] }))
+        text(evaluator.add(&Observed { p: &[0.1, p], q: &[0.5, q], c: &[0.0, c], model: None, custom: &[] }))
     };
     assert_eq!(refused(1.1, 0.5, 0.0), "row 4: the probability of the logged action should be in [0, 1], but is 1.1");
     assert_eq!(
@@ -256,16 +256,16 @@ fn what_is_wrong_is_refused_with_its_row_in_the_stream_and_changes_nothing() {
     assert_eq!(refused(0.5, 0.5, 0.5), "row 4: cost should be in [-1, 0], but is 0.5");
     assert_eq!(refused(1.0, 0.125, 0.0), "row 4: the weight p/q should be at most 4, but is 8");
     let uneven = Observed { q: &[0.5], ..good };
-    assert_eq!(text(tally.add(&uneven)), "q should have 3 entries, one for each p, but has 1");
-    assert_eq!(tally.finish().unwrap(), before);
-    let rounded = Observed { p: &[1.0 + 1e-12], q: &[1.0], c: &[0.0], model: None, own: &[] };
-    tally.add(&rounded).unwrap();
+    assert_eq!(text(evaluator.add(&uneven)), "q should have 3 entries, one for each p, but has 1");
+    assert_eq!(evaluator.finish().unwrap(), before);
+    let rounded = Observed { p: &[1.0 + 1e-12], q: &[1.0], c: &[0.0], model: None, custom: &[] };
+    evaluator.add(&rounded).unwrap();
 
-    let mut unbounded = Tally::new(&EvaluationSettings::default()).unwrap();
-    let tiny = Observed { p: &[1.0], q: &[5e-324], c: &[0.0], model: None, own: &[] };
+    let mut unbounded = Evaluator::new(&EvaluationSettings::default()).unwrap();
+    let tiny = Observed { p: &[1.0], q: &[5e-324], c: &[0.0], model: None, custom: &[] };
     assert_eq!(text(unbounded.add(&tiny)), "row 0: the weight p/q should be finite, but is inf");
 
-    let mut modelled = Tally::new(&EvaluationSettings::with_model()).unwrap();
+    let mut modelled = Evaluator::new(&EvaluationSettings::with_model()).unwrap();
     assert_eq!(text(modelled.add(&good)), "the cost model should be given, as DM needs one, but is not");
     let predicted = Modelled { logged: &[-0.5; 3], mean: &[0.0, -1.5, 0.0] };
     assert_eq!(
@@ -276,12 +276,12 @@ fn what_is_wrong_is_refused_with_its_row_in_the_stream_and_changes_nothing() {
 
 #[test]
 fn settings_outside_their_range_are_refused() {
-    let with = |estimators: Vec<Estimator>| Tally::new(&EvaluationSettings { estimators, ..Default::default() });
+    let with = |estimators: Vec<Estimator>| Evaluator::new(&EvaluationSettings { estimators, ..Default::default() });
     assert_eq!(text(with(vec![])), "the list of estimators should have at least one entry, but has 0");
     assert_eq!(text(with(vec![Estimator::Switch { tau: -1.0 }])), "tau should be at least 0, but is -1");
     let largest_weight = Some(0.0);
     let settings = EvaluationSettings { largest_weight, ..Default::default() };
-    assert_eq!(text(Tally::new(&settings)), "the largest weight should be in (0, inf), but is 0");
+    assert_eq!(text(Evaluator::new(&settings)), "the largest weight should be in (0, inf), but is 0");
 }
 
 #[test]
@@ -300,15 +300,16 @@ fn terms_of_the_users_own_are_as_good_as_ours() {
     let p: Vec<f64> = (0..n).map(|i| f64::from(i % 7) / 7.0).collect();
     let q: Vec<f64> = (0..n).map(|i| f64::from(1 + i % 5) / 5.0).collect();
     let c: Vec<f64> = (0..n).map(|i| -f64::from(i % 3) / 2.0).collect();
-    let own: Vec<f64> = (0..n as usize).flat_map(|i| [p[i] * c[i] / q[i], regularizer.h(p[i], q[i], c[i])]).collect();
+    let custom: Vec<f64> =
+        (0..n as usize).flat_map(|i| [p[i] * c[i] / q[i], regularizer.h(p[i], q[i], c[i])]).collect();
     let ours = vec![Estimator::Weighted(Regularizer::Ips), Estimator::Weighted(regularizer)];
-    let theirs = vec![Estimator::Own { column: 0 }, Estimator::Own { column: 1 }];
-    let mut ours = Tally::new(&EvaluationSettings { estimators: ours, ..Default::default() }).unwrap();
-    let mut theirs = Tally::new(&EvaluationSettings { estimators: theirs, ..Default::default() }).unwrap();
+    let theirs = vec![Estimator::Custom { column: 0 }, Estimator::Custom { column: 1 }];
+    let mut ours = Evaluator::new(&EvaluationSettings { estimators: ours, ..Default::default() }).unwrap();
+    let mut theirs = Evaluator::new(&EvaluationSettings { estimators: theirs, ..Default::default() }).unwrap();
     for range in [0..500, 500..3000] {
-        let part = |own| Observed { p: &p, q: &q, c: &c, model: None, own }.slice(range.clone());
+        let part = |custom| Observed { p: &p, q: &q, c: &c, model: None, custom }.slice(range.clone());
         ours.add(&part(&[])).unwrap();
-        theirs.add(&part(&own)).unwrap();
+        theirs.add(&part(&custom)).unwrap();
     }
     let (ours, theirs) = (ours.finish().unwrap(), theirs.finish().unwrap());
     for (a, b) in ours.estimates.iter().zip(&theirs.estimates) {
@@ -316,15 +317,15 @@ fn terms_of_the_users_own_are_as_good_as_ours() {
         assert_eq!(b.bernstein, None);
     }
     let text = |r: Result<()>| r.unwrap_err().to_string();
-    let estimators = vec![Estimator::Own { column: 0 }];
-    let mut one = Tally::new(&EvaluationSettings { estimators, ..Default::default() }).unwrap();
-    let record = |own| Observed { p: &[0.5], q: &[0.5], c: &[0.0], model: None, own };
-    assert_eq!(text(one.add(&record(&[]))), "the own terms should have 1 records x 1 of the estimators, but has 0");
-    assert_eq!(text(one.add(&record(&[f64::NAN]))), "row 0: own term 0 should be finite, but is NaN");
-    let misplaced = EvaluationSettings { estimators: vec![Estimator::Own { column: 3 }], ..Default::default() };
+    let estimators = vec![Estimator::Custom { column: 0 }];
+    let mut one = Evaluator::new(&EvaluationSettings { estimators, ..Default::default() }).unwrap();
+    let record = |custom| Observed { p: &[0.5], q: &[0.5], c: &[0.0], model: None, custom };
+    assert_eq!(text(one.add(&record(&[]))), "the custom terms should have 1 records x 1 of the estimators, but has 0");
+    assert_eq!(text(one.add(&record(&[f64::NAN]))), "row 0: custom term 0 should be finite, but is NaN");
+    let misplaced = EvaluationSettings { estimators: vec![Estimator::Custom { column: 3 }], ..Default::default() };
     assert_eq!(
         misplaced.check().unwrap_err().to_string(),
-        "the column of an own estimator should be 0, its place among them, but is 3"
+        "the column of a custom estimator should be 0, its place among them, but is 3"
     );
 }
 

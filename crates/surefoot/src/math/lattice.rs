@@ -22,7 +22,7 @@ pub(crate) struct Lattice<R, const COEFS: usize> {
     hazard: [Vec<R>; COEFS],
 }
 
-/// Terms of the Taylor series before it is shortened. The zeros of `Phi` next to the real line are 2.8 away, no step is
+/// Protocol of the Taylor series before it is shortened. The zeros of `Phi` next to the real line are 2.8 away, no step is
 /// longer than 1, and `(0.5/2.8)^32` is 1e-24.
 const TERMS: usize = 32;
 

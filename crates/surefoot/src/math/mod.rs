@@ -1,5 +1,7 @@
 //! The normal distribution, the quadrature of the perturbed argmax, linear algebra and random numbers.
 
+use std::ops::RangeInclusive;
+
 pub(crate) mod kernels;
 mod lattice;
 pub(crate) mod linear;
@@ -12,3 +14,6 @@ pub(crate) mod real;
 pub(crate) mod sum;
 #[allow(clippy::approx_constant)] // A step of 0.318 is not 1/pi.
 mod tables;
+
+/// The range of a standard deviation: its square neither vanishes nor overflows.
+pub(crate) const SCALES: RangeInclusive<f64> = 1e-50..=1e50;

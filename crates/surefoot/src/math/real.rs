@@ -5,7 +5,7 @@ use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Sub, SubAssign};
 
 use super::{normal, tables};
-use crate::policy::Posterior;
+use crate::math::SCALES;
 
 /// `f32` for a search with minibatches, whose noise is far larger; `f64` for everything else.
 pub(crate) trait Real:
@@ -59,7 +59,7 @@ pub(crate) trait Real:
 impl Real for f64 {
     const ZERO: f64 = 0.0;
     const ONE: f64 = 1.0;
-    const SMALLEST_SCALE: f64 = *Posterior::SCALES.start();
+    const SMALLEST_SCALE: f64 = *SCALES.start();
 
     const MILLS_SHIFT: f64 = tables::MILLS_SHIFT;
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Result, check_setting};
-use crate::regularizer::Regularizer;
+use crate::estimator::Regularizer;
 
 /// What is minimised over the records, before the divergence is added.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

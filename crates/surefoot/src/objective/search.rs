@@ -65,7 +65,7 @@ struct Work<R: Integrate> {
     quadrature: R::Quadrature,
     /// The columns of the logs.
     actions: Vec<u32>,
-    columns: Vec<Columns>,
+    columns: Vec<Logged>,
     p: Vec<f64>,
     /// Standardised.
     scores: Vec<R>,
@@ -79,7 +79,7 @@ struct Work<R: Integrate> {
 
 /// What the logs know of a record.
 #[derive(Debug, Clone, Copy)]
-struct Columns {
+struct Logged {
     q: f64,
     c: f64,
     norm: f64,
@@ -234,7 +234,7 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
             let p = work.p[i];
             let slope = match (slopes, o.mean_of()) {
                 (None, Some(h)) => {
-                    let Columns { q, c, .. } = work.columns[i];
+                    let Logged { q, c, .. } = work.columns[i];
                     let (h, slope) = h.h_and_slope(p, q, c);
                     sums.value += h / n;
                     slope / n
@@ -276,7 +276,7 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
         work.actions.clear();
         work.actions.extend(records.iter().map(|&(logs, i)| logs.action()[i]));
         work.columns.clear();
-        work.columns.extend(records.iter().map(|&(logs, i)| Columns {
+        work.columns.extend(records.iter().map(|&(logs, i)| Logged {
             q: logs.propensity()[i],
             c: logs.cost()[i],
             norm: logs.contexts().norm(logs.row(i)),

@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::contexts::Contexts;
+use crate::estimator::Regularizer;
 use crate::logs::Eligible;
 use crate::math::quadrature::Integrate;
 use crate::math::random::{Purpose, stream};
-use crate::regularizer::Regularizer;
 use proptest::prelude::*;
 use rand::RngExt;
 
@@ -67,7 +67,7 @@ impl Problem {
         ObjectiveParts {
             rounds: &self.rounds,
             criterion,
-            own: None,
+            custom: None,
             anchor: &self.anchor,
             shape: &self.shape,
             learn_scale: true,

@@ -4,8 +4,8 @@ use super::{
     Decision, Policy, Posterior, Scale, Softmax, SoftmaxTraining, check_action, check_contexts, check_keys,
     decision_stream, each_row, place, probability,
 };
+use crate::contexts::Labelled;
 use crate::contexts::{Contexts, Row};
-use crate::environment::Labelled;
 use crate::error::{Error, Result, check_setting};
 use crate::features::FeatureMap;
 use crate::fingerprint::{Fingerprint, Hasher};

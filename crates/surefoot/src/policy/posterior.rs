@@ -142,7 +142,7 @@ pub struct Posterior {
 
 impl Posterior {
     /// The range of a scale: its square neither vanishes nor overflows.
-    pub const SCALES: RangeInclusive<f64> = 1e-50..=1e50;
+    pub const SCALES: RangeInclusive<f64> = crate::math::SCALES;
 
     /// A mean (feature-major: feature `f` and action `a` at `f * actions + a`) and scales, in the given features.
     pub fn new(actions: usize, mean: Vec<f64>, scale: Scale) -> Result<Self> {

@@ -1,8 +1,8 @@
 //! The softmax policy, a starting point and a logger.
 
 use super::{Policy, check_contexts, each_row};
+use crate::contexts::Labelled;
 use crate::contexts::{Contexts, Row};
-use crate::environment::Labelled;
 use crate::error::{Error, Result, check_setting};
 use crate::features::FeatureMap;
 use crate::logs::Eligible;

@@ -1,7 +1,7 @@
 //! The contract of every policy, and the divergence of posteriors.
 
 use super::*;
-use crate::environment::Labelled;
+use crate::contexts::Labelled;
 use crate::features::FeatureMap;
 use std::sync::Arc;
 
@@ -203,7 +203,7 @@ fn a_distribution_of_the_wrong_length_is_an_error() {
     let text = "the distribution of a policy should have 20 contexts x 2 actions, but has 20";
     assert_eq!(Short.propensity(&contexts(), &[0; 20], None).unwrap_err().to_string(), text);
     assert_eq!(Short.decide(&contexts(), None, 1).unwrap_err().to_string(), text);
-    let truth = crate::environment::Truth::table(contexts(), 2, vec![-0.5; 40]).unwrap();
+    let truth = crate::worlds::Truth::table(contexts(), 2, vec![-0.5; 40]).unwrap();
     assert_eq!(truth.risk(&Short).unwrap_err().to_string(), text);
 }
 

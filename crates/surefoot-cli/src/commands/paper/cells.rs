@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
-use surefoot::{Outcome, SimulatedRound};
+use surefoot::simulate::{Outcome, SimulatedRound};
 
 use super::methods::Method;
 use super::sets::Set;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde::Serialize;
-use surefoot::Dataset;
+use surefoot::worlds::Dataset;
 use surefoot_data::catalogue::{self, Entry};
 
 use crate::failure::Result;

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use indicatif::ProgressBar;
-use surefoot::{Certify, Dataset};
+use surefoot::simulate::Certify;
+use surefoot::worlds::Dataset;
 
 use super::Size;
 use super::cells::{Cell, Record, Store};

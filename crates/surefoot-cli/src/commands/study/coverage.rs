@@ -44,12 +44,12 @@ struct Output<'a> {
     runs: u64,
     delta: f64,
     seed: u64,
-    certificates: &'a [Tally],
+    certificates: &'a [Misses],
 }
 
 /// What all runs saw of a statement.
 #[derive(Debug, Serialize)]
-struct Tally {
+struct Misses {
     certificate: &'static str,
     world: &'static str,
     /// Whether it must fail.
@@ -63,7 +63,7 @@ struct Tally {
     right: bool,
 }
 
-impl Tally {
+impl Misses {
     /// Of one statement, by its margin in each run.
     fn new(seen: Seen, mut margins: Vec<f64>, delta: f64) -> Self {
         margins.sort_by(f64::total_cmp);
@@ -71,7 +71,7 @@ impl Tally {
         let misses = margins.partition_point(|&margin| margin < 0.0) as u64;
         let allowed = limit::allowed(runs, delta);
         let slack = margins[(delta * runs as f64) as usize];
-        Tally {
+        Misses {
             certificate: seen.name,
             world: seen.world,
             control: seen.control,
@@ -105,7 +105,7 @@ impl Coverage {
         if wrong.is_empty() { Ok(()) } else { Err(Failure::new(format!("not as it should be: {}", wrong.join(", ")))) }
     }
 
-    fn count(&self) -> Result<Vec<Tally>> {
+    fn count(&self) -> Result<Vec<Misses>> {
         // Runs take turns in worlds of each kind.
         const WORLDS: u64 = 10;
         let worlds = (0..WORLDS).map(|i| Run::new(self.seed.wrapping_mul(WORLDS).wrapping_add(i)));
@@ -120,12 +120,13 @@ impl Coverage {
         let seen = seen.collect::<surefoot::Result<Vec<Vec<Seen>>>>();
         bar.finish_and_clear();
         let seen = seen?;
-        let tally =
-            |(i, &first): (usize, &Seen)| Tally::new(first, seen.iter().map(|run| run[i].margin).collect(), self.delta);
+        let tally = |(i, &first): (usize, &Seen)| {
+            Misses::new(first, seen.iter().map(|run| run[i].margin).collect(), self.delta)
+        };
         Ok(seen[0].iter().enumerate().map(tally).collect())
     }
 
-    fn table(&self, tallies: &[Tally]) -> String {
+    fn table(&self, tallies: &[Misses]) -> String {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
         table.set_header(["certificate", "world", "runs", "misses", "allowed", "slack", "verdict"]);

@@ -6,7 +6,7 @@ use std::time::Instant;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
-use surefoot::Outcome;
+use surefoot::simulate::Outcome;
 
 use crate::commands::Running;
 use crate::experiment::over_seeds;

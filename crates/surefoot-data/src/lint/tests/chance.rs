@@ -157,7 +157,7 @@ fn a_policy_in_columns_is_asked_about() {
     let table = log.table(vec![("p_0", column(0)), ("p_1", column(1)), ("p_2", column(2))]);
     let ask = |table: &RecordBatch| {
         let policies = vec![("new".to_owned(), "columns:p_".parse().unwrap())];
-        report_with(table, LintSettings { policies, ..LintSettings::default() }, &Columns::default(), 1000)
+        report_with(table, LintSettings { policies, ..LintSettings::default() }, &ColumnNames::default(), 1000)
     };
     let report = ask(&table);
     let support = &report.summary.policies[1];

@@ -1,31 +1,32 @@
 //! Policies of Surefoot: those that took the decisions, and one that the logs are asked about.
 
-use surefoot::{Contexts, FeatureMap, LinearGaussian, Policy, Posterior, Scale};
+use surefoot::policy::{Posterior, Scale};
+use surefoot::{Contexts, FeatureMap, LinearGaussian, Policy};
 
 use super::*;
 use crate::encoding::{Encoding, Field};
-use crate::judged::Judged;
 use crate::logs::Actions;
 use crate::policy_file::{Inputs, Lineage};
+use crate::record_policy::RecordPolicy;
 
 /// A policy over three actions with these weights of `x`.
-fn policy(weights: [f64; 3]) -> Judged {
+fn policy(weights: [f64; 3]) -> RecordPolicy {
     let posterior = Posterior::new(3, weights.to_vec(), Scale::Shared(1.0)).unwrap();
     let policy = Box::new(LinearGaussian::new(FeatureMap::identity(1), posterior).unwrap());
     let field = Field::Number { column: "x".into(), mean: 0.0, scale: 1.0, indicator: false };
     let encoding = Encoding::new(vec![field]).unwrap();
     let lineage = Lineage { prior: None, logs: vec![], learner: None, made_by: "a test".into() };
-    Judged::Own { policy, inputs: Box::new(Inputs::new(Actions::Count(3), encoding, [0.0, 1.0], lineage)) }
+    RecordPolicy::Encoded { policy, inputs: Box::new(Inputs::new(Actions::Count(3), encoding, [0.0, 1.0], lineage)) }
 }
 
-fn drawn(seed: u64, n: usize, judged: &Judged) -> Log {
-    let Judged::Own { policy, .. } = judged else { unreachable!() };
+fn drawn(seed: u64, n: usize, judged: &RecordPolicy) -> Log {
+    let RecordPolicy::Encoded { policy, .. } = judged else { unreachable!() };
     log(seed, n, |x| policy.distribution(&Contexts::dense(vec![x as f32], 1).unwrap(), None).unwrap())
 }
 
 fn ask(log: &Log, version: impl Fn(usize) -> &'static str, settings: LintSettings) -> Report {
     let versions = texts((0..log.x.len()).map(version));
-    report_with(&log.table(vec![("policy_version", versions)]), settings, &Columns::default(), 100)
+    report_with(&log.table(vec![("policy_version", versions)]), settings, &ColumnNames::default(), 100)
 }
 
 #[test]

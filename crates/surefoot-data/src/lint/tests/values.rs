@@ -114,7 +114,7 @@ fn actions_that_are_counted_from_one_are_asked_about() {
     let found = log.report();
     assert_eq!(found.of("from-one").len(), 1);
     assert_eq!((found.summary.actions, found.checks(Severity::Warning)), (3, vec!["from-one"]));
-    let columns = Columns { from_one: true, ..Columns::default() };
+    let columns = ColumnNames { from_one: true, ..ColumnNames::default() };
     let said = report_with(&log.table(vec![]), LintSettings::default(), &columns, 100);
     assert_eq!((said.summary.actions, said.checks(Severity::Warning)), (3, vec![]));
     log.action[0] = 0;
@@ -168,7 +168,7 @@ fn records_that_came_twice_are_found_and_estimated_when_they_are_many() {
     let said = report(&table);
     assert_eq!(said.of("event-id"), ["error: 1,000 records with an id that came before"]);
     let few = LintSettings { ids: 700, ..LintSettings::default() };
-    let said = report_with(&table, few, &Columns::default(), 8192);
+    let said = report_with(&table, few, &ColumnNames::default(), 8192);
     let about = said.findings.iter().find(|finding| finding.check == "event-id").unwrap();
     assert!((800..1200).contains(&about.count), "{about:?}");
     assert!(about.message.ends_with("(one of 8 ids was looked at)"), "{about:?}");
@@ -188,13 +188,13 @@ fn batches_of_any_size_give_the_same_report() {
         ("probabilities", lists(log.p.clone())),
         ("event_id", texts((0..3000).map(|i| (i % 2900).to_string()))),
     ]);
-    let whole = report_with(&table, LintSettings::default(), &Columns::default(), 3000);
+    let whole = report_with(&table, LintSettings::default(), &ColumnNames::default(), 3000);
     for rows in [1, 7, 64, 1000] {
-        assert_eq!(report_with(&table, LintSettings::default(), &Columns::default(), rows), whole);
+        assert_eq!(report_with(&table, LintSettings::default(), &ColumnNames::default(), rows), whole);
     }
     let one = table.project(&[0, 1, 2, 3, 5]).unwrap();
-    let whole = report_with(&one, LintSettings::default(), &Columns::default(), 3000);
-    assert_eq!(report_with(&one, LintSettings::default(), &Columns::default(), 13), whole);
+    let whole = report_with(&one, LintSettings::default(), &ColumnNames::default(), 3000);
+    assert_eq!(report_with(&one, LintSettings::default(), &ColumnNames::default(), 13), whole);
 }
 
 #[test]

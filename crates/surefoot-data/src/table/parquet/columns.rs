@@ -24,12 +24,12 @@ use crate::error::Result;
 
 /// The columns of a table that is read.
 #[derive(Debug)]
-pub(super) struct Columns {
+pub(super) struct Selected {
     /// Known from the first batch on.
     schema: Option<SchemaRef>,
 }
 
-impl Columns {
+impl Selected {
     /// Which leaves of the file to read, and as which types.
     pub(super) fn new(
         place: &str,
@@ -52,7 +52,7 @@ impl Columns {
             return Err(unreadable(place, "it has no columns"));
         }
         let mask = ProjectionMask::leaves(schema, walk.leaves);
-        Ok((Columns { schema: None }, mask, arrow.fields().iter().map(viewed).collect()))
+        Ok((Selected { schema: None }, mask, arrow.fields().iter().map(viewed).collect()))
     }
 
     /// A batch as it is to be, whose first row is the file's `first`.

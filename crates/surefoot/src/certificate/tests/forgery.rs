@@ -13,8 +13,8 @@ fn a_loop() -> Loop {
     let policies = vec![policy(0.0), policy(0.6), policy(1.2)];
     let rounds = vec![collect(&policies[0], 120, 1), collect(&policies[1], 150, 2)];
     let (q, p) = (&policies[2], &policies[0]);
-    let terms = Terms { lambdas: vec![0.9, 0.4, 0.1], ..Terms::default() };
-    let case = Case { share: Share::of_round(1, 0.5), ..Case::whole(&rounds, &terms) };
+    let protocol = Protocol { lambdas: vec![0.9, 0.4, 0.1], ..Protocol::default() };
+    let case = Case { share: Share::of_round(1, 0.5), ..Case::whole(&rounds, &protocol) };
     let late = Case { since: Since { round: 0, record: 20 }, ..case };
     let pairs = [(&policies[1], p), (q, &policies[1])];
     let fixed = |smoothing| Certificate::fixed(smoothing, q, 4, &late).unwrap();
@@ -150,8 +150,8 @@ fn what_is_missing_is_named() {
         format!("a policy should be among those given, but is {}", policies[2].fingerprint())
     );
     // A policy of the user's own has no name by which it could be found.
-    let terms = Terms::default();
-    let own = Certificate::fixed(Smoothing::Ls, &Own(0.3), 1, &Case::whole(&rounds, &terms)).unwrap();
+    let protocol = Protocol::default();
+    let own = Certificate::fixed(Smoothing::Ls, &Constant(0.3), 1, &Case::whole(&rounds, &protocol)).unwrap();
     assert_eq!(
         text(verify(&own, &policies, &rounds)),
         "the judged policy should be named by its fingerprint, but is not"

@@ -2,9 +2,9 @@
 
 use super::*;
 
-fn challenger(strength: f64, birth: Option<(usize, usize)>) -> Challenger {
-    let birth = birth.map(|(round, record)| Birth { round, since: Since { round, record }, size: 4 });
-    Challenger { policy: policy(strength), birth }
+fn challenger(strength: f64, fixed_since: Option<(usize, usize)>) -> Challenger {
+    let fixed_since = fixed_since.map(|(round, record)| FixedSince { round, since: Since { round, record }, size: 4 });
+    Challenger { policy: policy(strength), fixed_since }
 }
 
 fn incumbent() -> Challenger {
@@ -18,7 +18,7 @@ fn rounds(sizes: &[usize]) -> Vec<Logs> {
 
 fn judge(gate: Gate, challengers: &[Challenger], rounds: &[Logs]) -> Result<Verdict> {
     let deployed = vec![policy(0.5); rounds.len()];
-    gate.judge(challengers, &incumbent(), 0, &deployed, rounds, &Terms::default())
+    gate.judge(challengers, &incumbent(), 0, &deployed, rounds, &Protocol::default())
 }
 
 const MARGIN: Gate = Gate::NonInferiority { margin: 0.1 };
@@ -35,13 +35,13 @@ fn the_gate_that_is_always_open_promotes_the_newest() {
 fn every_other_gate_promotes_who_is_better_on_enough_records_and_nobody_else() {
     let (few, many) = (rounds(&[30]), rounds(&[4000]));
     for gate in [Gate::Improvement, MARGIN, Gate::CertifiedRisk] {
-        for birth in [None, Some((0, 10))] {
+        for fixed_since in [None, Some((0, 10))] {
             let promoted =
-                |strength, rounds: &[Logs]| judge(gate, &[challenger(strength, birth)], rounds).unwrap().promoted;
-            assert_eq!(promoted(2.0, &many), Some(0), "{gate:?} {birth:?}");
-            assert_eq!(promoted(-2.0, &many), None, "{gate:?} {birth:?}");
+                |strength, rounds: &[Logs]| judge(gate, &[challenger(strength, fixed_since)], rounds).unwrap().promoted;
+            assert_eq!(promoted(2.0, &many), Some(0), "{gate:?} {fixed_since:?}");
+            assert_eq!(promoted(-2.0, &many), None, "{gate:?} {fixed_since:?}");
             if gate != Gate::CertifiedRisk {
-                assert_eq!(promoted(2.0, &few), None, "{gate:?} {birth:?}");
+                assert_eq!(promoted(2.0, &few), None, "{gate:?} {fixed_since:?}");
             }
         }
         assert_eq!(judge(gate, &[], &many).unwrap(), Verdict { promoted: None, certificate: None });
@@ -93,7 +93,8 @@ fn an_older_challenger_gains_records() {
 #[test]
 fn a_challenger_is_judged_as_a_posterior_and_on_what_it_has_not_seen() {
     let rounds = rounds(&[1000, 1000]);
-    let found = |birth| judge(Gate::Improvement, &[challenger(1.0, birth)], &rounds).unwrap().certificate.unwrap();
+    let found =
+        |fixed_since| judge(Gate::Improvement, &[challenger(1.0, fixed_since)], &rounds).unwrap().certificate.unwrap();
     let (posterior, unseen, too_few) = (found(None), found(Some((0, 500))), found(Some((1, 990))));
     assert_eq!((posterior.theorem, posterior.records, posterior.size), (Theorem::Adjusted, 2000, 1));
     assert_eq!((unseen.theorem, unseen.records), (Theorem::FixedAdjusted, 1500));
@@ -109,10 +110,11 @@ fn a_challenger_is_judged_as_a_posterior_and_on_what_it_has_not_seen() {
 #[test]
 fn only_what_the_incumbent_collected_counts() {
     let mut rounds = rounds(&[1000, 1000]);
-    let terms = Terms::default();
-    let judge = |rounds: &[Logs], birth| {
+    let protocol = Protocol::default();
+    let judge = |rounds: &[Logs], fixed_since| {
         let deployed = [policy(-1.0), policy(0.5)];
-        let verdict = Gate::Improvement.judge(&[challenger(2.0, birth)], &incumbent(), 1, &deployed, rounds, &terms);
+        let verdict =
+            Gate::Improvement.judge(&[challenger(2.0, fixed_since)], &incumbent(), 1, &deployed, rounds, &protocol);
         verdict.unwrap().certificate.unwrap()
     };
     let before = [judge(&rounds, None), judge(&rounds, Some((0, 500)))];
@@ -126,7 +128,7 @@ fn only_what_the_incumbent_collected_counts() {
 fn a_challenger_of_the_future_is_refused() {
     let rounds = rounds(&[50]);
     for gate in [Gate::Improvement, Gate::CertifiedRisk] {
-        let judged = |birth| text(judge(gate, &[challenger(2.0, Some(birth))], &rounds));
+        let judged = |fixed_since| text(judge(gate, &[challenger(2.0, Some(fixed_since))], &rounds));
         assert_eq!(judged((1, 0)), "the first round should be below 1, but is 1");
         assert_eq!(judged((0, 51)), "the first record should be at most 50, but is 51");
     }

@@ -82,9 +82,9 @@ fn check(found: Bound, form: Form, upper: f64, lambda: f64, what: &str) {
 
 /// At each lambda alone.
 #[track_caller]
-fn check_estimates(evidence: &[Evidence], smoothing: Smoothing, judged: Judged, lambdas: &[f64], estimates: &[f64]) {
+fn check_estimates(evidence: &[Evidence], smoothing: Smoothing, judged: Subject, lambdas: &[f64], estimates: &[f64]) {
     for (&lambda, &expected) in lambdas.iter().zip(estimates) {
-        let found = bound(evidence, smoothing, judged, &terms(&[lambda], Form::Psi), 0.05).unwrap().estimate;
+        let found = bound(evidence, smoothing, judged, &protocol(&[lambda], Form::Psi), 0.05).unwrap().estimate;
         assert!((found - expected).abs() <= 1e-12 * expected.abs(), "lambda {lambda}: {found} {expected}");
     }
 }
@@ -96,11 +96,11 @@ fn every_bound_is_the_reference_s() {
     for (i, case) in cases.iter().enumerate() {
         let (smoothing, form) = (smoothing_of(&case.smoothing), form_of(&case.form));
         let judged = match case.judged.as_str() {
-            "posterior" => Judged::Posterior { kl: case.kl, error: 0.0, turned: false },
-            _ => Judged::Fixed { size: case.size },
+            "posterior" => Subject::Posterior { kl: case.kl, error: 0.0, turned: false },
+            _ => Subject::Fixed { size: case.size },
         };
         let evidence = [Evidence::of(&case.p, &case.q, &case.c)];
-        let found = bound(&evidence, smoothing, judged, &terms(&case.lambdas, form), case.delta).unwrap();
+        let found = bound(&evidence, smoothing, judged, &protocol(&case.lambdas, form), case.delta).unwrap();
         check(found, form, case.upper, case.lambda, &format!("case {i}, {} {}", case.smoothing, case.judged));
         check_estimates(&evidence, smoothing, judged, &case.lambdas, &case.estimates);
     }
@@ -111,8 +111,8 @@ fn every_bound_under_shift_is_the_reference_s() {
     for (i, case) in reference().shift.iter().enumerate() {
         let (smoothing, form) = (smoothing_of(&case.smoothing), form_of(&case.form));
         let evidence: Vec<Evidence> = case.rounds.iter().map(|r| Evidence::of(&r.p, &r.q, &r.c)).collect();
-        let judged = Judged::Posterior { kl: case.rounds.iter().map(|r| r.kl).sum(), error: 0.0, turned: false };
-        let found = bound(&evidence, smoothing, judged, &terms(&case.lambdas, form), case.delta).unwrap();
+        let judged = Subject::Posterior { kl: case.rounds.iter().map(|r| r.kl).sum(), error: 0.0, turned: false };
+        let found = bound(&evidence, smoothing, judged, &protocol(&case.lambdas, form), case.delta).unwrap();
         check(found, form, case.upper, case.lambda, &format!("case {i}"));
         check_estimates(&evidence, smoothing, judged, &case.lambdas, &case.estimates);
     }
@@ -124,9 +124,9 @@ fn every_bound_of_what_has_been_running_is_the_reference_s() {
         let (n, form) = (case.c.len(), form_of(&case.form));
         let contexts = Contexts::dense(vec![1.0; n], 1).unwrap();
         let logs = [Logs::new(2, contexts, vec![0; n], case.q.clone(), case.c.clone()).unwrap()];
-        let terms = Terms { delta: case.delta, ..terms(&case.lambdas, form) };
+        let protocol = Protocol { delta: case.delta, ..protocol(&case.lambdas, form) };
         let Certificate { upper, lambda, estimate, numerical, records, .. } =
-            Certificate::running(&Case::whole(&logs, &terms)).unwrap();
+            Certificate::running(&Case::whole(&logs, &protocol)).unwrap();
         let found = Bound { upper, lambda, estimate, numerical, records };
         check(found, form, case.upper, case.lambda, &format!("case {i}"));
     }

@@ -19,12 +19,12 @@ fn the_truth_is_in_the_interval_at_all_times_at_once() {
     let settings = EvaluationSettings { replicates: 0, ..EvaluationSettings::default() };
     let (mut held, mut width) = (0, 0.0);
     for seed in 0..RUNS {
-        let (records, mut tally) = (draw(4000, 1000 + seed), Tally::new(&settings).unwrap());
+        let (records, mut evaluator) = (draw(4000, 1000 + seed), Evaluator::new(&settings).unwrap());
         let mut start = 0;
         let holds = [10, 50, 200, 1000, 4000].map(|end| {
-            tally.add(&records.view().slice(start..end)).unwrap();
+            evaluator.add(&records.view().slice(start..end)).unwrap();
             start = end;
-            let anytime = tally.finish().unwrap().anytime;
+            let anytime = evaluator.finish().unwrap().anytime;
             width = anytime.upper - anytime.lower;
             anytime.contains(truth())
         });

@@ -61,7 +61,7 @@ fn every_estimate_is_the_reference_s() {
     for case in cases {
         let settings = EvaluationSettings {
             estimators: case.estimates.iter().map(|e| e.estimator).collect(),
-            terms: Terms { delta: case.delta, lambdas: case.lambdas, ..Terms::default() },
+            protocol: Protocol { delta: case.delta, lambdas: case.lambdas, ..Protocol::default() },
             replicates: 0,
             seed: 0,
             largest_weight: Some(case.largest_weight),

@@ -1,9 +1,11 @@
 //! One run: every certificate at every round of loops in worlds whose risks are known.
 
-use surefoot::{
-    Adam, Algorithm, Case, Certificate, Certify, Challenger, Environment, Finite, Form, Gate, Lambda, Learner, Logs,
-    Optimiser, Outcome, Plan, Policy, Result, Shape, Share, Sharpness, Smoothing, Spending, Terms, Turn,
-};
+use surefoot::certificate::{Case, Challenger, Form, Share, Smoothing, Spending};
+use surefoot::learn::{Family, Sharpness};
+use surefoot::optim::{Adam, Optimiser};
+use surefoot::simulate::{Certify, Outcome, Plan};
+use surefoot::worlds::{Environment, Finite, Turn};
+use surefoot::{Algorithm, Certificate, Gate, Lambda, Learner, Logs, Policy, Protocol, Result};
 
 use super::worlds::{CLEAR, NARROW, SET, WIDE, World};
 
@@ -82,19 +84,19 @@ fn sequential(world: &World, learner: &Learner, sizes: &[usize], delta: f64, lam
     let mut adjusted = Seen::claim("Theorem 4.1", world);
     let mut running = Seen::claim("running", world);
     let mut combined = Seen::claim("combined", world);
-    let terms = one(delta, lambda);
-    let many = Terms { delta, ..Terms::default() };
-    let bare = Terms { form: Form::Plain, ..terms.clone() };
+    let protocol = one(delta, lambda);
+    let many = Protocol { delta, ..Protocol::default() };
+    let bare = Protocol { form: Form::Plain, ..protocol.clone() };
     for k in 1..=sizes.len() {
         let (policy, prior, risk) = (&policies[k], &policies[0], risks[k]);
         let mean = risks[..k].iter().sum::<f64>() / k as f64;
-        let case = |terms| Case::whole(&logs[..k], terms);
-        psi.look(Certificate::risk(policy, prior, &case(&terms))?.upper, risk);
+        let case = |protocol| Case::whole(&logs[..k], protocol);
+        psi.look(Certificate::risk(policy, prior, &case(&protocol))?.upper, risk);
         plain.look(Certificate::risk(policy, prior, &case(&bare))?.upper, risk);
         grid.look(Certificate::risk(policy, prior, &case(&many))?.upper, risk);
-        adjusted.look(Certificate::difference(policy, prior, &case(&terms))?.upper, risk - mean);
-        running.look(Certificate::running(&case(&terms))?.upper, mean);
-        let half = Case { share: Share { round: None, part: 0.5 }, ..case(&terms) };
+        adjusted.look(Certificate::difference(policy, prior, &case(&protocol))?.upper, risk - mean);
+        running.look(Certificate::running(&case(&protocol))?.upper, mean);
+        let half = Case { share: Share { round: None, part: 0.5 }, ..case(&protocol) };
         let difference = Certificate::difference(policy, prior, &half)?;
         combined.look(Certificate::combined(difference, Certificate::running(&half)?)?.upper, risk);
     }
@@ -117,14 +119,14 @@ fn shift(world: &World, seed: u64, sizes: &[usize], delta: f64, lambda: f64) -> 
     let Outcome { logs, policies, .. } = world.play(&world.drifting, &learner.into(), sizes)?;
     let mut ls = Seen::claim("Theorem C.1", world);
     let mut adjusted = Seen::claim("Theorem C.1, adjusted", world);
-    let terms = one(delta, lambda);
+    let protocol = one(delta, lambda);
     let (mut learned, mut deployed) = (0.0, 0.0);
     for k in 1..=sizes.len() {
         let truth = &world.drifting[(k - 1) % world.drifting.len()];
         learned += truth.risk(&policies[k])?;
         deployed += truth.risk(&policies[k - 1])?;
         let pairs: Vec<_> = policies[1..=k].iter().zip(&policies).collect();
-        let case = Case::whole(&logs[..k], &terms);
+        let case = Case::whole(&logs[..k], &protocol);
         ls.look(Certificate::shift(Smoothing::Ls, &pairs, &case)?.upper, learned / k as f64);
         let found = Certificate::shift(Smoothing::Adjusted, &pairs, &case)?;
         adjusted.look(found.upper, (learned - deployed) / k as f64);
@@ -136,7 +138,7 @@ fn shift(world: &World, seed: u64, sizes: &[usize], delta: f64, lambda: f64) -> 
 fn fixed(world: &World, seed: u64, delta: f64) -> Result<Vec<Seen>> {
     const ROUNDS: usize = 25;
     const SIZE: usize = 20;
-    let (place, set, terms) = (Finite::new(world.still.clone(), seed)?, &world.set, one(delta, 0.3));
+    let (place, set, protocol) = (Finite::new(world.still.clone(), seed)?, &world.set, one(delta, 0.3));
     let risks = set.iter().map(|policy| world.still[0].risk(policy)).collect::<Result<Vec<f64>>>()?;
     let mut ls = Seen::claim("fixed policy", world);
     let mut adjusted = Seen::claim("fixed policy, adjusted", world);
@@ -145,7 +147,7 @@ fn fixed(world: &World, seed: u64, delta: f64) -> Result<Vec<Seen>> {
     for round in 0..ROUNDS {
         logs.push(place.collect(&set[chosen], Turn { round, start: SIZE * round, n: SIZE })?);
         mean += (risks[chosen] - mean) / (round + 1) as f64;
-        let case = Case::whole(&logs, &terms);
+        let case = Case::whole(&logs, &protocol);
         ls.look(Certificate::fixed(Smoothing::Ls, &set[0], 1, &case)?.upper, risks[0]);
         adjusted.look(Certificate::fixed(Smoothing::Adjusted, &set[0], 1, &case)?.upper, risks[0] - mean);
         let judge = |policy| Ok(Certificate::fixed(Smoothing::Ls, policy, SET, &case)?.upper);
@@ -159,11 +161,11 @@ fn fixed(world: &World, seed: u64, delta: f64) -> Result<Vec<Seen>> {
 /// Records are held back, lambda is chosen on them, and each policy is judged on the ladder and against the one before
 /// it.
 fn held_back(world: &World, seed: u64, sizes: &[usize], delta: f64) -> Result<Vec<Seen>> {
-    let terms = Terms { spending: Spending::Even { rounds: sizes.len() }, ..one(delta, 0.6) };
+    let protocol = Protocol { spending: Spending::Even { rounds: sizes.len() }, ..one(delta, 0.6) };
     let learner = Learner {
         lambda: Lambda::Auto,
         held_back: 0.5,
-        terms: terms.clone(),
+        protocol: protocol.clone(),
         ..learner(Algorithm::SeqAdjLs, 0.9, seed)
     };
     let plan = Plan { learner, gate: Gate::Always, certify: Certify::Each };
@@ -174,9 +176,9 @@ fn held_back(world: &World, seed: u64, sizes: &[usize], delta: f64) -> Result<Ve
     for (k, round) in rounds.iter().enumerate() {
         let found = round.proven.as_ref().and_then(|proven| proven.ladder.as_ref());
         ladder.look(found.map_or(f64::INFINITY, |found| found.upper), round.true_risk);
-        let challenger = Challenger { policy: policies[k + 1].clone(), birth: round.learned.birth };
-        let incumbent = Challenger { policy: policies[k].clone(), birth: None };
-        let verdict = Gate::Improvement.judge(&[challenger], &incumbent, k, &policies[..=k], &logs[..=k], &terms)?;
+        let challenger = Challenger { policy: policies[k + 1].clone(), fixed_since: round.learned.fixed_since };
+        let incumbent = Challenger { policy: policies[k].clone(), fixed_since: None };
+        let verdict = Gate::Improvement.judge(&[challenger], &incumbent, k, &policies[..=k], &logs[..=k], &protocol)?;
         improvement.look(verdict.certificate.map_or(f64::INFINITY, |found| found.upper), round.true_risk - before);
         before = round.true_risk;
     }
@@ -187,9 +189,9 @@ fn held_back(world: &World, seed: u64, sizes: &[usize], delta: f64) -> Result<Ve
 fn gates(world: &World, seed: u64, delta: f64) -> Result<Vec<Seen>> {
     const MARGIN: f64 = 0.05;
     let sizes = [150; 5];
-    let terms = Terms { spending: Spending::Even { rounds: sizes.len() }, ..one(delta, 0.5) };
+    let protocol = Protocol { spending: Spending::Even { rounds: sizes.len() }, ..one(delta, 0.5) };
     let judge = |(mut seen, gate, margin): (Seen, Gate, f64)| {
-        let learner = Learner { held_back: 0.5, terms: terms.clone(), ..learner(Algorithm::SeqAdjLs, 0.9, seed) };
+        let learner = Learner { held_back: 0.5, protocol: protocol.clone(), ..learner(Algorithm::SeqAdjLs, 0.9, seed) };
         let plan = Plan { learner, gate, certify: Certify::Never };
         let Outcome { rounds, policies, .. } = world.play(&world.still, &plan, &sizes)?;
         let mut before = world.still[0].risk(&policies[0])?;
@@ -222,11 +224,11 @@ enum Loop {
 fn defaults(world: &World, seed: u64, kind: Loop, delta: f64) -> Result<Vec<Seen>> {
     let keeps = kind == Loop::KeepingSettings;
     let learner = Learner {
-        lambda: if keeps { Lambda::Doubling } else { Lambda::Auto },
+        lambda: if keeps { Lambda::AutoDoubling } else { Lambda::Auto },
         sharpness: if keeps { Sharpness::Auto } else { Sharpness::Fixed(1.0) },
-        shape: Shape::Principal,
+        family: Family::Shaped,
         held_back: if kind == Loop::Default { 1.0 } else { 1.5 },
-        terms: Terms { delta, ..Terms::default() },
+        protocol: Protocol { delta, ..Protocol::default() },
         ..learner(Algorithm::SeqAdjLs, 0.9, seed)
     };
     let plan = Plan { learner, gate: Gate::Improvement, certify: Certify::Each };
@@ -281,12 +283,12 @@ fn reused_delta(world: &World, seed: u64, delta: f64) -> Result<Vec<Seen>> {
     const ROUNDS: usize = 100;
     const SIZE: usize = 20;
     let place = Finite::new(world.still.clone(), seed)?;
-    let terms = one(delta, 0.5);
+    let protocol = one(delta, 0.5);
     let mut reused = Seen::control("delta reused at every round", world);
     for round in 0..ROUNDS {
         let (policy, logger) = (&world.set[round % SET], &world.set[(round + 1) % SET]);
         let logs = [place.collect(logger, Turn { round, start: SIZE * round, n: SIZE })?];
-        let found = Certificate::fixed(Smoothing::Ls, policy, 1, &Case::whole(&logs, &terms))?;
+        let found = Certificate::fixed(Smoothing::Ls, policy, 1, &Case::whole(&logs, &protocol))?;
         reused.look(found.upper, world.still[0].risk(policy)?);
     }
     Ok(vec![reused])
@@ -298,7 +300,7 @@ fn learner(algorithm: Algorithm, lambda: f64, seed: u64) -> Learner {
     Learner { algorithm, lambda: Lambda::Fixed(lambda), optimiser: Optimiser::Adam(adam), seed, ..Learner::default() }
 }
 
-/// Terms with a single lambda.
-fn one(delta: f64, lambda: f64) -> Terms {
-    Terms { delta, lambdas: vec![lambda], ..Terms::default() }
+/// Protocol with a single lambda.
+fn one(delta: f64, lambda: f64) -> Protocol {
+    Protocol { delta, lambdas: vec![lambda], ..Protocol::default() }
 }

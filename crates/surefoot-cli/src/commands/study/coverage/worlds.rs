@@ -1,9 +1,9 @@
 //! The worlds of the study: finitely many contexts, so that every risk is known exactly.
 
-use surefoot::{
-    Environment, FeatureMap, Finite, LinearGaussian, Outcome, Plan, Result, Softmax, Synthetic, SyntheticSettings,
-    Truth, simulate,
-};
+use surefoot::policy::Softmax;
+use surefoot::simulate::{Outcome, Plan};
+use surefoot::worlds::{Environment, Finite, Synthetic, SyntheticSettings, Truth};
+use surefoot::{FeatureMap, LinearGaussian, Result, simulate};
 
 /// A kind of world.
 #[derive(Debug, Clone, Copy)]

@@ -1,10 +1,11 @@
 //! One method, one world: after each round what happened, and what the theory says of it.
 
 use serde::Serialize;
-use surefoot::{
-    Algorithm, Environment, Lambda, Lbfgs, Learner, LinearGaussian, Optimiser, Policy, Profile, State, Synthetic,
-    SyntheticSettings, Truth, Turn, Uniform,
-};
+use surefoot::learn::State;
+use surefoot::optim::{Lbfgs, Optimiser};
+use surefoot::policy::Uniform;
+use surefoot::worlds::{Environment, Profile, Synthetic, SyntheticSettings, Truth, Turn};
+use surefoot::{Algorithm, Lambda, Learner, LinearGaussian, Policy};
 
 use crate::failure::Result;
 

@@ -1,6 +1,8 @@
 //! One loop in a world that shifts: risks, and what was certified beside what was true.
 
-use surefoot::{Outcome, Quantity, Truth};
+use surefoot::certificate::Quantity;
+use surefoot::simulate::Outcome;
+use surefoot::worlds::Truth;
 
 use crate::experiment::Experiment;
 use crate::failure::Result;

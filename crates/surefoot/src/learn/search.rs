@@ -8,22 +8,22 @@ use super::Learner;
 use crate::error::{Error, Result};
 use crate::math::quadrature::Integrate;
 use crate::objective::{Objective, Search};
+use crate::observer::Observer;
 use crate::optim::{Optimiser, Trace};
-use crate::watch::Watch;
 
 /// Who looks on, and how much of a round's search was done before the one at hand.
-pub(super) struct Watched<'w> {
-    pub(super) watch: &'w mut dyn Watch,
+pub(super) struct Progress<'w> {
+    pub(super) observer: &'w mut dyn Observer,
     pub(super) done: f64,
     pub(super) searches: f64,
     pub(super) stopped: bool,
 }
 
-impl Watched<'_> {
+impl Progress<'_> {
     /// A step of the search at hand: its value, or no number once it is to stop, which ends every search.
     fn ask(&mut self, step: usize, total: usize, value: impl FnOnce() -> f64) -> f64 {
         let share = (step as f64 / total as f64).min(1.0);
-        self.stopped |= self.watch.searching(self.done + share / self.searches).is_break();
+        self.stopped |= self.observer.searching(self.done + share / self.searches).is_break();
         if self.stopped { f64::NAN } else { value() }
     }
 }
@@ -35,7 +35,7 @@ impl Learner {
         objective: &Objective<'_>,
         x: &[f64],
         rng: &mut impl Rng,
-        watched: &mut Watched<'_>,
+        progress: &mut Progress<'_>,
     ) -> Result<(Vec<f64>, Trace)> {
         let records = objective.records();
         // What the user's own estimator cannot do.
@@ -54,7 +54,7 @@ impl Learner {
                 let start: Vec<R> = x.iter().map(|&x| R::of(x)).collect();
                 let found = adam.search(start.clone(), records, rng, |x, batch, g| {
                     steps += 1;
-                    watched.ask(steps, total, || value(search.evaluate(x, batch, g)))
+                    progress.ask(steps, total, || value(search.evaluate(x, batch, g)))
                 });
                 // The way is added, so that what does not move is not rounded either.
                 found.map(|(end, trace)| {
@@ -67,13 +67,13 @@ impl Learner {
                 let everything: Vec<u32> = (0..records as u32).collect();
                 lbfgs.minimise(x.to_vec(), |x, g| {
                     steps += 1;
-                    watched.ask(steps, lbfgs.iterations, || value(search.evaluate(x, &everything, g)))
+                    progress.ask(steps, lbfgs.iterations, || value(search.evaluate(x, &everything, g)))
                 })
             }
         };
         match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
             Some(failure) => Err(failure),
-            None if watched.stopped => Err(Error::Stopped),
+            None if progress.stopped => Err(Error::Stopped),
             None => found,
         }
     }

@@ -1,21 +1,20 @@
-//! COURSE: a loop under way. Logs come in, one round after the other; what is to run next comes out.
+//! SESSION: a loop under way. Logs come in, one round after the other; what is to run next comes out.
 
 use crate::certificate::{
-    Birth, Case, Certificate, Challenger, Evidence, Gate, Share, Since, Smoothing, Verdict, ladder_of,
+    Case, Certificate, Challenger, Evidence, FixedSince, Gate, Share, Since, Smoothing, Verdict, ladder_of,
 };
 use crate::error::{Error, Result};
-use crate::learner::{Learner, Round, State};
+use crate::learn::{Learner, State, StepReport};
 use crate::logs::Logs;
+use crate::observer::Observer;
 use crate::policy::LinearGaussian;
-use crate::simulation::{Outcome, SimulatedRound};
-use crate::watch::Watch;
 
 /// A loop under way: all that was deployed, logged and learned so far.
 ///
-/// Simulated or live, a round is [`take`](Course::take): the logs of what is [`running`](Course::running) are learned
+/// Simulated or live, a round is [`take`](Session::take): the logs of what is [`running`](Session::running) are learned
 /// from, the gate decides, and something is running again.
 #[derive(Debug, Clone)]
-pub struct Course {
+pub struct Session {
     learner: Learner,
     gate: Gate,
     state: State,
@@ -32,9 +31,9 @@ pub struct Course {
 
 /// What a round brought.
 #[derive(Debug, Clone)]
-pub struct Taken {
+pub struct RoundReport {
     /// What the learner reports.
-    pub learned: Round,
+    pub learned: StepReport,
     /// Whether what was learned, now or earlier, replaces what was running.
     pub promoted: bool,
     /// The certificate that decided: of the challenger that has the best one, not always the newest; none if the gate is
@@ -50,14 +49,14 @@ pub struct Proven {
     /// Theorem 3.2 with the first policy as prior, on all records. Where contexts may shift, Theorem C.1: a bound on
     /// the mean over rounds of the risks of the policies learned from them, each in the world of its round.
     pub certificate: Certificate,
-    /// The best rung of the [ladder](crate::ladder()). Where contexts may shift, only the policy on records of the
+    /// The best rung of the [ladder](crate::certificate::ladder()). Where contexts may shift, only the policy on records of the
     /// newest round that it has not seen is left of it, if there are any: a bound in the world of that round.
     pub ladder: Option<Certificate>,
 }
 
 /// All that a loop leaves behind and needs to go on, apart from its settings; cloning shares contexts.
 #[derive(Debug, Clone)]
-pub struct Past {
+pub struct Checkpoint {
     /// The first policy.
     pub first: LinearGaussian,
     /// What was logged in each round.
@@ -84,10 +83,10 @@ struct Next {
     challengers: Vec<Challenger>,
 }
 
-impl Course {
+impl Session {
     /// Before the first round, which the first policy collects.
     pub fn new(learner: Learner, gate: Gate, first: LinearGaussian) -> Result<Self> {
-        learner.terms.check()?;
+        learner.protocol.check()?;
         gate.check()?;
         if gate != Gate::Always && !learner.algorithm.redeploys() {
             return Err(Error::setting("the gate", "always, where nothing is ever redeployed", gate));
@@ -96,12 +95,12 @@ impl Course {
             let allowed = "always, where contexts may shift: a comparison in past worlds says nothing about the next";
             return Err(Error::setting("the gate", allowed, gate));
         }
-        let birth = Some(Birth { round: 0, since: Since::round(0), size: 1 });
-        Ok(Course {
+        let fixed_since = Some(FixedSince { round: 0, since: Since::round(0), size: 1 });
+        Ok(Session {
             learner,
             gate,
             state: State::new(first.clone()),
-            incumbent: Challenger { policy: first, birth },
+            incumbent: Challenger { policy: first, fixed_since },
             started: 0,
             challengers: Vec::new(),
             logs: Vec::new(),
@@ -111,9 +110,9 @@ impl Course {
     }
 
     /// A loop that goes on where another one, of the same settings, was left: bit for bit as if it had not been.
-    pub fn resume(learner: Learner, gate: Gate, past: Past) -> Result<Self> {
-        let Past { first, logs, deployed, learned, incumbent, started, challengers, kept } = past;
-        let mut course = Course::new(learner, gate, first)?;
+    pub fn resume(learner: Learner, gate: Gate, checkpoint: Checkpoint) -> Result<Self> {
+        let Checkpoint { first, logs, deployed, learned, incumbent, started, challengers, kept } = checkpoint;
+        let mut session = Session::new(learner, gate, first)?;
         let rounds = logs.len();
         for (what, found) in [("what was deployed", deployed.len()), ("what was learned", learned.len())] {
             if found != rounds {
@@ -121,18 +120,18 @@ impl Course {
             }
         }
         for logs in &logs {
-            course.state = course.learner.remember(&course.state, logs)?;
+            session.state = session.learner.remember(&session.state, logs)?;
         }
         if let Some(newest) = learned.last() {
-            let running = if course.learner.algorithm.redeploys() { &incumbent.policy } else { course.state.first() };
-            course.state = course.state.clone().resumed(&newest.policy, running, kept)?;
+            let running = if session.learner.algorithm.redeploys() { &incumbent.policy } else { session.state.first() };
+            session.state = session.state.clone().resumed(&newest.policy, running, kept)?;
         }
-        Ok(Course { incumbent, started, challengers, logs, deployed, learned, ..course })
+        Ok(Session { incumbent, started, challengers, logs, deployed, learned, ..session })
     }
 
-    /// What it takes to [`resume`](Course::resume).
-    pub fn past(&self) -> Past {
-        Past {
+    /// What it takes to [`resume`](Session::resume).
+    pub fn checkpoint(&self) -> Checkpoint {
+        Checkpoint {
             first: self.first().clone(),
             logs: self.logs.clone(),
             deployed: self.deployed.clone(),
@@ -180,11 +179,11 @@ impl Course {
     }
 
     /// A round: learns from what was logged, and decides what is to run. If it fails, or is stopped, all is as before.
-    pub fn take(&mut self, logs: Logs, certify: bool, watch: &mut dyn Watch) -> Result<Taken> {
+    pub fn take(&mut self, logs: Logs, certify: bool, observer: &mut dyn Observer) -> Result<RoundReport> {
         self.deployed.push(self.incumbent.policy.clone());
         self.logs.push(logs);
         let before = self.learned.len();
-        let taken = self.learn(certify, watch);
+        let taken = self.learn(certify, observer);
         if taken.is_err() {
             self.deployed.pop();
             self.logs.pop();
@@ -196,7 +195,7 @@ impl Course {
         Ok(taken)
     }
 
-    /// Takes in a round that nothing is learned from by itself: the next [`take`](Course::take) learns from all.
+    /// Takes in a round that nothing is learned from by itself: the next [`take`](Session::take) learns from all.
     pub fn remember(&mut self, logs: Logs) -> Result<()> {
         self.state = self.learner.remember(&self.state, &logs)?;
         self.deployed.push(self.incumbent.policy.clone());
@@ -207,24 +206,24 @@ impl Course {
         Ok(())
     }
 
-    fn learn(&mut self, certify: bool, watch: &mut dyn Watch) -> Result<(Next, Taken)> {
+    fn learn(&mut self, certify: bool, observer: &mut dyn Observer) -> Result<(Next, RoundReport)> {
         let redeploys = self.learner.algorithm.redeploys();
         let round = self.logs.len() - 1;
-        let (mut state, learned) = self.learner.step_watched(&self.state, &self.logs[round], watch)?;
+        let (mut state, learned) = self.learner.step_observed(&self.state, &self.logs[round], observer)?;
         let (mut incumbent, mut started) = (self.incumbent.clone(), self.started);
         if round == 0
-            && let Some(birth) = learned.birth
+            && let Some(fixed_since) = learned.fixed_since
         {
             // The first policy and what was learned in round 0 are one set.
-            incumbent.birth = Some(Birth { size: birth.size, round: 0, since: Since::round(0) });
+            incumbent.fixed_since = Some(FixedSince { size: fixed_since.size, round: 0, since: Since::round(0) });
         }
-        let candidate = Challenger { policy: state.current().clone(), birth: learned.birth };
+        let candidate = Challenger { policy: state.current().clone(), fixed_since: learned.fixed_since };
         self.learned.push(candidate.clone());
         let mut challengers = self.challengers.clone();
         challengers.push(candidate.clone());
-        let terms = &self.learner.terms;
+        let protocol = &self.learner.protocol;
         let Verdict { promoted, certificate } =
-            self.gate.judge(&challengers, &incumbent, started, &self.deployed, &self.logs, terms)?;
+            self.gate.judge(&challengers, &incumbent, started, &self.deployed, &self.logs, protocol)?;
         if !redeploys {
             challengers.clear();
         } else if let Some(place) = promoted {
@@ -236,11 +235,11 @@ impl Course {
         // What is judged: where nothing is ever redeployed, what would be.
         let ends_with = if redeploys { &incumbent } else { &candidate };
         let proven = certify.then(|| self.certify(ends_with)).transpose()?;
-        let taken = Taken { learned, promoted: redeploys && promoted.is_some(), decided_by: certificate, proven };
+        let taken = RoundReport { learned, promoted: redeploys && promoted.is_some(), decided_by: certificate, proven };
         Ok((Next { state, incumbent, started, challengers }, taken))
     }
 
-    /// What is proven by all rounds so far about the policy that the loop [has come to](Course::current).
+    /// What is proven by all rounds so far about the policy that the loop [has come to](Session::current).
     pub fn prove(&self) -> Result<Proven> {
         match self.learned.last() {
             None => Err(Error::size("the loop", "at least one round", 0)),
@@ -250,12 +249,12 @@ impl Course {
     }
 
     fn certify(&self, policy: &Challenger) -> Result<Proven> {
-        let (terms, logs) = (&self.learner.terms, &self.logs[..]);
-        let case = Case::whole(logs, terms);
+        let (protocol, logs) = (&self.learner.protocol, &self.logs[..]);
+        let case = Case::whole(logs, protocol);
         if self.learner.algorithm.shifts() {
             let pairs: Vec<_> = self.learned().zip(&self.deployed).collect();
-            let unseen = policy.birth.filter(|birth| birth.since.round + 1 == logs.len());
-            let unseen = unseen.map(|Birth { round, since, size }| {
+            let unseen = policy.fixed_since.filter(|fixed_since| fixed_since.since.round + 1 == logs.len());
+            let unseen = unseen.map(|FixedSince { round, since, size }| {
                 let share = Share::of_round(round, 1.0);
                 Certificate::fixed(Smoothing::Ls, &policy.policy, size, &Case { since, share, ..case })
             });
@@ -267,15 +266,12 @@ impl Course {
         let evidence = logs.iter().map(|logs| Evidence::new(&policy.policy, logs)).collect::<Result<Vec<_>>>()?;
         Ok(Proven {
             certificate: Certificate::of_posterior(&policy.policy, &self.deployed[0], &case, &evidence)?,
-            ladder: Some(ladder_of(&policy.policy, policy.birth, &self.deployed, logs, terms, &evidence)?),
+            ladder: Some(ladder_of(&policy.policy, policy.fixed_since, &self.deployed, logs, protocol, &evidence)?),
         })
     }
 
-    /// What it leaves behind.
-    pub(crate) fn finish(self, rounds: Vec<SimulatedRound>) -> Outcome {
-        let learned = self.learned.into_iter().map(|challenger| challenger.policy).collect();
-        let mut policies = self.deployed;
-        policies.push(self.incumbent.policy);
-        Outcome { state: self.state, rounds, logs: self.logs, policies, learned }
+    /// Where its learner stands.
+    pub fn state(&self) -> &State {
+        &self.state
     }
 }

@@ -2,37 +2,39 @@
 
 mod algorithm;
 mod lambda;
+mod retrain;
 mod search;
 mod settings;
 mod sharpness;
 
 pub use algorithm::{Algorithm, Crm, Window};
 pub use lambda::Lambda;
+pub use retrain::{Retrained, retrain};
 pub use sharpness::Sharpness;
 
 use std::str::FromStr;
 use std::sync::Arc;
 
 use algorithm::Anchor;
-use search::Watched;
+use search::Progress;
 use serde::{Deserialize, Serialize};
 use settings::{Setting, sharpened};
 
-use crate::certificate::{Birth, Evidence, Gate, Judged, Since, Smoothing, Terms, bound};
+use crate::certificate::{Evidence, FixedSince, Gate, Protocol, Since, Smoothing, Subject, bound};
 use crate::error::{Error, Result, check_setting};
+use crate::estimator::Custom;
 use crate::features::FeatureMap;
 use crate::logs::Logs;
 use crate::math::random::{Purpose, stream};
 use crate::objective::{Objective, ObjectiveParts};
+use crate::observer::{Observer, Silent};
 use crate::optim::{Optimiser, Trace};
-use crate::own::Own;
 use crate::policy::{Basis, LinearGaussian, Policy, Posterior, Scale};
-use crate::watch::{Unwatched, Watch};
 
 /// The family of posteriors that is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Shape {
+pub enum Family {
     /// One scale: the paper's.
     #[default]
     Isotropic,
@@ -40,17 +42,17 @@ pub enum Shape {
     PerFeature,
     /// One scale a principal axis of the first round's contexts. A prior with one scale looks the same in every
     /// orthonormal basis, so that the choice costs nothing in any bound.
-    Principal,
+    Shaped,
 }
 
-impl FromStr for Shape {
+impl FromStr for Family {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
         match text {
-            "isotropic" => Ok(Shape::Isotropic),
-            "per-feature" => Ok(Shape::PerFeature),
-            "shaped" => Ok(Shape::Principal),
+            "isotropic" => Ok(Family::Isotropic),
+            "per-feature" => Ok(Family::PerFeature),
+            "shaped" => Ok(Family::Shaped),
             _ => Err(Error::setting("posterior", "isotropic, per-feature or shaped", text)),
         }
     }
@@ -92,7 +94,7 @@ pub struct Learner {
     /// How sharp the prior of the search is, where it is the first policy's.
     pub sharpness: Sharpness,
     /// The family of posteriors.
-    pub shape: Shape,
+    pub family: Family,
     /// Where each round's search starts.
     pub start: Start,
     /// How it searches.
@@ -111,9 +113,9 @@ pub struct Learner {
     pub trade: f64,
     /// What is minimised in place of the algorithm's own estimator; its window, its anchor and the divergence stay.
     #[serde(default, skip_deserializing, skip_serializing_if = "Option::is_none")]
-    pub own: Option<Own>,
+    pub custom: Option<Custom>,
     /// The terms of the certificates.
-    pub terms: Terms,
+    pub protocol: Protocol,
     /// The seed of the order of the records.
     pub seed: u64,
 }
@@ -124,15 +126,15 @@ impl Default for Learner {
             algorithm: Algorithm::SeqAdjLs,
             lambda: Lambda::InverseSqrt,
             sharpness: Sharpness::Fixed(1.0),
-            shape: Shape::default(),
+            family: Family::default(),
             start: Start::default(),
             optimiser: Optimiser::default(),
             precision: Precision::default(),
             tolerance: 1e-5,
             held_back: 0.0,
             trade: 0.0,
-            own: None,
-            terms: Terms::default(),
+            custom: None,
+            protocol: Protocol::default(),
             seed: 0,
         }
     }
@@ -221,7 +223,7 @@ impl State {
 
 /// What a step reports of itself.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Round {
+pub struct StepReport {
     /// Records of this round.
     pub n: usize,
     /// Records that were learned from.
@@ -237,7 +239,7 @@ pub struct Round {
     /// What was chosen from, if there was a choice.
     pub candidates: Vec<Candidate>,
     /// From where on the new policy has not seen the records, if some were held back.
-    pub birth: Option<Birth>,
+    pub fixed_since: Option<FixedSince>,
 }
 
 /// A policy that was learned at one lambda from one anchor, and what is known of it.
@@ -275,7 +277,7 @@ impl Learner {
     /// How much is usefully held back, in rounds: one where candidates are compared by what it says of them, or a gate has
     /// to judge; else nothing.
     pub fn usually_held_back(&self, gate: Gate) -> f64 {
-        let chosen = matches!(self.lambda, Lambda::Auto | Lambda::Doubling) || self.sharpness == Sharpness::Auto;
+        let chosen = matches!(self.lambda, Lambda::Auto | Lambda::AutoDoubling) || self.sharpness == Sharpness::Auto;
         if (chosen && self.algorithm.smooths()) || gate != Gate::Always { 1.0 } else { 0.0 }
     }
 
@@ -299,12 +301,17 @@ impl Learner {
 
     /// One round: learns the next policy from the new logs and what the state remembers. The state that came in is
     /// not changed.
-    pub fn step(&self, state: &State, logs: &Logs) -> Result<(State, Round)> {
-        self.step_watched(state, logs, &mut Unwatched)
+    pub fn step(&self, state: &State, logs: &Logs) -> Result<(State, StepReport)> {
+        self.step_observed(state, logs, &mut Silent)
     }
 
     /// The same, while somebody looks on.
-    pub fn step_watched(&self, state: &State, logs: &Logs, watch: &mut dyn Watch) -> Result<(State, Round)> {
+    pub fn step_observed(
+        &self,
+        state: &State,
+        logs: &Logs,
+        observer: &mut dyn Observer,
+    ) -> Result<(State, StepReport)> {
         self.check_logs(state, logs)?;
         let mut next = self.take_in(state, logs)?;
         check_setting("what is held back", self.held_back, self.held_back >= 0.0, "at least 0")?;
@@ -331,8 +338,8 @@ impl Learner {
                 Anchor::Incumbent => next.turned(&next.deployed)?,
             };
             let start = if warm { &next.current } else { &anchor };
-            let mut watched = Watched { watch, done: done as f64 / searches, searches, stopped: false };
-            let (policy, records, trace) = self.learn(setting.lambda, &rounds, &anchor, start, &next, &mut watched)?;
+            let mut progress = Progress { observer, done: done as f64 / searches, searches, stopped: false };
+            let (policy, records, trace) = self.learn(setting.lambda, &rounds, &anchor, start, &next, &mut progress)?;
             learned.push(Learned { policy, setting, anchor, records, trace });
         }
         // Where more than the newest round is held back, a setting that was kept has been chosen by some of it: then the
@@ -342,16 +349,16 @@ impl Learner {
         let chosen = candidates.iter().enumerate().min_by(|a, b| a.1.score.total_cmp(&b.1.score)).map_or(0, |(i, _)| i);
         let Learned { policy, setting, anchor, records, trace } = learned.swap_remove(chosen);
         let kl = policy.kl(&anchor)?;
-        let birth = (!unseen.is_empty()).then(|| {
+        let fixed_since = (!unseen.is_empty()).then(|| {
             let round = next.rounds.len() - unseen.len();
             let since = Since { round, record: next.rounds[round].len() - unseen[0].len() };
-            Birth { round: state.rounds(), since, size }
+            FixedSince { round: state.rounds(), since, size }
         });
         next.deployed = if self.algorithm.redeploys() { policy.clone() } else { next.first.clone() };
         next.current = policy;
         next.kept = Some(setting);
         let Setting { lambda, sharpness } = setting;
-        Ok((next, Round { n: logs.len(), records, lambda, sharpness, kl, trace, candidates, birth }))
+        Ok((next, StepReport { n: logs.len(), records, lambda, sharpness, kl, trace, candidates, fixed_since }))
     }
 
     /// How many of the newest records are held back: never more than half of all.
@@ -383,14 +390,14 @@ impl Learner {
         anchor: &LinearGaussian,
         start: &LinearGaussian,
         state: &State,
-        watched: &mut Watched<'_>,
+        progress: &mut Progress<'_>,
     ) -> Result<(LinearGaussian, usize, Trace)> {
         let recipe = self.algorithm.recipe(lambda);
         let shape = self.shaped(start.posterior())?;
         let objective = Objective::new(ObjectiveParts {
             rounds,
             criterion: recipe.criterion,
-            own: self.own.as_ref(),
+            custom: self.custom.as_ref(),
             anchor: anchor.posterior(),
             shape: &shape,
             learn_scale: recipe.learn_scale,
@@ -405,8 +412,8 @@ impl Learner {
         let x = objective.parameters(&shape);
         let mut rng = stream(self.seed, Purpose::Shuffle, state.rounds() as u64 - 1);
         let (x, trace) = match self.precision {
-            Precision::Single => self.search::<f32>(&objective, &x, &mut rng, watched)?,
-            Precision::Double => self.search::<f64>(&objective, &x, &mut rng, watched)?,
+            Precision::Single => self.search::<f32>(&objective, &x, &mut rng, progress)?,
+            Precision::Double => self.search::<f64>(&objective, &x, &mut rng, progress)?,
         };
         let policy = state.current.with_posterior(objective.posterior(&x)?);
         Ok((policy, objective.records(), trace))
@@ -422,13 +429,13 @@ impl Learner {
             let policy = in_coordinates(&learned.policy)?;
             let (rounds, judged) = if unseen.is_empty() {
                 let kl = learned.policy.kl(&state.prior)?;
-                (&state.rounds[..], Judged::Posterior { kl, error: 0.0, turned: false })
+                (&state.rounds[..], Subject::Posterior { kl, error: 0.0, turned: false })
             } else {
-                (unseen, Judged::Fixed { size })
+                (unseen, Subject::Fixed { size })
             };
             let evidence: Vec<Evidence> =
                 rounds.iter().map(|logs| Evidence::new(&policy, logs)).collect::<Result<_>>()?;
-            let upper = bound(&evidence, Smoothing::Ls, judged, &self.terms, self.terms.delta)?.upper;
+            let upper = bound(&evidence, Smoothing::Ls, judged, &self.protocol, self.protocol.delta)?.upper;
             let estimate = Evidence::estimate(&evidence);
             let score = (1.0 - self.trade) * upper + self.trade * estimate;
             let Setting { lambda, sharpness } = learned.setting;
@@ -442,7 +449,7 @@ impl Learner {
         let features = state.prior.features();
         let mut next = state.clone();
         let plain = state.prior.posterior().basis().is_none();
-        if self.shape == Shape::Principal && plain {
+        if self.family == Family::Shaped && plain {
             if !state.rounds.is_empty() {
                 let (allowed, value) = ("isotropic or per-feature, as in the rounds before", "principal");
                 return Err(Error::setting("the posterior's shape", allowed, value));
@@ -461,7 +468,7 @@ impl Learner {
         // Contexts as they are cost nothing: they are shared. Features of them are only made where they will be read.
         let made = basis.is_some() || !features.is_identity();
         let logs = logs.clone().map_contexts(
-            made && (self.own.is_some() || self.algorithm.ignores_zero_costs()),
+            made && (self.custom.is_some() || self.algorithm.ignores_zero_costs()),
             |contexts| {
                 let x = features.apply(contexts)?;
                 basis.map_or(Ok(x.clone()), |basis| basis.apply(&x))
@@ -473,12 +480,12 @@ impl Learner {
 
     /// A posterior with the kind of scale that is sought.
     fn shaped(&self, posterior: &Posterior) -> Result<Posterior> {
-        let scale = match (self.shape, posterior.scale()) {
-            (Shape::Isotropic, Scale::PerFeature(_)) => {
+        let scale = match (self.family, posterior.scale()) {
+            (Family::Isotropic, Scale::PerFeature(_)) => {
                 let (allowed, value) = ("per-feature, as the policy to start from", "isotropic");
                 return Err(Error::setting("the posterior's shape", allowed, value));
             }
-            (Shape::PerFeature | Shape::Principal, Scale::Shared(sigma)) => {
+            (Family::PerFeature | Family::Shaped, Scale::Shared(sigma)) => {
                 Scale::PerFeature(vec![*sigma; posterior.features()])
             }
             (_, scale) => scale.clone(),

@@ -9,10 +9,9 @@ pub(crate) use search::Search;
 use std::sync::Arc;
 
 use crate::error::{Error, Result, check_setting};
+use crate::estimator::{Custom, Regularizer};
 use crate::logs::Logs;
-use crate::own::Own;
 use crate::policy::{Posterior, Scale, same_basis};
-use crate::regularizer::Regularizer;
 
 /// An objective over the records of some rounds, for posteriors of the shape of a given one.
 #[derive(Debug)]
@@ -21,7 +20,7 @@ pub struct Objective<'a> {
     /// The number of records before each round, and of all of them at the end.
     offsets: Vec<usize>,
     criterion: Criterion,
-    own: Option<&'a Own>,
+    custom: Option<&'a Custom>,
     anchor: &'a Posterior,
     /// What the parameters leave open: actions, basis, the kind of scale, and the scale itself if it is not learned.
     shape: &'a Posterior,
@@ -39,7 +38,7 @@ pub struct ObjectiveParts<'a> {
     /// What is minimised over their records.
     pub criterion: Criterion,
     /// What is minimised in its place: the mean of an estimator of the user's own.
-    pub own: Option<&'a Own>,
+    pub custom: Option<&'a Custom>,
     /// The posterior from which the divergence is measured, in the same basis.
     pub anchor: &'a Posterior,
     /// A posterior of the kind that is sought.
@@ -57,7 +56,7 @@ pub struct ObjectiveParts<'a> {
 impl<'a> Objective<'a> {
     /// Checks that the parts fit each other.
     pub fn new(parts: ObjectiveParts<'a>) -> Result<Self> {
-        let ObjectiveParts { rounds, criterion, own, anchor, shape, learn_scale, lambda, exploration, tolerance } =
+        let ObjectiveParts { rounds, criterion, custom, anchor, shape, learn_scale, lambda, exploration, tolerance } =
             parts;
         criterion.check()?;
         if let Some(lambda) = lambda {
@@ -79,7 +78,7 @@ impl<'a> Objective<'a> {
             if logs.actions() != k {
                 return Err(Error::size("the logs", format!("{k} actions, as the policy"), logs.actions()));
             }
-            if !logs.is_complete() && own.is_none() && !criterion.skips_zero_costs() {
+            if !logs.is_complete() && custom.is_none() && !criterion.skips_zero_costs() {
                 let allowed = "one that needs no records of cost 0, as in the rounds before";
                 return Err(Error::setting("the criterion", allowed, "self-normalised"));
             }
@@ -90,7 +89,18 @@ impl<'a> Objective<'a> {
             return Err(Error::size("the rounds", "from 1 to 4294967295 records", records));
         }
         let kl_weight = lambda.map_or(0.0, |lambda| (1.0 - exploration) / (lambda * records as f64));
-        Ok(Objective { rounds, offsets, criterion, own, anchor, shape, learn_scale, kl_weight, exploration, tolerance })
+        Ok(Objective {
+            rounds,
+            offsets,
+            criterion,
+            custom,
+            anchor,
+            shape,
+            learn_scale,
+            kl_weight,
+            exploration,
+            tolerance,
+        })
     }
 
     /// The number of records, `N`.
@@ -141,20 +151,20 @@ impl<'a> Objective<'a> {
 
     /// Whether records of cost 0 are left out.
     fn skips_zero_costs(&self) -> bool {
-        self.own.is_some() || self.criterion.skips_zero_costs()
+        self.custom.is_some() || self.criterion.skips_zero_costs()
     }
 
     /// The estimator, if the value is the mean of it and each record's slope is known from its propensity alone.
     fn mean_of(&self) -> Option<&Regularizer> {
-        self.criterion.mean_of().filter(|_| self.own.is_none())
+        self.criterion.mean_of().filter(|_| self.custom.is_none())
     }
 
     /// The value over `n` records and its derivative in each `p`; records that are not listed are zeros.
     fn joint(&self, n: usize, p: &[f64], q: &[f64], c: &[f64]) -> Result<(f64, Vec<f64>)> {
-        let Some(own) = self.own.filter(|_| !p.is_empty()) else {
+        let Some(custom) = self.custom.filter(|_| !p.is_empty()) else {
             return Ok(self.criterion.evaluate(n, p, q, c));
         };
-        let (sum, slopes) = own.checked(p, q, c)?;
+        let (sum, slopes) = custom.checked(p, q, c)?;
         Ok((sum / n as f64, slopes.into_iter().map(|slope| slope / n as f64).collect()))
     }
 

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::contexts::Row;
+use crate::contexts::{Labelled, Row};
 use crate::error::Error;
 use crate::features::FeatureMap;
 use crate::logs::Eligible;
@@ -452,9 +452,9 @@ fn features_in_the_world_are_as_good_as_features_in_the_policy() {
         let mapped = world.clone().with_features(&map).unwrap();
         assert_eq!((mapped.interactions(), mapped.logging_split().contexts().features()), (380, map.output()));
         let accuracies = |world: &LabelBandit, features: FeatureMap| -> Vec<f64> {
-            let plan = crate::learner::Learner { lambda: crate::learner::Lambda::Fixed(0.5), ..Default::default() };
+            let plan = crate::learn::Learner { lambda: crate::learn::Lambda::Fixed(0.5), ..Default::default() };
             let first = world.first_policy(features, 0.3).unwrap();
-            let outcome = crate::simulation::simulate(world, first, &plan.into(), &[190, 190], |_| {}).unwrap();
+            let outcome = crate::simulate::simulate(world, first, &plan.into(), &[190, 190], |_| {}).unwrap();
             outcome.rounds.iter().map(|round| round.accuracy).collect()
         };
         let (by_policy, by_world) =

@@ -17,7 +17,7 @@ pub enum Lambda {
     /// and [`Algorithm::Scrm`], which do not smooth.
     Auto,
     /// The same, but chosen in rounds 1, 2, 4, 8 and so on, and kept in between: a quarter of the work there.
-    Doubling,
+    AutoDoubling,
     /// This number.
     Fixed(f64),
     /// `1/sqrt(m)`, as in the paper's experiments.
@@ -43,7 +43,7 @@ pub enum Lambda {
 }
 
 impl Lambda {
-    /// What [`Lambda::Auto`] and [`Lambda::Doubling`] choose from.
+    /// What [`Lambda::Auto`] and [`Lambda::AutoDoubling`] choose from.
     pub const CANDIDATES: [f64; 4] = [0.1, 0.2, 0.4, 0.9];
 
     /// The value for rounds of `m` records.
@@ -54,7 +54,7 @@ impl Lambda {
             check_setting("gamma", gamma, gamma > 0.0, "above 0")
         };
         match *self {
-            Lambda::Auto | Lambda::Doubling => Ok(0.4),
+            Lambda::Auto | Lambda::AutoDoubling => Ok(0.4),
             Lambda::Fixed(lambda) => Ok(lambda),
             Lambda::InverseSqrt => Ok(1.0 / root),
             Lambda::Rate { alpha, gamma } => {
@@ -80,7 +80,7 @@ impl FromStr for Lambda {
         let number = |part: &str| part.parse::<f64>().map_err(|_| Error::setting("lambda", allowed, text));
         Ok(match text.split(':').collect::<Vec<_>>()[..] {
             ["auto"] => Lambda::Auto,
-            ["auto-doubling"] => Lambda::Doubling,
+            ["auto-doubling"] => Lambda::AutoDoubling,
             ["1/sqrt(m)"] => Lambda::InverseSqrt,
             ["theorem-4.4", alpha, gamma] => Lambda::Rate { alpha: number(alpha)?, gamma: number(gamma)? },
             ["corollary-4.5", alpha, gamma, beta1, beta2] => Lambda::VaryingRate {

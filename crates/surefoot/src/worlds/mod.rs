@@ -7,7 +7,7 @@ mod profile;
 mod synthetic;
 mod truth;
 
-pub use dataset::{Dataset, Labelled};
+pub use dataset::Dataset;
 pub use finite::Finite;
 pub use labels::LabelBandit;
 pub use profile::Profile;

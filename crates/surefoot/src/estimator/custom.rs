@@ -1,4 +1,4 @@
-//! OWN ESTIMATORS: what a user brings in place of a [`Regularizer`](crate::Regularizer).
+//! OWN ESTIMATORS: what a user brings in place of a [`Regularizer`](crate::estimator::Regularizer).
 
 use std::fmt::Debug;
 use std::ops::Deref;
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 ///
 /// It has to be 0 where the cost is 0, as such records are left out of a search. What is certified of a policy does not
 /// depend on how it was learned, and so not on this.
-pub trait OwnTerms: Debug + Send + Sync {
+pub trait CustomEstimator: Debug + Send + Sync {
     /// What it is called.
     fn name(&self) -> &str;
 
@@ -20,14 +20,14 @@ pub trait OwnTerms: Debug + Send + Sync {
     fn h_and_slope(&self, p: &[f64], q: &[f64], c: &[f64]) -> Result<(Vec<f64>, Vec<f64>)>;
 }
 
-/// A shared [`OwnTerms`]; two are equal if they are the same one. Files only know its name.
+/// A shared [`CustomEstimator`]; two are equal if they are the same one. Files only know its name.
 #[derive(Debug, Clone)]
-pub struct Own(Arc<dyn OwnTerms>);
+pub struct Custom(Arc<dyn CustomEstimator>);
 
-impl Own {
+impl Custom {
     /// Of somebody's own.
-    pub fn new(terms: impl OwnTerms + 'static) -> Self {
-        Own(Arc::new(terms))
+    pub fn new(estimator: impl CustomEstimator + 'static) -> Self {
+        Custom(Arc::new(estimator))
     }
 
     /// The sum of `h` and its slopes, all finite and of the right number.
@@ -46,21 +46,21 @@ impl Own {
     }
 }
 
-impl Deref for Own {
-    type Target = dyn OwnTerms;
+impl Deref for Custom {
+    type Target = dyn CustomEstimator;
 
     fn deref(&self) -> &Self::Target {
         self.0.as_ref()
     }
 }
 
-impl PartialEq for Own {
+impl PartialEq for Custom {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-impl Serialize for Own {
+impl Serialize for Custom {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
     }

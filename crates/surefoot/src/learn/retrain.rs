@@ -2,11 +2,11 @@
 
 use crate::certificate::{Certificate, Challenger, Gate, ladder};
 use crate::error::{Error, Result};
-use crate::evaluation::{Estimate, Estimator, EvaluationSettings, Observed, Tally};
-use crate::learner::{Learner, Round, State};
+use crate::evaluation::{Estimate, Estimator, EvaluationSettings, Evaluator, Observed};
+use crate::learn::{Learner, State, StepReport};
 use crate::logs::Logs;
+use crate::observer::Observer;
 use crate::policy::{LinearGaussian, Policy};
-use crate::watch::Watch;
 
 /// A policy that was learned from all rounds, and what they say of it. Costs are in `[-1, 0]`, lower is better.
 #[derive(Debug, Clone)]
@@ -14,7 +14,7 @@ pub struct Retrained {
     /// The new policy.
     pub policy: LinearGaussian,
     /// What the step reports of itself.
-    pub round: Round,
+    pub round: StepReport,
     /// What is proven of its risk: the best rung of the ladder.
     pub proven: Certificate,
     /// What is proven of its risk minus that of what collected the newest round.
@@ -33,7 +33,12 @@ pub struct Retrained {
 ///
 /// The prior must have been fixed before all of them. What collected them may be any policy, since their propensities are
 /// all that is known of it. Algorithms that learn from the newest round only are refused: the others would not count.
-pub fn retrain(learner: &Learner, prior: &LinearGaussian, rounds: &[Logs], watch: &mut dyn Watch) -> Result<Retrained> {
+pub fn retrain(
+    learner: &Learner,
+    prior: &LinearGaussian,
+    rounds: &[Logs],
+    observer: &mut dyn Observer,
+) -> Result<Retrained> {
     let Some((newest, earlier)) = rounds.split_last() else {
         return Err(Error::size("what is learned from", "at least 1 round", 0));
     };
@@ -45,14 +50,14 @@ pub fn retrain(learner: &Learner, prior: &LinearGaussian, rounds: &[Logs], watch
     for logs in earlier {
         state = learner.remember(&state, logs)?;
     }
-    let (state, round) = learner.step_watched(&state, newest, watch)?;
+    let (state, round) = learner.step_observed(&state, newest, observer)?;
     let policy = state.current().clone();
     let deployed = vec![prior.clone(); rounds.len()];
-    let proven = ladder(&policy, round.birth, &deployed, rounds, &learner.terms)?;
-    let challenger = Challenger { policy: policy.clone(), birth: round.birth };
-    let incumbent = Challenger { policy: prior.clone(), birth: None };
+    let proven = ladder(&policy, round.fixed_since, &deployed, rounds, &learner.protocol)?;
+    let challenger = Challenger { policy: policy.clone(), fixed_since: round.fixed_since };
+    let incumbent = Challenger { policy: prior.clone(), fixed_since: None };
     let started = rounds.len() - 1;
-    let verdict = Gate::Improvement.judge(&[challenger], &incumbent, started, &deployed, rounds, &learner.terms)?;
+    let verdict = Gate::Improvement.judge(&[challenger], &incumbent, started, &deployed, rounds, &learner.protocol)?;
     let better = verdict.certificate.expect("there is a challenger");
     let records: usize = rounds.iter().map(Logs::len).sum();
     let held_back = records - round.records;
@@ -72,12 +77,13 @@ fn mean(values: &[f64]) -> (f64, f64) {
 /// What self-normalised importance weights say of a policy.
 fn self_normalised(policy: &LinearGaussian, rounds: &[Logs]) -> Result<Estimate> {
     let estimators = vec![Estimator::SelfNormalised];
-    let mut tally = Tally::new(&EvaluationSettings { estimators, replicates: 0, ..EvaluationSettings::default() })?;
+    let mut evaluator =
+        Evaluator::new(&EvaluationSettings { estimators, replicates: 0, ..EvaluationSettings::default() })?;
     for logs in rounds {
         let p = policy.propensity(logs.contexts(), logs.action(), logs.eligible())?;
-        tally.add(&Observed { p: &p, q: logs.propensity(), c: logs.cost(), model: None, own: &[] })?;
+        evaluator.add(&Observed { p: &p, q: logs.propensity(), c: logs.cost(), model: None, custom: &[] })?;
     }
-    Ok(tally.finish()?.estimates.swap_remove(0))
+    Ok(evaluator.finish()?.estimates.swap_remove(0))
 }
 
 /// The newest records, so many; all of them for 0.
@@ -98,10 +104,10 @@ fn newest_of(rounds: &[Logs], records: usize) -> Vec<Logs> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::environment::{Environment, Synthetic, SyntheticSettings, Turn};
     use crate::features::FeatureMap;
-    use crate::learner::Lambda;
-    use crate::watch::Unwatched;
+    use crate::learn::Lambda;
+    use crate::observer::Silent;
+    use crate::worlds::{Environment, Synthetic, SyntheticSettings, Turn};
 
     fn world() -> (LinearGaussian, Vec<Logs>) {
         let world = Synthetic::new(SyntheticSettings::default()).unwrap();
@@ -116,7 +122,7 @@ mod tests {
         let (first, rounds) = world();
         for (share, held_back) in [(0.0, 0), (0.5, 150), (2.0, 300)] {
             let learner = Learner { lambda: Lambda::Fixed(0.4), held_back: share, ..Learner::default() };
-            let found = retrain(&learner, &first, &rounds, &mut Unwatched).unwrap();
+            let found = retrain(&learner, &first, &rounds, &mut Silent).unwrap();
             assert_eq!(found.held_back, held_back);
             let state = learner.remember(&State::new(first.clone()), &rounds[0]).unwrap();
             let (state, round) = learner.step(&state, &rounds[1]).unwrap();
@@ -124,7 +130,7 @@ mod tests {
             assert_eq!((found.state.rounds(), found.state.current()), (2, &found.policy));
 
             let deployed = [first.clone(), first.clone()];
-            let proven = ladder(&found.policy, round.birth, &deployed, &rounds, &learner.terms).unwrap();
+            let proven = ladder(&found.policy, round.fixed_since, &deployed, &rounds, &learner.protocol).unwrap();
             assert_eq!(found.proven, proven);
             assert!(found.better.upper > found.proven.upper, "a difference to what costs less than 0");
 
@@ -162,19 +168,19 @@ mod tests {
     #[test]
     fn without_a_round_nothing_is_learned() {
         let (first, _) = world();
-        let said = retrain(&Learner::default(), &first, &[], &mut Unwatched).unwrap_err().to_string();
+        let said = retrain(&Learner::default(), &first, &[], &mut Silent).unwrap_err().to_string();
         assert_eq!(said, "what is learned from should have at least 1 round, but has 0");
     }
 
     #[test]
     fn what_learns_from_the_newest_round_only_is_refused() {
-        let world = crate::Synthetic::new(crate::SyntheticSettings::default()).unwrap();
+        let world = crate::worlds::Synthetic::new(crate::worlds::SyntheticSettings::default()).unwrap();
         let first = world.first_policy(crate::FeatureMap::identity(10), 0.0).unwrap();
-        let turn = crate::Turn { round: 0, start: 0, n: 20 };
-        let logs = crate::Environment::collect(&world, &first, turn).unwrap();
-        for algorithm in [crate::Algorithm::ShiftLs, crate::Algorithm::Scrm(crate::Crm::default())] {
+        let turn = crate::worlds::Turn { round: 0, start: 0, n: 20 };
+        let logs = crate::worlds::Environment::collect(&world, &first, turn).unwrap();
+        for algorithm in [crate::Algorithm::ShiftLs, crate::Algorithm::Scrm(crate::learn::Crm::default())] {
             let learner = Learner { algorithm, ..Learner::default() };
-            let refused = retrain(&learner, &first, std::slice::from_ref(&logs), &mut Unwatched).unwrap_err();
+            let refused = retrain(&learner, &first, std::slice::from_ref(&logs), &mut Silent).unwrap_err();
             assert_eq!(
                 refused.to_string(),
                 "the algorithm should be one that learns from all rounds, but is one that learns from the newest"

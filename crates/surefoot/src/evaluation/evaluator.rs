@@ -10,26 +10,27 @@ use super::moments::Moments;
 use super::settings::EvaluationSettings;
 use super::stripe::{BLOCK, Plan, STRIPES, Stripe};
 use super::{Contrast, Estimate, Evaluation, Modelled, Observed, Weights};
-use crate::certificate::Terms;
+use crate::certificate::Protocol;
 use crate::error::{Error, Result};
 use crate::policy::probability;
 
 /// The sums of one policy's evaluation, to which records are added batch by batch.
 ///
 /// ```
-/// use surefoot::{Estimator, EvaluationSettings, Observed, Tally};
+/// use surefoot::evaluation::{Estimator, EvaluationSettings, Observed};
+/// use surefoot::Evaluator;
 ///
 /// let settings = EvaluationSettings { estimators: vec![Estimator::SelfNormalised], ..Default::default() };
-/// let mut tally = Tally::new(&settings)?;
-/// tally.add(&Observed { p: &[0.5, 0.5], q: &[0.25, 0.5], c: &[-1.0, 0.0], model: None, own: &[] })?;
-/// tally.add(&Observed { p: &[0.1], q: &[0.2], c: &[-0.5], model: None, own: &[] })?;
-/// let evaluation = tally.finish()?;
+/// let mut evaluator = Evaluator::new(&settings)?;
+/// evaluator.add(&Observed { p: &[0.5, 0.5], q: &[0.25, 0.5], c: &[-1.0, 0.0], model: None, own: &[] })?;
+/// evaluator.add(&Observed { p: &[0.1], q: &[0.2], c: &[-0.5], model: None, own: &[] })?;
+/// let evaluation = evaluator.finish()?;
 /// assert_eq!(evaluation.records, 3);
 /// assert!((evaluation.estimates[0].value - (-2.0 - 0.25) / 3.5).abs() < 1e-15);
 /// # Ok::<(), surefoot::Error>(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct Tally {
+pub struct Evaluator {
     settings: EvaluationSettings,
     plan: Plan,
     stripes: Vec<Stripe>,
@@ -45,7 +46,7 @@ struct Pending {
     q: Vec<f64>,
     c: Vec<f64>,
     model: Option<(Vec<f64>, Vec<f64>)>,
-    own: Vec<f64>,
+    custom: Vec<f64>,
 }
 
 impl Pending {
@@ -53,7 +54,7 @@ impl Pending {
         self.p.extend(records.p);
         self.q.extend(records.q);
         self.c.extend(records.c);
-        self.own.extend(records.own);
+        self.custom.extend(records.custom);
         if let (Some((logged, mean)), Some(model)) = (&mut self.model, records.model) {
             logged.extend(model.logged);
             mean.extend(model.mean);
@@ -62,13 +63,13 @@ impl Pending {
 
     fn view(&self) -> Observed<'_> {
         let model = self.model.as_ref().map(|(logged, mean)| Modelled { logged, mean });
-        Observed { p: &self.p, q: &self.q, c: &self.c, model, own: &self.own }
+        Observed { p: &self.p, q: &self.q, c: &self.c, model, custom: &self.custom }
     }
 
     fn clear(&mut self) {
-        let Pending { p, q, c, model, own } = self;
+        let Pending { p, q, c, model, custom } = self;
         let model = model.iter_mut().flat_map(|(logged, mean)| [logged, mean]);
-        [p, q, c, own].into_iter().chain(model).for_each(Vec::clear);
+        [p, q, c, custom].into_iter().chain(model).for_each(Vec::clear);
     }
 }
 
@@ -81,7 +82,7 @@ struct Joined {
     zeros: usize,
 }
 
-impl Tally {
+impl Evaluator {
     /// No records yet.
     pub fn new(settings: &EvaluationSettings) -> Result<Self> {
         settings.check()?;
@@ -89,7 +90,7 @@ impl Tally {
         let stripes = (0..STRIPES).map(|_| Stripe::new(&plan)).collect();
         let model = settings.estimators.iter().any(Estimator::needs_model).then(Default::default);
         let pending = Pending { model, ..Pending::default() };
-        Ok(Tally { settings: settings.clone(), plan, stripes, blocks: 0, pending })
+        Ok(Evaluator { settings: settings.clone(), plan, stripes, blocks: 0, pending })
     }
 
     /// The number of records so far.
@@ -97,7 +98,7 @@ impl Tally {
         self.blocks * BLOCK + self.pending.p.len()
     }
 
-    /// Adds the records that come next. An error names the row in the whole stream, and leaves the tally as it was.
+    /// Adds the records that come next. An error names the row in the whole stream, and leaves the evaluator as it was.
     pub fn add(&mut self, records: &Observed<'_>) -> Result<()> {
         self.check(records)?;
         let mut rest = *records;
@@ -129,7 +130,7 @@ impl Tally {
     }
 
     fn check(&self, records: &Observed<'_>) -> Result<()> {
-        let Observed { p, q, c, model, own } = *records;
+        let Observed { p, q, c, model, custom } = *records;
         let n = p.len();
         let fits = |column: &str, found: usize| match found == n {
             true => Ok(()),
@@ -137,14 +138,14 @@ impl Tally {
         };
         fits("q", q.len())?;
         fits("c", c.len())?;
-        let count = self.settings.estimators.iter().filter(|e| matches!(e, Estimator::Own { .. })).count();
-        if own.len() != n * count {
+        let count = self.settings.estimators.iter().filter(|e| matches!(e, Estimator::Custom { .. })).count();
+        if custom.len() != n * count {
             let expected = format!("{n} records x {count} of the estimators");
-            return Err(Error::size("the own terms", expected, own.len()));
+            return Err(Error::size("the custom terms", expected, custom.len()));
         }
-        if let Some(i) = own.iter().position(|h| !h.is_finite()) {
-            let (row, column) = (self.records() + i / count, format!("own term {}", i % count));
-            return Err(Error::value(row, column, "finite", own[i]));
+        if let Some(i) = custom.iter().position(|h| !h.is_finite()) {
+            let (row, column) = (self.records() + i / count, format!("custom term {}", i % count));
+            return Err(Error::value(row, column, "finite", custom[i]));
         }
         let first = self.records();
         let largest = self.settings.largest_weight.map_or(f64::MAX, |largest| largest * (1.0 + 1e-9));
@@ -185,7 +186,7 @@ impl Tally {
 
     /// What the records so far say. More may be added after.
     pub fn finish(&self) -> Result<Evaluation> {
-        let EvaluationSettings { estimators, terms, replicates: count, seed, largest_weight } = &self.settings;
+        let EvaluationSettings { estimators, protocol, replicates: count, seed, largest_weight } = &self.settings;
         let Joined { moments, anytime, buckets, largest, zeros } = self.joined()?;
         let (records, means, pairs) = (moments.records, moments.means(), &self.plan.pairs);
         let resampled = replicates(&buckets, &self.plan.formulas, *count, *seed);
@@ -198,8 +199,8 @@ impl Tally {
                     estimator: *estimator,
                     value,
                     standard_error: error(variance),
-                    bootstrap: percentiles(values, terms.delta),
-                    bernstein: range.and_then(|range| bernstein(value, variance, range, records, terms.delta)),
+                    bootstrap: percentiles(values, protocol.delta),
+                    bernstein: range.and_then(|range| bernstein(value, variance, range, records, protocol.delta)),
                 }
             });
         let estimates: Vec<Estimate> = estimates.collect();
@@ -211,9 +212,9 @@ impl Tally {
         let squares = variance * (n - 1.0) + n * mean * mean;
         Ok(Evaluation {
             records,
-            delta: terms.delta,
+            delta: protocol.delta,
             estimates,
-            anytime: anytime.interval(records, terms)?,
+            anytime: anytime.interval(records, protocol)?,
             weights: Weights {
                 mean,
                 standard_error,
@@ -231,9 +232,9 @@ impl Tally {
 
     /// The risk of this policy minus that of another by each estimator, from the same records under the same settings.
     /// The two are resampled together, so that what they have in common cancels.
-    pub fn contrast(&self, other: &Tally) -> Result<Vec<Contrast>> {
+    pub fn contrast(&self, other: &Evaluator) -> Result<Vec<Contrast>> {
         self.comparable(other)?;
-        let EvaluationSettings { estimators, terms, replicates: count, seed, .. } = &self.settings;
+        let EvaluationSettings { estimators, protocol, replicates: count, seed, .. } = &self.settings;
         let formulas = &self.plan.formulas;
         let (one, two) = (self.joined()?, other.joined()?);
         let resampled = |joined: &Joined| replicates(&joined.buckets, formulas, *count, *seed);
@@ -243,27 +244,27 @@ impl Tally {
             Contrast {
                 estimator: *estimator,
                 value: formula.value(&means.0) - formula.value(&means.1),
-                bootstrap: percentiles(&apart, terms.delta),
+                bootstrap: percentiles(&apart, protocol.delta),
             }
         });
         Ok(contrasts.collect())
     }
 
     /// Fails unless both are of the same number of records under the same settings.
-    pub(super) fn comparable(&self, other: &Tally) -> Result<()> {
+    pub(super) fn comparable(&self, other: &Evaluator) -> Result<()> {
         if self.settings != other.settings {
-            return Err(Error::setting("the settings of both tallies", "the same", "not"));
+            return Err(Error::setting("the settings of both evaluators", "the same", "not"));
         }
         if self.records() != other.records() {
             let expected = format!("{} records, as the one", self.records());
-            return Err(Error::size("the other tally", expected, other.records()));
+            return Err(Error::size("the other evaluator", expected, other.records()));
         }
         Ok(())
     }
 
     /// The terms of its intervals.
-    pub(super) fn terms(&self) -> &Terms {
-        &self.settings.terms
+    pub(super) fn protocol(&self) -> &Protocol {
+        &self.settings.protocol
     }
 
     /// The sums behind the interval that holds at any time.

@@ -109,7 +109,7 @@ impl FeatureMap {
     }
 
     /// The median distance between the contexts (Gretton et al. 2012): a bandwidth at which neither all pairs look
-    /// alike nor all look unrelated. Taken over at most 1,000 pairs; 1 if they are all equal.
+    /// alike nor all look unrelated. RoundReport over at most 1,000 pairs; 1 if they are all equal.
     ///
     /// The map has to be fixed before the data that it learns from: ask for it on contexts seen earlier.
     pub fn rule_of_thumb(contexts: &Contexts) -> f64 {

@@ -1,64 +1,7 @@
 //! Labelled data, the raw material of a simulated bandit.
 
-use crate::contexts::Contexts;
+use crate::contexts::Labelled;
 use crate::error::{Error, Result};
-use crate::features::FeatureMap;
-
-/// Contexts with one label each.
-#[derive(Debug, Clone)]
-pub struct Labelled {
-    contexts: Contexts,
-    labels: Vec<u32>,
-}
-
-impl Labelled {
-    /// Pairs contexts with their labels, one for each row.
-    pub fn new(contexts: Contexts, labels: Vec<u32>) -> Result<Self> {
-        if contexts.len() != labels.len() {
-            return Err(Error::size(
-                "labels",
-                format!("{} entries, one for each context", contexts.len()),
-                labels.len(),
-            ));
-        }
-        Ok(Labelled { contexts, labels })
-    }
-
-    /// The contexts.
-    pub fn contexts(&self) -> &Contexts {
-        &self.contexts
-    }
-
-    /// The labels, one a row.
-    pub fn labels(&self) -> &[u32] {
-        &self.labels
-    }
-
-    /// The number of rows.
-    pub fn len(&self) -> usize {
-        self.labels.len()
-    }
-
-    /// Whether there is no row.
-    pub fn is_empty(&self) -> bool {
-        self.labels.is_empty()
-    }
-
-    /// The given rows in the given order; the contexts are shared.
-    pub fn select(&self, rows: &[usize]) -> Self {
-        Labelled { contexts: self.contexts.select(rows), labels: rows.iter().map(|&i| self.labels[i]).collect() }
-    }
-
-    /// The same labels with the features of the contexts.
-    pub(super) fn with_features(self, map: &FeatureMap) -> Result<Self> {
-        Ok(Labelled { contexts: map.apply(&self.contexts)?, ..self })
-    }
-
-    /// The same labels with [unit rows](Contexts::unit_rows).
-    pub(super) fn unit_rows(self) -> Self {
-        Labelled { contexts: self.contexts.unit_rows(), ..self }
-    }
-}
 
 /// A data set for classification: a training and a test split.
 #[derive(Debug, Clone)]
@@ -75,7 +18,7 @@ impl Dataset {
 
     /// Checks that both splits have rows and the same number of features; the classes are `0..=` the largest label.
     pub fn new(name: impl Into<String>, train: Labelled, test: Labelled) -> Result<Self> {
-        let (p, q) = (train.contexts.features(), test.contexts.features());
+        let (p, q) = (train.contexts().features(), test.contexts().features());
         if p != q {
             return Err(Error::size("the test split", format!("{p} features, as the training split"), q));
         }
@@ -85,12 +28,12 @@ impl Dataset {
             }
         }
         for split in [&train, &test] {
-            if let Some(row) = split.labels.iter().position(|&y| y as usize >= Self::MOST_CLASSES) {
+            if let Some(row) = split.labels().iter().position(|&y| y as usize >= Self::MOST_CLASSES) {
                 let allowed = format!("below {}", Self::MOST_CLASSES);
-                return Err(Error::value(row, "label", allowed, split.labels[row]));
+                return Err(Error::value(row, "label", allowed, split.labels()[row]));
             }
         }
-        let largest = |split: &Labelled| split.labels.iter().copied().max().unwrap_or(0) as usize;
+        let largest = |split: &Labelled| split.labels().iter().copied().max().unwrap_or(0) as usize;
         let classes = largest(&train).max(largest(&test)) + 1;
         if classes < 2 {
             return Err(Error::size("a data set", "at least 2 classes", classes));

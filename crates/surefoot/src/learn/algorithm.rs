@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::estimator::Regularizer;
 use crate::objective::Criterion;
-use crate::regularizer::Regularizer;
 
 /// Which algorithm turns the logs into the next policy.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use crate::error::{Error, Result, check_setting};
 
 /// What is fixed before the data: the confidence, the grid of lambdas, the form of the bound, how delta is spent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Terms {
+pub struct Protocol {
     /// The probability with which a family of certificates may be wrong, ever: in `(0, 1)`.
     pub delta: f64,
     /// The lambdas; the best bound of them is taken, and `ln` of their number is paid.
@@ -17,11 +17,11 @@ pub struct Terms {
     pub spending: Spending,
 }
 
-impl Default for Terms {
+impl Default for Protocol {
     /// Confidence 95 %; lambdas from 1.5 down to 0.003 in steps of 0.6: the best of them is within 3 % of the best of
     /// all, for a price of `ln 13`.
     fn default() -> Self {
-        Terms {
+        Protocol {
             delta: 0.05,
             lambdas: (0..13).map(|i| 1.5 * 0.6f64.powi(i)).collect(),
             form: Form::Psi,
@@ -30,7 +30,7 @@ impl Default for Terms {
     }
 }
 
-impl Terms {
+impl Protocol {
     /// Fails, and names the range, if a setting is outside it.
     pub fn check(&self) -> Result<()> {
         check_setting("delta", self.delta, self.delta > 0.0 && self.delta < 1.0, "in (0, 1)")?;
@@ -105,9 +105,9 @@ impl Share {
     }
 
     /// The delta of the statement.
-    pub fn delta(&self, terms: &Terms) -> Result<f64> {
+    pub fn delta(&self, protocol: &Protocol) -> Result<f64> {
         check_setting("the part of delta", self.part, self.part > 0.0 && self.part <= 1.0, "in (0, 1]")?;
-        let share = match (self.round, terms.spending) {
+        let share = match (self.round, protocol.spending) {
             (None, _) => 1.0,
             (Some(j), Spending::Forever) => {
                 let j = j as f64 + 1.0;
@@ -118,6 +118,6 @@ impl Share {
                 return Err(Error::setting("the round", format!("below {rounds}, over which delta is spent"), j));
             }
         };
-        Ok(terms.delta * share * self.part)
+        Ok(protocol.delta * share * self.part)
     }
 }

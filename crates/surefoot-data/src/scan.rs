@@ -10,7 +10,7 @@ const MOST_NAMES: usize = 1_000_000;
 
 /// What all records say together.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Survey {
+pub struct Scan {
     /// The number of records, without those that are skipped.
     pub records: usize,
     /// How many are skipped.
@@ -49,7 +49,7 @@ impl Grouping {
     }
 }
 
-impl Survey {
+impl Scan {
     /// Goes through all records.
     pub fn of(reader: &LogReader, grouping: &Grouping) -> Result<Self> {
         let mut seen = Seen::default();
@@ -75,7 +75,7 @@ impl Survey {
             return Err(Error::Malformed { place: reader.place(), reason });
         }
         let skipped = batches.skipped();
-        Ok(Survey { records, skipped, actions: seen.actions(&reader.place())?, groups, interleaved })
+        Ok(Scan { records, skipped, actions: seen.actions(&reader.place())?, groups, interleaved })
     }
 }
 

@@ -3,14 +3,16 @@
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1};
 use pyo3::intern;
 use pyo3::prelude::*;
-use surefoot::{Contexts, Eligible, OwnTerms, Policy};
+use surefoot::estimator::CustomEstimator;
+use surefoot::logs::Eligible;
+use surefoot::{Contexts, Policy};
 
 use crate::arrays::{matrix, to_python};
 use crate::failure::{Failure, Result, raised, setting};
 
 /// A callable `h(p, q, c)`, and perhaps its derivative in `p`.
 #[derive(Debug)]
-pub(crate) struct PyTerms {
+pub(crate) struct PyEstimator {
     name: String,
     h: Py<PyAny>,
     slope: Option<Py<PyAny>>,
@@ -20,7 +22,7 @@ pub(crate) struct PyTerms {
 /// 16 digits and smooth on the scale of `p`.
 const STEP: f64 = 1e-5;
 
-impl PyTerms {
+impl PyEstimator {
     /// Checks it at some records, the edges among them.
     pub(crate) fn new(py: Python<'_>, h: &Py<PyAny>, slope: Option<&Py<PyAny>>) -> Result<Self> {
         let bound = h.bind(py);
@@ -28,9 +30,9 @@ impl PyTerms {
             return Err(setting("an estimator", "a callable h(p, q, c)", bound.repr()?));
         }
         let name = bound.getattr("__name__").map_or_else(|_| Ok("h".into()), |name| name.extract())?;
-        let terms = PyTerms { name, h: h.clone_ref(py), slope: slope.map(|slope| slope.clone_ref(py)) };
-        terms.check(py)?;
-        Ok(terms)
+        let estimator = PyEstimator { name, h: h.clone_ref(py), slope: slope.map(|slope| slope.clone_ref(py)) };
+        estimator.check(py)?;
+        Ok(estimator)
     }
 
     fn call(&self, py: Python<'_>, h: &Py<PyAny>, columns: [&[f64]; 3]) -> Result<Vec<f64>> {
@@ -123,7 +125,7 @@ impl PyTerms {
     }
 }
 
-impl OwnTerms for PyTerms {
+impl CustomEstimator for PyEstimator {
     fn name(&self) -> &str {
         &self.name
     }
@@ -147,7 +149,7 @@ impl OwnTerms for PyTerms {
 #[pyfunction]
 #[pyo3(signature = (h, slope = None))]
 pub(crate) fn check_estimator(py: Python<'_>, h: Py<PyAny>, slope: Option<Py<PyAny>>) -> Result<bool> {
-    let terms = PyTerms::new(py, &h, slope.as_ref())?;
+    let estimator = PyEstimator::new(py, &h, slope.as_ref())?;
     let grid = |from: i32, to: i32| (from..=to).map(move |i| f64::from(i) / f64::from(to));
     let (mut p, mut q, mut c) = (Vec::new(), Vec::new(), Vec::new());
     for probability in grid(0, 20) {
@@ -159,7 +161,7 @@ pub(crate) fn check_estimator(py: Python<'_>, h: Py<PyAny>, slope: Option<Py<PyA
             }
         }
     }
-    terms.pessimistic(py, &p, &q, &c)
+    estimator.pessimistic(py, &p, &q, &c)
 }
 
 /// A policy of the user's own.

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::str::FromStr;
 
 use sha2::{Digest, Sha256};
-use surefoot::{Eligible, LinearGaussian, Policy};
+use surefoot::logs::Eligible;
+use surefoot::{LinearGaussian, Policy};
 
 use crate::column::Column;
 use crate::error::{Error, Result};
@@ -13,16 +14,16 @@ use crate::policy_file::Inputs;
 
 /// A policy that logs are asked about.
 #[derive(Debug, Clone)]
-pub enum Judged {
+pub enum RecordPolicy {
     /// One of Surefoot's own, with all that it needs to understand a record.
-    Own {
+    Encoded {
         /// The policy.
         policy: Box<LinearGaussian>,
         /// How it understands records.
         inputs: Box<Inputs>,
     },
     /// Several, each with a weight; the weights sum to 1.
-    Mixture(Vec<(f64, Judged)>),
+    Mixture(Vec<(f64, RecordPolicy)>),
     /// Its probabilities are in the logs.
     Given(Cells),
     /// Every eligible action alike.
@@ -40,15 +41,15 @@ pub enum Cells {
     List(String),
 }
 
-impl FromStr for Judged {
+impl FromStr for RecordPolicy {
     type Err = ();
 
     /// Those that need no file: `columns:PREFIX`, `list:COLUMN`, `uniform` and `logged`.
     fn from_str(text: &str) -> std::result::Result<Self, ()> {
         match text {
-            "uniform" => Ok(Judged::Uniform),
-            "logged" => Ok(Judged::Logged),
-            _ => text.parse().map(Judged::Given),
+            "uniform" => Ok(RecordPolicy::Uniform),
+            "logged" => Ok(RecordPolicy::Logged),
+            _ => text.parse().map(RecordPolicy::Given),
         }
     }
 }
@@ -69,12 +70,12 @@ impl FromStr for Cells {
 /// How far the probabilities of a record may sum up from 1.
 const SUM: f64 = 1e-6;
 
-impl Judged {
+impl RecordPolicy {
     /// What its decisions are logged with: its fingerprint, or that of a mixture's parts and weights.
     pub fn version(&self) -> Option<String> {
         match self {
-            Judged::Own { policy, .. } => Some(policy.fingerprint().to_string()),
-            Judged::Mixture(parts) => {
+            RecordPolicy::Encoded { policy, .. } => Some(policy.fingerprint().to_string()),
+            RecordPolicy::Mixture(parts) => {
                 let mut hasher = Sha256::new();
                 for (weight, part) in parts {
                     hasher.update(format!("{}:{weight}\n", part.version()?));
@@ -88,10 +89,10 @@ impl Judged {
     /// The actions that it knows, if the first records tell.
     pub fn actions(&self, first: &LogBatch) -> Result<Option<Actions>> {
         match self {
-            Judged::Own { inputs, .. } => Ok(Some(inputs.actions.clone())),
-            Judged::Mixture(parts) => parts.first().map_or(Ok(None), |(_, part)| part.actions(first)),
-            Judged::Given(cells) => cells.actions(first),
-            Judged::Uniform | Judged::Logged => Ok(None),
+            RecordPolicy::Encoded { inputs, .. } => Ok(Some(inputs.actions.clone())),
+            RecordPolicy::Mixture(parts) => parts.first().map_or(Ok(None), |(_, part)| part.actions(first)),
+            RecordPolicy::Given(cells) => cells.actions(first),
+            RecordPolicy::Uniform | RecordPolicy::Logged => Ok(None),
         }
     }
 
@@ -99,26 +100,26 @@ impl Judged {
     pub fn propensity(&self, batch: &LogBatch, records: &Records, actions: &Actions) -> Result<Vec<f64>> {
         let n = records.action.len();
         match self {
-            Judged::Logged => Ok(records.propensity.clone()),
-            Judged::Uniform => {
+            RecordPolicy::Logged => Ok(records.propensity.clone()),
+            RecordPolicy::Uniform => {
                 let all = actions.len();
                 let count = |i| records.eligible.as_ref().map_or(all, |sets| sets.get(i).len());
                 Ok((0..n).map(|i| 1.0 / count(i) as f64).collect())
             }
-            Judged::Own { policy, inputs } => {
+            RecordPolicy::Encoded { policy, inputs } => {
                 let contexts = inputs.encoding.encode(batch)?;
                 let p = policy.propensity(&contexts, &records.action, records.eligible.as_ref());
                 p.map_err(|reason| batch.refused(reason))
             }
-            Judged::Mixture(parts) => mixed(parts, |part| part.propensity(batch, records, actions)),
+            RecordPolicy::Mixture(parts) => mixed(parts, |part| part.propensity(batch, records, actions)),
             // Column by column, without a matrix of all numbers.
-            Judged::Given(Cells::Columns(prefix)) => {
+            RecordPolicy::Given(Cells::Columns(prefix)) => {
                 let columns = columns(prefix, batch, actions)?;
                 let cells = numbers(&columns)?;
                 check(&columns[0], n, records.eligible.as_ref(), |i| cells.iter().map(move |column| column[i]))?;
                 Ok((0..n).map(|i| cells[records.action[i] as usize][i]).collect())
             }
-            Judged::Given(_) => {
+            RecordPolicy::Given(_) => {
                 let (k, p) = (actions.len(), self.distribution(batch, records.eligible.as_ref(), actions)?);
                 Ok((0..n).map(|i| p[i * k + records.action[i] as usize]).collect())
             }
@@ -129,11 +130,11 @@ impl Judged {
     pub fn distribution(&self, batch: &LogBatch, eligible: Option<&Eligible>, actions: &Actions) -> Result<Vec<f64>> {
         let (n, k) = (batch.len(), actions.len());
         match self {
-            Judged::Own { policy, inputs } => {
+            RecordPolicy::Encoded { policy, inputs } => {
                 let contexts = inputs.encoding.encode(batch)?;
                 policy.distribution(&contexts, eligible).map_err(|reason| batch.refused(reason))
             }
-            Judged::Uniform => {
+            RecordPolicy::Uniform => {
                 let mut p = vec![0.0; n * k];
                 for (i, row) in p.chunks_exact_mut(k).enumerate() {
                     match eligible.map(|sets| sets.get(i)) {
@@ -143,19 +144,19 @@ impl Judged {
                 }
                 Ok(p)
             }
-            Judged::Mixture(parts) => mixed(parts, |part| part.distribution(batch, eligible, actions)),
-            Judged::Given(cells) => {
+            RecordPolicy::Mixture(parts) => mixed(parts, |part| part.distribution(batch, eligible, actions)),
+            RecordPolicy::Given(cells) => {
                 let p = cells.read(batch, actions)?;
                 check(&cells.first(batch, actions)?, n, eligible, |i| p[i * k..(i + 1) * k].iter().copied())?;
                 Ok(p)
             }
-            Judged::Logged => logged(batch, actions),
+            RecordPolicy::Logged => logged(batch, actions),
         }
     }
 }
 
 /// The weighted sum of what each part says.
-fn mixed(parts: &[(f64, Judged)], of: impl Fn(&Judged) -> Result<Vec<f64>>) -> Result<Vec<f64>> {
+fn mixed(parts: &[(f64, RecordPolicy)], of: impl Fn(&RecordPolicy) -> Result<Vec<f64>>) -> Result<Vec<f64>> {
     let mut sum = Vec::new();
     for (weight, part) in parts {
         let p = of(part)?;

@@ -4,10 +4,9 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
-use surefoot::{SimulatedRound, Watch};
+use surefoot::observer::Observer;
 
 use crate::failure::raised;
-use crate::simulation::report;
 
 /// Asks Python a few times a second, and not at every step.
 pub(crate) struct Onlooker {
@@ -23,7 +22,7 @@ impl Onlooker {
         Onlooker { shown, asked: Instant::now() }
     }
 
-    fn ask(&mut self, show: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<()>) -> ControlFlow<()> {
+    pub(crate) fn ask(&mut self, show: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<()>) -> ControlFlow<()> {
         self.asked = Instant::now();
         let asked = Python::attach(|py| {
             py.check_signals()?;
@@ -39,18 +38,11 @@ impl Onlooker {
     }
 }
 
-impl Watch for Onlooker {
+impl Observer for Onlooker {
     fn searching(&mut self, share: f64) -> ControlFlow<()> {
         if self.asked.elapsed() < PAUSE {
             return ControlFlow::Continue(());
         }
         self.ask(|shown| shown.call_method1("searching", (share,)).map(|_| ()))
-    }
-
-    fn round(&mut self, round: &SimulatedRound) -> ControlFlow<()> {
-        self.ask(|shown| {
-            let report = report(shown.py(), round)?;
-            shown.call_method1("round", (report,)).map(|_| ())
-        })
     }
 }

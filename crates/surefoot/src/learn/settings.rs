@@ -25,7 +25,7 @@ impl Learner {
     /// The first round takes every pair; later ones what was chosen last, and what differs from it in one of the two.
     pub(super) fn settings(&self, m: usize, state: &State) -> Result<(Vec<Setting>, usize)> {
         let lambdas = match self.lambda {
-            Lambda::Auto | Lambda::Doubling if self.algorithm.smooths() => Lambda::CANDIDATES.to_vec(),
+            Lambda::Auto | Lambda::AutoDoubling if self.algorithm.smooths() => Lambda::CANDIDATES.to_vec(),
             rule => vec![rule.value(m)?],
         };
         let anchored = self.algorithm.recipe(1.0).anchor == Anchor::First;

@@ -1,9 +1,11 @@
 //! CONTEXTS: feature rows, dense or sparse, behind one type.
 
 mod builder;
+mod labelled;
 mod storage;
 
 pub use builder::ContextsBuilder;
+pub use labelled::Labelled;
 pub use storage::{Indices, Memory, Row};
 
 use std::ops::Range;
@@ -38,7 +40,7 @@ pub struct Contexts {
 impl Contexts {
     /// Rows of `features` values each, one after the other.
     pub fn dense(values: Vec<f32>, features: usize) -> Result<Self> {
-        Self::of_values(Values::Own(values), features)
+        Self::of_values(Values::Owned(values), features)
     }
 
     /// The same in memory that somebody else owns: nothing is copied.

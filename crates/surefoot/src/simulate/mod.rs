@@ -1,4 +1,8 @@
-//! The loop closed: deploy, collect, learn, judge, deploy again.
+//! SIMULATION: the loop closed: deploy, collect, learn, judge, deploy again.
+
+mod schedule;
+
+pub use schedule::Schedule;
 
 use std::ops::ControlFlow;
 use std::time::Instant;
@@ -6,13 +10,13 @@ use std::time::Instant;
 use serde::Serialize;
 
 use crate::certificate::{Certificate, Gate};
-use crate::course::{Course, Proven, Taken};
-use crate::environment::{Environment, Turn};
 use crate::error::{Error, Result};
-use crate::learner::{Learner, Round, State};
+use crate::learn::{Learner, State, StepReport};
 use crate::logs::Logs;
+use crate::observer::{Observer, Silent};
 use crate::policy::LinearGaussian;
-use crate::watch::Watch;
+use crate::session::{Proven, RoundReport, Session};
+use crate::worlds::{Environment, Turn};
 
 /// How a loop is run.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,7 +54,7 @@ pub struct SimulatedRound {
     /// Its number, counted from 1.
     pub round: usize,
     /// What the learner reports.
-    pub learned: Round,
+    pub learned: StepReport,
     /// The mean cost of the records that were collected in it.
     pub mean_cost: f64,
     /// The true risk of the policy that the round ends with, in the world of the round in which it would be deployed:
@@ -108,32 +112,29 @@ pub fn simulate(
     first: LinearGaussian,
     plan: &Plan,
     sizes: &[usize],
-    on_round: impl FnMut(&SimulatedRound) + Send,
+    mut on_round: impl FnMut(&SimulatedRound),
 ) -> Result<Outcome> {
-    struct EachRound<F>(F);
-    impl<F: FnMut(&SimulatedRound) + Send> Watch for EachRound<F> {
-        fn round(&mut self, round: &SimulatedRound) -> ControlFlow<()> {
-            (self.0)(round);
-            ControlFlow::Continue(())
-        }
-    }
-    simulate_watched(environment, first, plan, sizes, &mut EachRound(on_round))
+    simulate_observed(environment, first, plan, sizes, &mut Silent, |round| {
+        on_round(round);
+        ControlFlow::Continue(())
+    })
 }
 
-/// Runs the loop for rounds of the given sizes, while somebody looks on.
-pub fn simulate_watched(
+/// The same, while an observer is told how far each search is; both may stop it.
+pub fn simulate_observed(
     environment: &dyn Environment,
     first: LinearGaussian,
     plan: &Plan,
     sizes: &[usize],
-    watch: &mut dyn Watch,
+    observer: &mut dyn Observer,
+    mut on_round: impl FnMut(&SimulatedRound) -> ControlFlow<()>,
 ) -> Result<Outcome> {
-    let mut course = Course::new(plan.learner.clone(), plan.gate, first)?;
+    let mut session = Session::new(plan.learner.clone(), plan.gate, first)?;
     let mut rounds: Vec<SimulatedRound> = Vec::new();
     let mut start = 0;
     for (round, &n) in sizes.iter().enumerate() {
         let clock = Instant::now();
-        let newest = environment.collect(course.running(), Turn { round, start, n })?;
+        let newest = environment.collect(session.running(), Turn { round, start, n })?;
         let mean_cost = newest.cost().iter().sum::<f64>() / n as f64;
         start += n;
         let certify = match plan.certify {
@@ -141,21 +142,26 @@ pub fn simulate_watched(
             Certify::Last => round + 1 == sizes.len(),
             Certify::Never => false,
         };
-        let Taken { learned, promoted, decided_by, proven } = course.take(newest, certify, watch)?;
+        let RoundReport { learned, promoted, decided_by, proven } = session.take(newest, certify, observer)?;
         let seconds = clock.elapsed().as_secs_f64();
         let truth = environment.truth(round + 1)?;
-        let (true_risk, accuracy) = truth.evaluate(course.current())?;
+        let (true_risk, accuracy) = truth.evaluate(session.current())?;
         let decision = match plan.gate {
             Gate::Always => None,
-            _ => Some(GateDecision { promoted, candidate_risk: truth.risk(course.newest())?, certificate: decided_by }),
+            _ => {
+                let candidate_risk = truth.risk(session.newest())?;
+                Some(GateDecision { promoted, candidate_risk, certificate: decided_by })
+            }
         };
         let report =
             SimulatedRound { round: round + 1, learned, mean_cost, true_risk, accuracy, proven, decision, seconds };
-        let stop = watch.round(&report).is_break();
+        let stop = on_round(&report).is_break();
         rounds.push(report);
         if stop {
             return Err(Error::Stopped);
         }
     }
-    Ok(course.finish(rounds))
+    let policies = session.deployed().iter().chain([session.running()]).cloned().collect();
+    let learned = session.learned().cloned().collect();
+    Ok(Outcome { state: session.state().clone(), rounds, logs: session.logs().to_vec(), policies, learned })
 }

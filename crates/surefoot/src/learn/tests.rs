@@ -26,14 +26,14 @@ fn policy(features: FeatureMap) -> LinearGaussian {
     LinearGaussian::new(features, Posterior::standard(p, 3).unwrap()).unwrap().with_exploration(0.05).unwrap()
 }
 
-fn learner(shape: Shape, algorithm: Algorithm) -> Learner {
-    Learner { algorithm, shape, optimiser: adam(5), precision: Precision::Double, ..Learner::default() }
+fn learner(family: Family, algorithm: Algorithm) -> Learner {
+    Learner { algorithm, family, optimiser: adam(5), precision: Precision::Double, ..Learner::default() }
 }
 
 #[test]
 fn single_precision_ends_where_double_precision_does() {
     for algorithm in [Algorithm::SeqAdjLs, Algorithm::Scrm(Crm::default())] {
-        for shape in [Shape::Isotropic, Shape::PerFeature] {
+        for shape in [Family::Isotropic, Family::PerFeature] {
             let run = |precision| {
                 let learner = Learner { precision, ..learner(shape, algorithm) };
                 let (state, _) = learner.step(&State::new(policy(FeatureMap::identity(4))), &logs(1)).unwrap();
@@ -54,7 +54,7 @@ fn single_precision_ends_where_double_precision_does() {
 fn l_bfgs_is_the_same_in_both_precisions() {
     let run = |precision| {
         let optimiser = Optimiser::Lbfgs(Lbfgs { iterations: 5, ..Lbfgs::default() });
-        let learner = Learner { precision, optimiser, ..learner(Shape::Isotropic, Algorithm::SeqLs) };
+        let learner = Learner { precision, optimiser, ..learner(Family::Isotropic, Algorithm::SeqLs) };
         learner.step(&State::new(policy(FeatureMap::identity(4))), &logs(1)).unwrap().0.current
     };
     assert_eq!(run(Precision::Single), run(Precision::Double));
@@ -77,7 +77,7 @@ fn kept(learner: &Learner, state: &State, rounds: &[Logs]) -> Posterior {
     let objective = Objective::new(ObjectiveParts {
         rounds: &rounds,
         criterion: recipe.criterion,
-        own: None,
+        custom: None,
         anchor: first.posterior(),
         shape: state.current.posterior(),
         learn_scale: recipe.learn_scale,
@@ -88,7 +88,7 @@ fn kept(learner: &Learner, state: &State, rounds: &[Logs]) -> Posterior {
     .unwrap();
     let mut rng = stream(learner.seed, Purpose::Shuffle, 1);
     let x = objective.parameters(state.current.posterior());
-    let mut alone = Watched { watch: &mut Unwatched, done: 0.0, searches: 1.0, stopped: false };
+    let mut alone = Progress { observer: &mut Silent, done: 0.0, searches: 1.0, stopped: false };
     objective.posterior(&learner.search::<f64>(&objective, &x, &mut rng, &mut alone).unwrap().0).unwrap()
 }
 
@@ -98,10 +98,10 @@ fn contexts_that_are_left_out_are_not_missed() {
     let intercept = FeatureMap::identity(4).with_intercept();
     let all = Crm { window: Window::All, ..Crm::default() };
     for (features, shape, algorithm) in [
-        (fourier.clone(), Shape::Isotropic, Algorithm::SeqAdjLs),
-        (fourier.with_intercept(), Shape::PerFeature, Algorithm::SeqLs),
-        (intercept, Shape::Isotropic, Algorithm::Scrm(all)),
-        (FeatureMap::identity(4), Shape::Principal, Algorithm::SeqAdjLs),
+        (fourier.clone(), Family::Isotropic, Algorithm::SeqAdjLs),
+        (fourier.with_intercept(), Family::PerFeature, Algorithm::SeqLs),
+        (intercept, Family::Isotropic, Algorithm::Scrm(all)),
+        (FeatureMap::identity(4), Family::Shaped, Algorithm::SeqAdjLs),
     ] {
         let learner = learner(shape, algorithm);
         let (state, _) = learner.step(&State::new(policy(features)), &logs(1)).unwrap();
@@ -114,7 +114,7 @@ fn contexts_that_are_left_out_are_not_missed() {
 
 #[test]
 fn contexts_as_they_are_stay_and_are_shared() {
-    let learner = learner(Shape::PerFeature, Algorithm::SeqAdjLs);
+    let learner = learner(Family::PerFeature, Algorithm::SeqAdjLs);
     let (state, _) = learner.step(&State::new(policy(FeatureMap::identity(4))), &logs(1)).unwrap();
     assert!(state.rounds[0].is_complete());
 }
@@ -125,8 +125,8 @@ fn a_round_without_a_cost_may_leave_out_everything() {
     let n = logs.len();
     let free = Logs::new(3, logs.contexts().clone(), logs.action().to_vec(), vec![0.5; n], vec![0.0; n]).unwrap();
     for (features, shape) in [
-        (FeatureMap::fourier(4, 9, 1.0, 3).unwrap().with_intercept(), Shape::Isotropic),
-        (FeatureMap::identity(4), Shape::Principal),
+        (FeatureMap::fourier(4, 9, 1.0, 3).unwrap().with_intercept(), Family::Isotropic),
+        (FeatureMap::identity(4), Family::Shaped),
     ] {
         let (state, round) = learner(shape, Algorithm::SeqLs).step(&State::new(policy(features)), &free).unwrap();
         assert!(state.rounds[0].contexts().is_empty());
@@ -138,15 +138,15 @@ fn a_round_without_a_cost_may_leave_out_everything() {
 fn weights_that_need_every_record_are_refused_where_some_were_left_out() {
     let normalised = |window| Algorithm::Scrm(Crm { gamma: None, window, ..Crm::default() });
     let first = State::new(policy(FeatureMap::identity(4).with_intercept()));
-    let (state, _) = learner(Shape::Isotropic, Algorithm::SeqLs).step(&first, &logs(1)).unwrap();
-    let error = learner(Shape::Isotropic, normalised(Window::All)).step(&state, &logs(2)).unwrap_err();
+    let (state, _) = learner(Family::Isotropic, Algorithm::SeqLs).step(&first, &logs(1)).unwrap();
+    let error = learner(Family::Isotropic, normalised(Window::All)).step(&state, &logs(2)).unwrap_err();
     assert_eq!(
         error.to_string(),
         "the criterion should be one that needs no records of cost 0, as in the rounds before, but is self-normalised"
     );
     // The newest round has been kept whole.
-    assert!(learner(Shape::Isotropic, normalised(Window::Newest)).step(&state, &logs(2)).is_ok());
-    let all = learner(Shape::Isotropic, normalised(Window::All));
+    assert!(learner(Family::Isotropic, normalised(Window::Newest)).step(&state, &logs(2)).is_ok());
+    let all = learner(Family::Isotropic, normalised(Window::All));
     let (state, _) = all.step(&first, &logs(1)).unwrap();
     assert!(state.rounds[0].is_complete() && all.step(&state, &logs(2)).is_ok());
 }
@@ -164,7 +164,7 @@ fn changed_from(logs: &Logs, record: usize) -> Logs {
 
 #[test]
 fn what_is_held_back_changes_nothing() {
-    for shape in [Shape::Isotropic, Shape::PerFeature, Shape::Principal] {
+    for shape in [Family::Isotropic, Family::PerFeature, Family::Shaped] {
         for algorithm in [Algorithm::SeqLs, Algorithm::ShiftAdjLs, Algorithm::Scrm(Crm::default())] {
             let learner = Learner { held_back: 0.25, ..learner(shape, algorithm) };
             let first = State::new(policy(FeatureMap::identity(4)));
@@ -173,14 +173,20 @@ fn what_is_held_back_changes_nothing() {
             assert_eq!(a.current, b.current, "{algorithm:?} {shape:?}");
             let (seen, _) = learner.step(&first, &changed_from(&logs(1), 149)).unwrap();
             assert_ne!(a.current, seen.current, "{algorithm:?} {shape:?}");
-            assert_eq!(round.birth, Some(Birth { round: 0, since: Since { round: 0, record: 150 }, size: 2 }));
+            assert_eq!(
+                round.fixed_since,
+                Some(FixedSince { round: 0, since: Since { round: 0, record: 150 }, size: 2 })
+            );
             assert_eq!((round.n, round.records), (200, 150));
 
             // A round later it is learned from.
             let (next, round) = learner.step(&a, &logs(2)).unwrap();
             let (same, _) = learner.step(&a, &changed_from(&logs(2), 150)).unwrap();
             assert_eq!(next.current, same.current);
-            assert_eq!(round.birth, Some(Birth { round: 1, since: Since { round: 1, record: 150 }, size: 1 }));
+            assert_eq!(
+                round.fixed_since,
+                Some(FixedSince { round: 1, since: Since { round: 1, record: 150 }, size: 1 })
+            );
             let all = learner.algorithm.recipe(0.1).window == Window::All;
             assert_eq!(round.records, if all { 350 } else { 150 });
         }
@@ -189,7 +195,7 @@ fn what_is_held_back_changes_nothing() {
 
 #[test]
 fn the_candidates_do_not_depend_on_what_is_held_back_but_the_choice_does() {
-    let learner = Learner { lambda: Lambda::Auto, held_back: 0.4, ..learner(Shape::Isotropic, Algorithm::SeqLs) };
+    let learner = Learner { lambda: Lambda::Auto, held_back: 0.4, ..learner(Family::Isotropic, Algorithm::SeqLs) };
     let first = State::new(policy(FeatureMap::identity(4)));
     let chosen = |learner: &Learner, logs: &Logs| learner.step(&first, logs).unwrap();
     let (a, round) = chosen(&learner, &logs(1));
@@ -197,17 +203,17 @@ fn the_candidates_do_not_depend_on_what_is_held_back_but_the_choice_does() {
     assert_eq!(round.candidates.iter().map(|c| c.lambda).collect::<Vec<_>>(), Lambda::CANDIDATES);
     assert!(round.candidates.iter().zip(&other.candidates).all(|(a, b)| a.upper != b.upper));
     // 4 candidates, and the first policy.
-    assert_eq!(round.birth, Some(Birth { round: 0, since: Since { round: 0, record: 120 }, size: 5 }));
+    assert_eq!(round.fixed_since, Some(FixedSince { round: 0, since: Since { round: 0, record: 120 }, size: 5 }));
     let alone = Learner { lambda: Lambda::Fixed(round.lambda), ..learner.clone() };
     assert_eq!(a.current, chosen(&alone, &logs(1)).0.current);
     // What is certified of it is what the certificate of a fixed policy says.
-    let (terms, rounds) = (&learner.terms, [logs(1)]);
-    let case = Case { since: Since { round: 0, record: 120 }, ..Case::whole(&rounds, terms) };
+    let (protocol, rounds) = (&learner.protocol, [logs(1)]);
+    let case = Case { since: Since { round: 0, record: 120 }, ..Case::whole(&rounds, protocol) };
     let certificate = Certificate::fixed(Smoothing::Ls, &a.current, 5, &case).unwrap();
     let best = round.candidates.iter().map(|c| c.upper).fold(f64::INFINITY, f64::min);
     assert!((certificate.upper - best).abs() < 1e-9, "{} {best}", certificate.upper);
     let (_, later) = learner.step(&a, &logs(2)).unwrap();
-    assert_eq!(later.birth, Some(Birth { round: 1, since: Since { round: 1, record: 120 }, size: 4 }));
+    assert_eq!(later.fixed_since, Some(FixedSince { round: 1, since: Since { round: 1, record: 120 }, size: 4 }));
 }
 
 /// A first policy that was trained and then flattened.
@@ -220,7 +226,7 @@ fn flattened() -> LinearGaussian {
 #[test]
 fn the_anchor_is_as_sharp_as_is_asked_and_the_divergence_is_measured_from_it() {
     let first = State::new(flattened());
-    for shape in [Shape::Isotropic, Shape::Principal] {
+    for shape in [Family::Isotropic, Family::Shaped] {
         let sharp = |sharpness| {
             let sharpness = Sharpness::Fixed(sharpness);
             let learner = Learner { sharpness, lambda: Lambda::Fixed(1e-9), ..learner(shape, Algorithm::SeqLs) };
@@ -243,22 +249,22 @@ fn the_anchor_is_as_sharp_as_is_asked_and_the_divergence_is_measured_from_it() {
 #[test]
 fn what_is_chosen_by_certificate_is_kept_until_the_rounds_have_doubled() {
     let auto = Learner {
-        lambda: Lambda::Doubling,
+        lambda: Lambda::AutoDoubling,
         sharpness: Sharpness::Auto,
         held_back: 0.4,
-        ..learner(Shape::Isotropic, Algorithm::SeqLs)
+        ..learner(Family::Isotropic, Algorithm::SeqLs)
     };
     let (mut state, round) = auto.step(&State::new(flattened()), &logs(1)).unwrap();
     let pairs = Sharpness::CANDIDATES.iter().flat_map(|&s| Lambda::CANDIDATES.map(|l| (s, l)));
     assert!(round.candidates.iter().map(|c| (c.sharpness, c.lambda)).eq(pairs));
-    assert_eq!(round.birth.unwrap().size, 13);
+    assert_eq!(round.fixed_since.unwrap().size, 13);
     let best = round.candidates.iter().min_by(|a, b| a.upper.total_cmp(&b.upper)).unwrap();
     assert_eq!(state.kept, Some(Setting { lambda: best.lambda, sharpness: best.sharpness }));
     assert!(best.sharpness > 1.0, "the first policy is flat and right");
     for (k, size) in [(2, 6), (3, 1), (4, 6), (5, 1)] {
         let before = state.kept.unwrap();
         let (next, round) = auto.step(&state, &logs(k)).unwrap();
-        assert_eq!(round.birth.unwrap().size, size, "round {k}");
+        assert_eq!(round.fixed_since.unwrap().size, size, "round {k}");
         let near = |c: &Candidate| c.lambda == before.lambda || c.sharpness == before.sharpness;
         assert!(round.candidates.iter().all(near));
         assert_eq!(round.candidates.len(), if size == 1 { 0 } else { size });
@@ -267,7 +273,7 @@ fn what_is_chosen_by_certificate_is_kept_until_the_rounds_have_doubled() {
         assert_eq!(next.current, fixed.step(&state, &logs(k)).unwrap().0.current);
         // Held back again is what chose the setting that is kept: as if each had been learned.
         let more = Learner { held_back: 1.5, ..auto.clone() };
-        assert_eq!(more.step(&state, &logs(k)).unwrap().1.birth.unwrap().size, if k == 2 { 6 } else { 12 });
+        assert_eq!(more.step(&state, &logs(k)).unwrap().1.fixed_since.unwrap().size, if k == 2 { 6 } else { 12 });
         state = next;
     }
     // What another learner used is none of the candidates.
@@ -291,10 +297,10 @@ fn what_is_chosen_by_certificate_is_kept_until_the_rounds_have_doubled() {
 #[test]
 fn what_is_held_back_twice_changes_which_setting_is_kept_and_no_policy() {
     let auto = Learner {
-        lambda: Lambda::Doubling,
+        lambda: Lambda::AutoDoubling,
         sharpness: Sharpness::Auto,
         held_back: 1.5,
-        ..learner(Shape::Principal, Algorithm::SeqLs)
+        ..learner(Family::Shaped, Algorithm::SeqLs)
     };
     let (state, _) = auto.step(&State::new(flattened()), &logs(1)).unwrap();
     let changed = changed_from(&logs(2), 100);
@@ -304,7 +310,7 @@ fn what_is_held_back_twice_changes_which_setting_is_kept_and_no_policy() {
             let fixed =
                 Learner { lambda: Lambda::Fixed(lambda), sharpness: Sharpness::Fixed(sharpness), ..auto.clone() };
             let ((a, round), (b, _)) = (fixed.step(&a, &logs(3)).unwrap(), fixed.step(&b, &logs(3)).unwrap());
-            assert_eq!(round.birth.unwrap().since, Since { round: 1, record: 100 });
+            assert_eq!(round.fixed_since.unwrap().since, Since { round: 1, record: 100 });
             assert_eq!(a.current, b.current, "{lambda} {sharpness}");
         }
     }
@@ -312,14 +318,14 @@ fn what_is_held_back_twice_changes_which_setting_is_kept_and_no_policy() {
 
 #[test]
 fn never_more_than_half_is_held_back() {
-    let learner = Learner { held_back: 1.0, ..learner(Shape::Principal, Algorithm::SeqLs) };
+    let learner = Learner { held_back: 1.0, ..learner(Family::Shaped, Algorithm::SeqLs) };
     let (state, round) = learner.step(&State::new(policy(FeatureMap::identity(4))), &logs(1)).unwrap();
-    assert_eq!((round.birth.unwrap().since.record, round.records), (100, 100));
+    assert_eq!((round.fixed_since.unwrap().since.record, round.records), (100, 100));
     // Now half of all is a round.
     let (_, round) = learner.step(&state, &logs(2)).unwrap();
-    assert_eq!((round.birth.unwrap().since, round.records), (Since { round: 1, record: 0 }, 200));
+    assert_eq!((round.fixed_since.unwrap().since, round.records), (Since { round: 1, record: 0 }, 200));
     let (_, round) = learner.step(&State::new(policy(FeatureMap::identity(4))), &logs(1).slice(0..1)).unwrap();
-    assert_eq!((round.birth, round.records), (None, 1));
+    assert_eq!((round.fixed_since, round.records), (None, 1));
     let newest = Learner { algorithm: Algorithm::ShiftLs, ..learner.clone() };
     assert_eq!(newest.step(&state, &logs(2)).unwrap().1.records, 100);
     // More than a round: the last one, and half of the one before.
@@ -327,13 +333,13 @@ fn never_more_than_half_is_held_back() {
     let (state, _) = more.step(&state, &logs(2)).unwrap();
     let (_, round) = more.step(&state, &logs(3)).unwrap();
     let since = Since { round: 1, record: 100 };
-    assert_eq!((round.birth, round.records), (Some(Birth { round: 2, since, size: 1 }), 300));
+    assert_eq!((round.fixed_since, round.records), (Some(FixedSince { round: 2, since, size: 1 }), 300));
 }
 
 /// By what was held back the last time the last policy was chosen, so that it must not be started from.
 #[test]
 fn what_is_held_back_twice_changes_nothing_by_way_of_the_policy_before() {
-    for shape in [Shape::Isotropic, Shape::Principal] {
+    for shape in [Family::Isotropic, Family::Shaped] {
         let learner = Learner { held_back: 1.5, ..learner(shape, Algorithm::SeqLs) };
         let (state, _) = learner.step(&State::new(policy(FeatureMap::identity(4))), &logs(1)).unwrap();
         let then = |chosen, second: &Logs| {
@@ -343,7 +349,7 @@ fn what_is_held_back_twice_changes_nothing_by_way_of_the_policy_before() {
         let (a, b) = (then(0.1, &logs(2)), then(0.9, &changed_from(&logs(2), 100)));
         assert_ne!(a.current, b.current);
         let ((a, round), (b, _)) = (learner.step(&a, &logs(3)).unwrap(), learner.step(&b, &logs(3)).unwrap());
-        assert_eq!(round.birth.unwrap().since, Since { round: 1, record: 100 });
+        assert_eq!(round.fixed_since.unwrap().since, Since { round: 1, record: 100 });
         assert_eq!(a.current, b.current, "{shape:?}");
     }
 }
@@ -352,7 +358,7 @@ fn what_is_held_back_twice_changes_nothing_by_way_of_the_policy_before() {
 fn the_trade_chooses_by_what_is_certified_or_by_what_is_estimated() {
     for held_back in [0.0, 0.3] {
         let round = |trade| {
-            let auto = learner(Shape::Isotropic, Algorithm::SeqLs);
+            let auto = learner(Family::Isotropic, Algorithm::SeqLs);
             let learner = Learner { lambda: Lambda::Auto, held_back, trade, ..auto };
             learner.step(&State::new(policy(FeatureMap::identity(4))), &logs(1)).unwrap().1
         };
@@ -365,18 +371,18 @@ fn the_trade_chooses_by_what_is_certified_or_by_what_is_estimated() {
         }
         let half = round(0.5).candidates[0];
         assert!((half.score - 0.5 * (half.upper + half.estimate)).abs() < 1e-15);
-        assert_eq!(round(0.0).birth.is_some(), held_back > 0.0);
+        assert_eq!(round(0.0).fixed_since.is_some(), held_back > 0.0);
     }
 }
 
 #[test]
 fn without_records_held_back_candidates_are_judged_by_theorem_3_2() {
-    let learner = Learner { lambda: Lambda::Auto, ..learner(Shape::Principal, Algorithm::SeqAdjLs) };
+    let learner = Learner { lambda: Lambda::Auto, ..learner(Family::Shaped, Algorithm::SeqAdjLs) };
     let first = policy(FeatureMap::identity(4).with_intercept());
     let (state, _) = learner.step(&State::new(first.clone()), &logs(1)).unwrap();
     let (state, round) = learner.step(&state, &logs(2)).unwrap();
     let rounds = [logs(1), logs(2)];
-    let case = Case::whole(&rounds, &learner.terms);
+    let case = Case::whole(&rounds, &learner.protocol);
     let certificate = Certificate::risk(&state.current, &first, &case).unwrap();
     let chosen = round.candidates.iter().find(|c| c.lambda == round.lambda).unwrap();
     assert!((certificate.upper - chosen.upper).abs() < 1e-5, "{} {}", certificate.upper, chosen.upper);
@@ -385,7 +391,7 @@ fn without_records_held_back_candidates_are_judged_by_theorem_3_2() {
 #[test]
 fn what_does_not_smooth_has_one_lambda() {
     for algorithm in [Algorithm::Crm(Crm::default()), Algorithm::Scrm(Crm { divergence: true, ..Crm::default() })] {
-        let learner = Learner { lambda: Lambda::Auto, ..learner(Shape::Isotropic, algorithm) };
+        let learner = Learner { lambda: Lambda::Auto, ..learner(Family::Isotropic, algorithm) };
         let (_, round) = learner.step(&State::new(policy(FeatureMap::identity(4))), &logs(1)).unwrap();
         assert_eq!((round.lambda, round.candidates.len()), (0.4, 0));
     }
@@ -394,7 +400,7 @@ fn what_does_not_smooth_has_one_lambda() {
 #[test]
 fn what_is_held_back_and_traded_has_a_range() {
     let text = |held_back, trade| {
-        let learner = Learner { held_back, trade, ..learner(Shape::Principal, Algorithm::SeqLs) };
+        let learner = Learner { held_back, trade, ..learner(Family::Shaped, Algorithm::SeqLs) };
         learner.step(&State::new(policy(FeatureMap::identity(4))), &logs(1)).unwrap_err().to_string()
     };
     for held_back in [-0.1, f64::NAN] {
@@ -408,7 +414,7 @@ fn what_is_held_back_and_traded_has_a_range() {
 
 #[test]
 fn what_is_kept_is_deployed_and_shift_starts_from_it() {
-    for shape in [Shape::Isotropic, Shape::Principal] {
+    for shape in [Family::Isotropic, Family::Shaped] {
         let learner = learner(shape, Algorithm::ShiftLs);
         let (learned, _) = learner.step(&State::new(policy(FeatureMap::identity(4))), &logs(1)).unwrap();
         assert_eq!(learned.deployed(), learned.current());
@@ -434,17 +440,16 @@ fn what_is_kept_before_the_first_round_stays_deployed() {
     let other = Posterior::new(3, vec![0.5; 12], Scale::Shared(0.7)).unwrap();
     let first = policy(FeatureMap::identity(4));
     let state = State::new(first.clone()).keep(&first.with_posterior(other.clone())).unwrap();
-    let (_, round) = learner(Shape::Principal, Algorithm::ShiftLs).step(&state, &logs(1)).unwrap();
-    let (again, _) = learner(Shape::Principal, Algorithm::ShiftLs).step(&state, &logs(1)).unwrap();
+    let (_, round) = learner(Family::Shaped, Algorithm::ShiftLs).step(&state, &logs(1)).unwrap();
+    let (again, _) = learner(Family::Shaped, Algorithm::ShiftLs).step(&state, &logs(1)).unwrap();
     assert!((round.kl - 0.95 * again.current.posterior().kl(&other).unwrap()).abs() < 1e-9);
 }
 
 #[test]
 fn a_policy_in_another_basis_cannot_be_kept() {
-    let (state, _) = learner(Shape::Principal, Algorithm::SeqLs)
-        .step(&State::new(policy(FeatureMap::identity(4))), &logs(1))
-        .unwrap();
-    let (other, _) = learner(Shape::PerFeature, Algorithm::SeqLs)
+    let (state, _) =
+        learner(Family::Shaped, Algorithm::SeqLs).step(&State::new(policy(FeatureMap::identity(4))), &logs(1)).unwrap();
+    let (other, _) = learner(Family::PerFeature, Algorithm::SeqLs)
         .step(&State::new(policy(FeatureMap::identity(4))), &logs(1))
         .unwrap();
     assert_eq!(
@@ -455,7 +460,7 @@ fn a_policy_in_another_basis_cannot_be_kept() {
 
 #[test]
 fn a_step_after_rounds_that_were_only_remembered_learns_from_all_of_them() {
-    let learner = learner(Shape::Principal, Algorithm::SeqAdjLs);
+    let learner = learner(Family::Shaped, Algorithm::SeqAdjLs);
     let first = State::new(policy(FeatureMap::identity(4)));
     let remembered = learner.remember(&first, &logs(1)).unwrap();
     assert_eq!((remembered.rounds(), remembered.current().actions()), (1, 3));

@@ -1,6 +1,6 @@
 //! EVALUATION: what the logs say of a policy that did not collect them, by every estimator, in one pass.
 //!
-//! Records go by once, in batches of any size; a [`Tally`] keeps sums and nothing else, some 130 kB for each different
+//! Records go by once, in batches of any size; a [`Evaluator`] keeps sums and nothing else, some 130 kB for each different
 //! term of its estimators, however many records there are. From them come
 //!
 //! | | holds for | says |
@@ -21,18 +21,18 @@ mod anytime;
 mod bernstein;
 mod bootstrap;
 mod estimator;
+mod evaluator;
 mod model;
 mod moments;
 mod selection;
 mod settings;
 mod stripe;
-mod tally;
 
 pub use estimator::Estimator;
+pub use evaluator::Evaluator;
 pub use model::{CostModel, ModelFit};
 pub use selection::{Selection, Standing};
 pub use settings::EvaluationSettings;
-pub use tally::Tally;
 
 use std::ops::Range;
 
@@ -49,9 +49,9 @@ pub struct Observed<'a> {
     pub c: &'a [f64],
     /// What a cost model says of the records; only some estimators need it.
     pub model: Option<Modelled<'a>>,
-    /// The terms of estimators of the user's own, one row a record, one column for each [`Estimator::Own`]; empty if there
+    /// The terms of estimators of the user's own, one row a record, one column for each [`Estimator::Custom`]; empty if there
     /// is none.
-    pub own: &'a [f64],
+    pub custom: &'a [f64],
 }
 
 /// What a cost model `chat(x, a)` says of some records.
@@ -69,11 +69,11 @@ impl<'a> Observed<'a> {
     }
 
     fn slice(&self, range: Range<usize>) -> Observed<'a> {
-        let Observed { p, q, c, model, own } = *self;
-        let width = own.len() / p.len().max(1);
+        let Observed { p, q, c, model, custom } = *self;
+        let width = custom.len() / p.len().max(1);
         Observed {
             p: &p[range.clone()],
-            own: &own[range.start * width..range.end * width],
+            custom: &custom[range.start * width..range.end * width],
             q: &q[range.clone()],
             c: &c[range.clone()],
             model: model.map(|m| Modelled { logged: &m.logged[range.clone()], mean: &m.mean[range] }),

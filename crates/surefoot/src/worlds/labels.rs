@@ -4,7 +4,8 @@ use std::sync::OnceLock;
 
 use rand::seq::SliceRandom;
 
-use super::{Dataset, Environment, Labelled, Truth, Turn, interact};
+use super::{Dataset, Environment, Truth, Turn, interact};
+use crate::contexts::Labelled;
 use crate::error::{Error, Result, check_setting};
 use crate::features::FeatureMap;
 use crate::logs::Logs;
@@ -63,9 +64,9 @@ impl LabelBandit {
     pub fn with_features(self, map: &FeatureMap) -> Result<Self> {
         // No row is in two of them.
         Ok(LabelBandit {
-            logging: self.logging.with_features(map)?,
-            stream: self.stream.with_features(map)?,
-            test: self.test.with_features(map)?,
+            logging: self.logging.map(|x| map.apply(x))?,
+            stream: self.stream.map(|x| map.apply(x))?,
+            test: self.test.map(|x| map.apply(x))?,
             trained: OnceLock::new(),
             ..self
         })

@@ -3,8 +3,8 @@
 use rand_distr::{Distribution, StandardNormal};
 use serde::{Deserialize, Serialize};
 
-use super::{Environment, Labelled, Truth, Turn, interact};
-use crate::contexts::{Contexts, Row};
+use super::{Environment, Truth, Turn, interact};
+use crate::contexts::{Contexts, Labelled, Row};
 use crate::error::{Error, Result, check_setting};
 use crate::features::FeatureMap;
 use crate::logs::Logs;
