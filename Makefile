@@ -22,7 +22,7 @@ test-rust: $(OBP_ENV)/tried ## those of the crates
 # What is tested is the wheel as pip builds and installs it, but for the profile: what the crates' tests have compiled is not
 # compiled again.
 test-python: $(PYTHON_ENV)/installed ## those of the Python package: stubs, doctests, examples and all, against the installed wheel
-	MATURIN_PEP517_ARGS="--profile dev" $(PYTHON_ENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .
+	MATURIN_PEP517_ARGS="--profile dev --features as-tested" $(PYTHON_ENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .
 	$(PYTHON_ENV)/bin/mypy $(PYTHON_PACKAGE)/python/surefoot
 	$(PYTHON_ENV)/bin/python -m mypy.stubtest surefoot._surefoot
 	$(CARGO) test --workspace --locked --no-run --quiet --test snapshots
@@ -55,6 +55,7 @@ lint: $(PYTHON_ENV)/installed ## formatting and lints, warnings denied, document
 	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --workspace --no-deps --locked
 	$(PYTHON_ENV)/bin/ruff check $(PYTHON_PACKAGE) bench/python examples
 	$(PYTHON_ENV)/bin/ruff format --check $(PYTHON_PACKAGE) bench/python examples
+	$(PYTHON_ENV)/bin/python scripts/check-dependencies
 
 fmt: $(PYTHON_ENV)/installed ## format the code
 	$(CARGO) fmt --all

@@ -115,7 +115,8 @@ def evaluations(random):
             weights = {
                 "mean": float(mp.fsum(w) / n),
                 "standard_error": float(deviation(w) / mp.sqrt(n)),
-                "z": float((mp.fsum(w) / n - 1) / deviation(w) * mp.sqrt(n)),
+                "z": float(hall(w)),
+                "verdict": verdict(w),
                 "largest": float(max(w)),
                 "effective": float(mp.fsum(w) ** 2 / mp.fsum(x * x for x in w)),
                 "zero": sum(x == 0 for x in w) / n,
@@ -162,6 +163,26 @@ def models(random):
             "cost": c.tolist(),
             "predicted": np.clip(predicted, -1, 0).ravel().tolist(),
         }
+
+
+def hall(w):
+    """By how many standard errors the mean weight is off 1, with the skewness taken out (Hall 1992)."""
+    n, mean = len(w), mp.fsum(w) / len(w)
+    second, third = (mp.fsum((x - mean) ** k for x in w) / n for k in (2, 3))
+    off, skew = (mean - 1) / mp.sqrt(second), third / second ** mp.mpf("1.5")
+    return mp.sqrt(n) * (((1 + skew * off / 3) ** 3 - 1) / skew + skew / (6 * n))
+
+
+def verdict(w):
+    """Whether the mean weight is 1, at one false alarm in ten thousand."""
+    if mp.fsum(w) ** 2 / mp.fsum(x * x for x in w) < 100:
+        return "cannot-tell"
+    off = mp.fsum(w) / len(w) - 1
+    if abs(hall(w)) <= 3.9 or abs(off) <= 2e-3:
+        return "fits"
+    if off > 0:
+        return "above"
+    return "below" if max(w) < mp.fsum(w) / 1000 else "below-or-rare"
 
 
 def cases():

@@ -10,6 +10,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"  # sums in one order, whatever the numb
 import certificates
 import environment
 import evaluation
+import fingerprints
 import kernels
 import learners
 import normal
@@ -34,6 +35,7 @@ FILES = {
     "certificates.json": certificates.cases,
     "kernels.json": kernels.cases,
     "evaluation.json": evaluation.cases,
+    "fingerprints.json": fingerprints.cases,
 }
 
 

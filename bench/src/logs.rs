@@ -126,7 +126,7 @@ fn schema(form: Form) -> SchemaRef {
     ];
     match form {
         Form::ColumnNames => {
-            fields.extend((0..ACTIONS).map(|a| Field::new(format!("pi_{a}"), DataType::Float64, false)))
+            fields.extend((0..ACTIONS).map(|a| Field::new(format!("pi_{a}"), DataType::Float64, false)));
         }
         Form::Lists => fields.push(Field::new_list("pi", Field::new_list_field(DataType::Float64, false), false)),
     }

@@ -157,11 +157,11 @@ impl Run {
         let pool = threads(self.threads)?;
         serve(|_| {
             pool.install(|| {
-                let Outcome { state, rounds, .. } =
+                let Outcome { session, rounds } =
                     simulate(&world, first.clone(), &learner.clone().into(), &sizes, |_| ())?;
                 // The simulation looks at the truth after every round, which no learner can: one look is counted.
                 let truth = world.truth(sizes.len())?;
-                let (evaluation, found) = timed(|| truth.evaluate(state.current()));
+                let (evaluation, found) = timed(|| truth.evaluate(session.newest()));
                 let (risk, accuracy) = found?;
                 let seconds = rounds.iter().map(|round| round.seconds).sum::<f64>() + evaluation;
                 Ok(json!({"seconds": seconds, "risk": risk, "accuracy": accuracy}))

@@ -27,6 +27,23 @@ impl Failure {
     }
 }
 
+/// Why a run cannot be saved in a folder.
+pub(crate) fn folder_failure(error: surefoot_data::Error) -> Failure {
+    Failure::new(error).hint("a saved run is never written over: choose another folder, or remove this one")
+}
+
+/// What is wrong with logs; lint tells more of it.
+pub(crate) fn logs_failure(error: surefoot_data::Error) -> Failure {
+    match error {
+        surefoot_data::Error::Core(error) => {
+            let text = error.to_string();
+            let failure = Failure::from(error);
+            if text.contains("needs one, but is none") { failure.hint("--model linear fits one") } else { failure }
+        }
+        error => Failure::new(error).hint("surefoot lint tells all that is wrong with logs at once"),
+    }
+}
+
 impl Display for Failure {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "error: {}", self.message)?;

@@ -8,7 +8,7 @@ mod axis;
 mod forest;
 mod ink;
 
-use std::io;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::slice;
 
@@ -17,7 +17,6 @@ use kuva::backend::svg::SvgBackend;
 use kuva::render::render::{Scene, TextAnchor};
 
 use crate::failure::{Failure, Result};
-use crate::files::{replace, with_suffix};
 use axis::Axis;
 pub(crate) use axis::Scale;
 pub(crate) use forest::{Forest, Mark};
@@ -86,25 +85,32 @@ const MARGIN: f64 = 20.0;
 
 impl Figure {
     /// Writes `stem.svg` and `stem.png`, whole or not at all.
-    pub(crate) fn write(&self, stem: &Path) -> io::Result<[PathBuf; 2]> {
+    pub(crate) fn write(&self, stem: &Path) -> Result<[PathBuf; 2]> {
         Figure::write_grid(slice::from_ref(self), 1, stem)
     }
 
     /// The same with several figures, in so many columns.
-    pub(crate) fn write_grid(figures: &[Figure], columns: usize, stem: &Path) -> io::Result<[PathBuf; 2]> {
+    pub(crate) fn write_grid(figures: &[Figure], columns: usize, stem: &Path) -> Result<[PathBuf; 2]> {
         write_scene(&scene(figures, columns), extent(figures, columns), stem)
     }
 }
 
 /// Writes a scene of this width and height to `stem.svg` and `stem.png`, each whole or not at all.
-fn write_scene(scene: &Scene, extent: [f64; 2], stem: &Path) -> io::Result<[PathBuf; 2]> {
-    let png = RasterBackend::new().with_scale(SCALE).render_scene(scene).map_err(io::Error::other)?;
+fn write_scene(scene: &Scene, extent: [f64; 2], stem: &Path) -> Result<[PathBuf; 2]> {
+    let png = RasterBackend::new().with_scale(SCALE).render_scene(scene).map_err(Failure::new)?;
     let svg = svg_of(scene, extent);
     let paths = ["svg", "png"].map(|end| with_suffix(stem, &format!(".{end}")));
     for (path, bytes) in paths.iter().zip([svg.as_bytes(), &png]) {
-        replace(path, bytes)?;
+        surefoot_data::replace(path, bytes).map_err(Failure::new)?;
     }
     Ok(paths)
+}
+
+/// Appends to the last component of a path; unlike `with_extension`, keeps a dot that is already there.
+pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    name.into()
 }
 
 /// The figures as SVG; the same figures give the same bytes.

@@ -1,11 +1,9 @@
 //! The binary `surefoot`: one file a subcommand.
 
-mod bundle;
 mod commands;
 mod experiment;
 mod failure;
 mod figure;
-mod files;
 mod logs;
 mod options;
 mod progress;

@@ -270,7 +270,10 @@ fn bad_logs_and_bad_policies_give_clear_errors() {
     let wrong = failure(&run_in(&folder, "evaluate logs.csv --policy nothing.safetensors"));
     assert!(wrong.contains("nothing.safetensors: cannot be read"), "{wrong}");
     let wrong = failure(&run_in(&folder, "evaluate logs.csv --policy uniform --estimators dr"));
-    assert!(wrong.contains("DR needs a reward model") && wrong.contains("--model linear"), "{wrong}");
+    assert!(
+        wrong.contains("the reward model should be given, as DR needs one") && wrong.contains("--model linear"),
+        "{wrong}"
+    );
     let wrong = failure(&run_in(&folder, "evaluate logs.csv --policy uniform --estimators magic"));
     assert!(wrong.contains("an estimator should be ips, snips"), "{wrong}");
     output(&run_in(&folder, "simulate --dataset synthetic --interactions 100 --rounds 1 --save run --quiet"));

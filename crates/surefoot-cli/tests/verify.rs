@@ -103,8 +103,8 @@ fn the_same_run_is_saved_with_the_same_bytes() {
         all
     };
     let (a, b) = (files(&a), files(&b));
-    // Four policies, their features, their basis, three rounds, the certificates.
-    assert_eq!(a.len(), 10);
+    // Four policies, their features, their basis, three rounds, the session, the certificates.
+    assert_eq!(a.len(), 11);
     assert!(a == b);
 }
 
@@ -264,15 +264,17 @@ fn a_prior_that_came_after_the_records_is_refused_though_all_numbers_agree() {
     let last = read_policy(&folder.join("run/policies/003.safetensors")).unwrap();
     let rounds: Vec<Logs> =
         (0..3).map(|k| read_round(&folder.join(format!("run/rounds/00{k}.safetensors"))).unwrap().logs).collect();
+    let posterior = last.as_gaussian().unwrap();
     let protocol = surefoot::Protocol::default();
     let forged =
-        surefoot::Certificate::risk(&last, &last, &surefoot::certificate::Case::whole(&rounds, &protocol)).unwrap();
+        surefoot::Certificate::risk(posterior, posterior, &surefoot::certificate::Case::whole(&rounds, &protocol))
+            .unwrap();
     edit(&folder, |all| {
         let place = all.as_array_mut().unwrap().iter_mut().rfind(|c| c["kind"] == "certificate").unwrap();
         place["certificate"] = serde_json::to_value(&forged).unwrap();
     });
     let error = failure(&folder);
-    let print = last.fingerprint();
+    let print = posterior.fingerprint();
     assert_eq!(
         error,
         format!(

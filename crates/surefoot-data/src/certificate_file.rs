@@ -1,51 +1,18 @@
 //! Certificates as files.
 
-use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use surefoot::Certificate;
+use surefoot::audit::Statement;
 
 use crate::error::{Error, Result};
-use crate::tensors::{json, replace};
+use crate::files::replace;
+use crate::tensors::json;
 
 const FORMAT: &str = "surefoot-certificates";
-const VERSION: u64 = 1;
-
-/// A certificate of a loop, and what it is there.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Statement {
-    /// After how many rounds it was made.
-    pub round: usize,
-    /// What it is.
-    pub kind: Kind,
-    /// The certificate.
-    pub certificate: Certificate,
-}
-
-/// What a certificate is in a loop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// Of the policy that a round ends with, on all records.
-    Certificate,
-    /// Of the same, by the best rung of the ladder.
-    Ladder,
-    /// What the gate decided by.
-    Gate,
-}
-
-impl Display for Kind {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Kind::Certificate => "certificate",
-            Kind::Ladder => "ladder",
-            Kind::Gate => "gate",
-        })
-    }
-}
+/// 2: rounds are named by a tree over chunks of their records.
+const VERSION: u64 = 2;
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

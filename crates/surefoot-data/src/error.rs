@@ -1,5 +1,6 @@
 //! The one error of the crate. Its text says which file and which part of it, what is allowed and what came.
 
+use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -242,6 +243,17 @@ pub enum Error {
         /// What its content gives.
         found: surefoot::Fingerprint,
     },
+    /// Several files of a run cannot be used.
+    #[error("{files} files cannot be used:\n  {reasons}")]
+    Several {
+        /// How many.
+        files: usize,
+        /// What is wrong with each, a line each.
+        reasons: String,
+    },
+    /// The core refuses a setting.
+    #[error(transparent)]
+    Core(#[from] surefoot::Error),
     /// Who was asked before a batch said so.
     #[error("stopped on request")]
     Stopped,
@@ -259,6 +271,11 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
+    /// The core's error about a setting.
+    pub(crate) fn setting(name: &str, allowed: &str, value: impl Display) -> Self {
+        Error::Core(surefoot::Error::Setting { name: name.into(), allowed: allowed.into(), value: value.to_string() })
+    }
+
     pub(crate) fn io(path: &Path, reason: io::Error) -> Self {
         Error::Io { place: path.display().to_string(), reason }
     }

@@ -22,7 +22,6 @@ mod reward;
 #[cfg(test)]
 mod tests;
 mod verdict;
-mod weights;
 
 pub use findings::{Finding, Report, Row, Severity};
 use serde::Serialize;

@@ -135,6 +135,15 @@ impl LogReader {
         self
     }
 
+    /// The actions as a policy should know them: those that are counted from 1 are called so, lest anybody count them
+    /// otherwise later.
+    pub(crate) fn named(&self, actions: &Actions) -> Actions {
+        match actions {
+            Actions::Count(k) if self.columns.from_one => Actions::Names((1..=*k).map(|a| a.to_string()).collect()),
+            actions => actions.clone(),
+        }
+    }
+
     /// With the records that the logger asks to skip.
     pub(crate) fn with_skipped(mut self) -> Self {
         self.skipped = true;

@@ -2,14 +2,16 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use surefoot::Fingerprint;
 
 use crate::error::{Error, Result};
+use crate::files::replace;
 use crate::policy_file::PolicyReader;
 use crate::record_policy::RecordPolicy;
-use crate::tensors::{check_fingerprint, json, replace};
+use crate::tensors::{check_fingerprint, json};
 
 const FORMAT: &str = "surefoot-mixture";
 const VERSION: u64 = 1;
@@ -56,7 +58,8 @@ pub fn read_mixture(path: &Path, reader: &mut PolicyReader) -> Result<RecordPoli
     for Part { file, fingerprint, weight } in document.policies {
         let file = path.with_file_name(&file);
         let (policy, inputs) = reader.read_with(&file)?;
-        check_fingerprint(&file.display().to_string(), fingerprint, policy.fingerprint())?;
+        let found = policy.identity().expect("policies that have files have an identity");
+        check_fingerprint(&file.display().to_string(), fingerprint, found)?;
         let inputs =
             inputs.ok_or_else(|| malformed(format!("{} does not say how records become features", file.display())))?;
         if let Some((_, RecordPolicy::Encoded { inputs: first, .. })) = parts.first()
@@ -67,7 +70,7 @@ pub fn read_mixture(path: &Path, reader: &mut PolicyReader) -> Result<RecordPoli
                 file.display()
             )));
         }
-        parts.push((weight, RecordPolicy::Encoded { policy: Box::new(policy), inputs: Box::new(inputs) }));
+        parts.push((weight, RecordPolicy::Encoded { policy, inputs: Arc::new(inputs) }));
     }
     Ok(RecordPolicy::Mixture(parts))
 }

@@ -11,9 +11,9 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, ZipArchive, ZipWriter};
 
 use crate::error::{Error, Result, at};
+use crate::files::replace_with;
 use crate::npy::{Header, Kind};
 use crate::source::{Packing, Source, display_shape};
-use crate::tensors::replace_with;
 
 /// The archive and what errors say of it.
 struct Npz<'a, R> {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use surefoot::contexts::Row;
 use surefoot::features::KernelFeatures;
-use surefoot::policy::{Basis, Posterior, Scale};
+use surefoot::policy::{Basis, Class, Posterior, Scale, Softmax, Uniform};
 use surefoot::{Contexts, FeatureMap, Fingerprint, Learner, LinearGaussian, Policy, RewardRange};
 
 use crate::encoding::Encoding;
@@ -30,14 +30,33 @@ const VERSION: u64 = 1;
 struct PolicyHeader {
     format: String,
     version: u64,
+    /// A file from before there were others is of a linear Gaussian policy.
+    #[serde(default)]
+    class: ClassName,
     actions: usize,
-    features: Features,
-    exploration: f64,
+    /// A uniform policy has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    features: Option<Features>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    exploration: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    alpha: Option<f64>,
+    #[serde(default)]
     basis: Option<Fingerprint>,
     fingerprint: Fingerprint,
     /// A policy of a simulated world, whose contexts are features already, does not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     inputs: Option<Inputs>,
+}
+
+/// The classes of policies that have files.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum ClassName {
+    #[default]
+    LinearGaussian,
+    Softmax,
+    Uniform,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -118,7 +137,7 @@ impl Inputs {
     }
 
     /// What is wrong with them for this policy, if something is.
-    fn check(&self, policy: &LinearGaussian) -> std::result::Result<(), String> {
+    fn check(&self, policy: &dyn Policy, input: Option<usize>) -> std::result::Result<(), String> {
         Encoding::new(self.encoding.fields().to_vec())?;
         let found = hash(&self.actions, &self.encoding, self.reward);
         if found != self.hash {
@@ -128,8 +147,8 @@ impl Inputs {
             let (k, found) = (policy.actions(), self.actions.len());
             return Err(format!("the inputs should have {k} actions, as the policy, but have {found}"));
         }
-        if self.encoding.width() != policy.features().input() {
-            let (p, found) = (policy.features().input(), self.encoding.width());
+        if let Some(p) = input.filter(|&p| p != self.encoding.width()) {
+            let found = self.encoding.width();
             return Err(format!("the encoding should have {p} features, as the policy, but has {found}"));
         }
         RewardRange::new(self.reward[0], self.reward[1]).map(|_| ()).map_err(|reason| reason.to_string())
@@ -163,36 +182,67 @@ struct FeaturesHeader {
 
 /// Writes a policy, and into the same folder its basis, as `basis-FINGERPRINT.safetensors`, and its kernel features, as
 /// `features-FINGERPRINT.safetensors`, unless they are there already.
-pub fn write_policy(path: &Path, policy: &LinearGaussian) -> Result<()> {
+///
+/// Linear Gaussian, softmax and uniform policies have files; mixtures have one of their own
+/// ([`write_mixture`](crate::write_mixture)).
+pub fn write_policy(path: &Path, policy: &dyn Policy) -> Result<()> {
     write_policy_with(path, policy, None)
 }
 
 /// The same, with how it understands records.
-pub fn write_policy_with(path: &Path, policy: &LinearGaussian, inputs: Option<&Inputs>) -> Result<()> {
-    let posterior = policy.posterior();
-    if let Some(basis) = posterior.basis() {
-        write_basis(path, basis)?;
-    }
-    if let Some(kernel) = policy.features().kernel_parts() {
-        write_kernel(path, kernel)?;
-    }
-    let header = PolicyHeader {
+pub fn write_policy_with(path: &Path, policy: &dyn Policy, inputs: Option<&Inputs>) -> Result<()> {
+    let unknown = || Error::Malformed {
+        place: path.display().to_string(),
+        reason: "the policy should be a linear Gaussian, softmax or uniform one to be written, but is another".into(),
+    };
+    let mut header = PolicyHeader {
         format: POLICY.into(),
         version: VERSION,
+        class: ClassName::Uniform,
         actions: policy.actions(),
-        features: Features::of(policy.features()),
-        exploration: policy.exploration(),
-        basis: posterior.basis().map(|basis| basis.fingerprint()),
-        fingerprint: policy.fingerprint(),
+        features: None,
+        exploration: None,
+        alpha: None,
+        basis: None,
+        fingerprint: policy.identity().ok_or_else(unknown)?,
         inputs: inputs.cloned(),
     };
-    let scale = match posterior.scale() {
-        Scale::Shared(sigma) => Tensor::new("scale", &[], [*sigma]),
-        Scale::PerFeature(sigmas) => Tensor::new("scale", &[sigmas.len()], sigmas.iter().copied()),
+    let tensors = match policy.class() {
+        Class::LinearGaussian(policy) => {
+            let posterior = policy.posterior();
+            if let Some(basis) = posterior.basis() {
+                write_basis(path, basis)?;
+            }
+            header.class = ClassName::LinearGaussian;
+            header.features = Some(write_features(path, policy.features())?);
+            header.exploration = Some(policy.exploration());
+            header.basis = posterior.basis().map(|basis| basis.fingerprint());
+            let scale = match posterior.scale() {
+                Scale::Shared(sigma) => Tensor::new("scale", &[], [*sigma]),
+                Scale::PerFeature(sigmas) => Tensor::new("scale", &[sigmas.len()], sigmas.iter().copied()),
+            };
+            let shape = [posterior.features(), posterior.actions()];
+            vec![Tensor::new("mean", &shape, posterior.mean().iter().copied()), scale]
+        }
+        Class::Softmax(policy) => {
+            header.class = ClassName::Softmax;
+            header.features = Some(write_features(path, policy.features())?);
+            header.alpha = Some(policy.alpha());
+            let shape = [policy.features().output(), policy.actions()];
+            vec![Tensor::new("weights", &shape, policy.weights().iter().copied())]
+        }
+        Class::Uniform(_) => Vec::new(),
+        _ => return Err(unknown()),
     };
-    let shape = [posterior.features(), posterior.actions()];
-    let mean = Tensor::new("mean", &shape, posterior.mean().iter().copied());
-    write(path, &header, vec![mean, scale])
+    write(path, &header, tensors)
+}
+
+/// What a policy file says of its features; kernel features are written beside it.
+fn write_features(path: &Path, map: &FeatureMap) -> Result<Features> {
+    if let Some(kernel) = map.kernel_parts() {
+        write_kernel(path, kernel)?;
+    }
+    Ok(Features::of(map))
 }
 
 fn write_basis(policy: &Path, basis: &Basis) -> Result<()> {
@@ -234,7 +284,7 @@ fn kernel_path(policy: &Path, kernel: Fingerprint) -> PathBuf {
 }
 
 /// Reads a policy, and its basis and kernel features from the same folder.
-pub fn read_policy(path: &Path) -> Result<LinearGaussian> {
+pub fn read_policy(path: &Path) -> Result<Arc<dyn Policy>> {
     PolicyReader::default().read(path)
 }
 
@@ -251,17 +301,45 @@ impl PolicyReader {
     ///
     /// Random Fourier features are made from their seed: they take eight bytes for each of their weights, which are not
     /// in the file.
-    pub fn read(&mut self, path: &Path) -> Result<LinearGaussian> {
+    pub fn read(&mut self, path: &Path) -> Result<Arc<dyn Policy>> {
         self.read_with(path).map(|(policy, _)| policy)
     }
 
     /// The same, with how it understands records, if the file says so.
-    pub fn read_with(&mut self, path: &Path) -> Result<(LinearGaussian, Option<Inputs>)> {
+    pub fn read_with(&mut self, path: &Path) -> Result<(Arc<dyn Policy>, Option<Inputs>)> {
         let file = Tensors::read(path)?;
         let place = file.place();
         let header: PolicyHeader = file.header(POLICY, VERSION)?;
+        let policy: Arc<dyn Policy> = match header.class {
+            ClassName::LinearGaussian => Arc::new(self.gaussian(path, &file, &header)?),
+            ClassName::Softmax => {
+                file.expect(&["weights"])?;
+                let features = required(&file, "features", header.features)?;
+                let weights = file.items("weights", &[features.output(), header.actions])?;
+                let alpha = required(&file, "alpha", header.alpha)?;
+                let map = self.map(path, &file, features)?;
+                Arc::new(at(place, Softmax::new(map, header.actions, weights, alpha))?)
+            }
+            ClassName::Uniform => {
+                file.expect(&[])?;
+                Arc::new(at(place, Uniform::new(header.actions))?)
+            }
+        };
+        let found = policy.identity().expect("policies that have files have an identity");
+        check_fingerprint(place, header.fingerprint, found)?;
+        if let Some(inputs) = &header.inputs {
+            let input = header.features.map(|features| features.input);
+            let checked = inputs.check(policy.as_ref(), input);
+            checked.map_err(|reason| Error::Malformed { place: file.place_of("metadata"), reason })?;
+        }
+        Ok((policy, header.inputs))
+    }
+
+    fn gaussian(&mut self, path: &Path, file: &Tensors, header: &PolicyHeader) -> Result<LinearGaussian> {
+        let place = file.place();
         file.expect(&["mean", "scale"])?;
-        let p = header.features.output();
+        let features = required(file, "features", header.features)?;
+        let p = features.output();
         let mean = file.items("mean", &[p, header.actions])?;
         let scale = match file.shape("scale") {
             Some([]) => Scale::Shared(file.items("scale", &[])?[0]),
@@ -279,14 +357,9 @@ impl PolicyReader {
             let basis = self.basis(&basis_path(path, basis), basis, p)?;
             posterior = at(place, posterior.with_basis(basis))?;
         }
-        let map = self.map(path, &file, header.features)?;
-        let policy = LinearGaussian::new(map, posterior).and_then(|policy| policy.with_exploration(header.exploration));
-        let policy = at(place, policy)?;
-        check_fingerprint(place, header.fingerprint, policy.fingerprint())?;
-        if let Some(inputs) = &header.inputs {
-            inputs.check(&policy).map_err(|reason| Error::Malformed { place: file.place_of("metadata"), reason })?;
-        }
-        Ok((policy, header.inputs))
+        let map = self.map(path, file, features)?;
+        let exploration = required(file, "exploration", header.exploration)?;
+        at(place, LinearGaussian::new(map, posterior).and_then(|policy| policy.with_exploration(exploration)))
     }
 
     /// The features of a policy.
@@ -326,6 +399,16 @@ impl PolicyReader {
         self.bases.insert(fingerprint, Arc::clone(&basis));
         Ok(basis)
     }
+}
+
+/// A part of the header that this class of policies needs.
+fn required<T>(file: &Tensors, part: &str, value: Option<T>) -> Result<T> {
+    value.ok_or_else(|| Error::Header {
+        place: file.place_of("metadata"),
+        part: part.into(),
+        allowed: "given".into(),
+        found: "missing".into(),
+    })
 }
 
 /// Makes the features of a policy, all but the intercept.

@@ -1,16 +1,19 @@
 //! POLICIES TO JUDGE: whatever gives each action of a record a probability.
 
 use std::borrow::Cow;
+use std::path::Path;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
+use surefoot::Policy;
 use surefoot::logs::Eligible;
-use surefoot::{LinearGaussian, Policy};
 
 use crate::column::Column;
 use crate::error::{Error, Result};
 use crate::logs::{Actions, LogBatch, Records};
-use crate::policy_file::Inputs;
+use crate::mixture_file::read_mixture;
+use crate::policy_file::{Inputs, PolicyReader};
 
 /// A policy that logs are asked about.
 #[derive(Debug, Clone)]
@@ -18,9 +21,9 @@ pub enum RecordPolicy {
     /// One of Surefoot's own, with all that it needs to understand a record.
     Encoded {
         /// The policy.
-        policy: Box<LinearGaussian>,
+        policy: Arc<dyn Policy>,
         /// How it understands records.
-        inputs: Box<Inputs>,
+        inputs: Arc<Inputs>,
     },
     /// Several, each with a weight; the weights sum to 1.
     Mixture(Vec<(f64, RecordPolicy)>),
@@ -74,7 +77,7 @@ impl RecordPolicy {
     /// What its decisions are logged with: its fingerprint, or that of a mixture's parts and weights.
     pub fn version(&self) -> Option<String> {
         match self {
-            RecordPolicy::Encoded { policy, .. } => Some(policy.fingerprint().to_string()),
+            RecordPolicy::Encoded { policy, .. } => policy.identity().map(|print| print.to_string()),
             RecordPolicy::Mixture(parts) => {
                 let mut hasher = Sha256::new();
                 for (weight, part) in parts {
@@ -84,6 +87,33 @@ impl RecordPolicy {
             }
             _ => None,
         }
+    }
+
+    /// Whether it was learned from logs; the weights of a mixture are from some.
+    pub fn was_learned(&self) -> bool {
+        match self {
+            RecordPolicy::Encoded { inputs, .. } => !inputs.lineage.logs.is_empty(),
+            RecordPolicy::Mixture(_) => true,
+            RecordPolicy::Given(_) | RecordPolicy::Uniform | RecordPolicy::Logged => false,
+        }
+    }
+
+    /// The policy, or the mixture (a file ending in `.json`), that a text names: a file, or one that needs none.
+    pub fn open(text: &str, reader: &mut PolicyReader) -> Result<Self> {
+        if let Ok(policy) = text.parse() {
+            return Ok(policy);
+        }
+        let path = Path::new(text);
+        if path.extension().is_some_and(|end| end == "json") {
+            return read_mixture(path, reader);
+        }
+        let (policy, inputs) = reader.read_with(path)?;
+        let inputs = inputs.ok_or_else(|| Error::Malformed {
+            place: path.display().to_string(),
+            reason: "the policy does not say how records become its features, as those that were learned from logs do"
+                .into(),
+        })?;
+        Ok(RecordPolicy::Encoded { policy, inputs: Arc::new(inputs) })
     }
 
     /// The actions that it knows, if the first records tell.

@@ -11,7 +11,8 @@ use crate::error::{Error, Result, at};
 use crate::tensors::{Tensor, Tensors, check_fingerprint, write};
 
 const FORMAT: &str = "surefoot-round";
-const VERSION: u64 = 1;
+/// 2: the fingerprint is a tree over chunks of records.
+const VERSION: u64 = 2;
 
 /// A round of logs, and what collected it.
 #[derive(Debug, Clone)]

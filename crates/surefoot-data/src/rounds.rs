@@ -2,38 +2,61 @@
 
 use std::collections::HashMap;
 
+use surefoot::audit::FeaturesFrom;
 use surefoot::logs::Eligible;
 use surefoot::{Contexts, Logs, RewardRange};
 
 use crate::encoding::{Encoding, EncodingFit, EncodingSettings, Rows};
 use crate::error::{Error, Result};
 use crate::logs::{Actions, Check, LogReader};
+use crate::policy_file::Inputs;
 use crate::scan::{Grouping, Scan};
 
-/// How records become features.
+/// How logs become rounds.
 #[derive(Debug, Clone)]
-pub enum Encode {
-    /// As is known from before.
-    Known(Encoding),
-    /// As the first records say, this share of the first round, which are then set aside: whatever is fixed by them is fixed
-    /// before the records that are left. With a share of 0, as all of them say, and then none is left that does not know.
-    Fit {
-        /// How columns are taken.
-        settings: EncodingSettings,
-        /// The share, in [0, 1).
-        set_aside: f64,
-    },
+pub struct ReadRequest {
+    /// What makes a round.
+    pub grouping: Grouping,
+    /// The lowest and the highest reward that there can be.
+    pub reward_range: [f64; 2],
+    /// How columns become features, unless a policy says so.
+    pub encoding: EncodingSettings,
+    /// The share of the first round, in [0, 1), whose records fix the features and are then set aside: whatever is fixed by
+    /// them is fixed before the records that are left. With 0 all records fix them, and then none is left that does not know.
+    pub set_aside: f64,
 }
 
-/// Records that are in memory.
+impl Default for ReadRequest {
+    fn default() -> Self {
+        ReadRequest {
+            grouping: Grouping::PolicyVersion,
+            reward_range: [0.0, 1.0],
+            encoding: EncodingSettings::default(),
+            set_aside: 0.1,
+        }
+    }
+}
+
+/// Records that are in memory, encoded, as rounds to learn from.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Rounds {
     /// How they were encoded.
     pub encoding: Encoding,
+    /// What fixed that.
+    pub features_from: FeaturesFrom,
+    /// The actions.
+    pub actions: Actions,
+    /// The lowest and the highest reward that there can be.
+    pub reward_range: [f64; 2],
     /// The rounds, in the order in which their first records came, with the names of their groups.
     pub rounds: Vec<Logs>,
     /// The contexts and actions that were set aside, in which the encoding was fitted.
     pub set_aside: Option<(Contexts, Vec<u32>)>,
+    /// How many records were skipped, as the logger asks.
+    pub skipped: usize,
+    /// Whether a round goes on after another one has begun.
+    pub interleaved: bool,
 }
 
 /// The columns of a round.
@@ -78,25 +101,27 @@ impl RoundBuilder {
 }
 
 impl Rounds {
-    /// Reads all records into memory.
-    pub fn read(
-        reader: &LogReader,
-        scan: &Scan,
-        actions: &Actions,
-        grouping: &Grouping,
-        range: RewardRange,
-        encode: Encode,
-    ) -> Result<Self> {
+    /// Reads all records into memory; over the actions and the features of `known`, if it is given.
+    pub fn read(reader: &LogReader, request: &ReadRequest, known: Option<&Inputs>) -> Result<Self> {
+        let ReadRequest { grouping, reward_range, encoding, set_aside } = request;
+        let range = RewardRange::new(reward_range[0], reward_range[1])?;
+        let scan = Scan::of(reader, grouping)?;
         let place = reader.place();
-        let (encoding, aside) = match encode {
-            Encode::Known(encoding) => (encoding, 0),
-            Encode::Fit { settings, set_aside } => {
-                if !(0.0..1.0).contains(&set_aside) {
+        let actions = known.map_or_else(|| reader.named(&scan.actions), |inputs| inputs.actions.clone());
+        let (encoding, aside, features_from) = match known {
+            Some(inputs) => {
+                let learned = !inputs.lineage.logs.is_empty();
+                (inputs.encoding.clone(), 0, FeaturesFrom::Policy { learned })
+            }
+            None => {
+                if !(0.0..1.0).contains(set_aside) {
                     let (column, allowed) = ("the share that is set aside".into(), "in [0, 1)".into());
                     return Err(Error::Field { place, column, allowed, found: set_aside.to_string() });
                 }
                 let aside = (set_aside * scan.groups[0].1 as f64).ceil() as usize;
-                (fit(reader, settings, if aside > 0 { aside } else { scan.records }, &place)?, aside)
+                let fitted_to = if aside > 0 { aside } else { scan.records };
+                let from = if aside > 0 { FeaturesFrom::SetAside } else { FeaturesFrom::AllRecords };
+                (fit(reader, encoding.clone(), fitted_to, &place)?, aside, from)
             }
         };
         let places: HashMap<&str, usize> = scan.groups.iter().map(|(name, _)| name.as_str()).zip(0..).collect();
@@ -134,7 +159,20 @@ impl Rounds {
             true => None,
             false => Some((head.rows.contexts().map_err(refused)?, head.action)),
         };
-        Ok(Rounds { encoding, rounds: logs, set_aside })
+        if logs.is_empty() {
+            let reason = "no record is left to learn from: set a smaller share aside".into();
+            return Err(Error::Malformed { place, reason });
+        }
+        Ok(Rounds {
+            encoding,
+            features_from,
+            actions,
+            reward_range: *reward_range,
+            rounds: logs,
+            set_aside,
+            skipped: scan.skipped,
+            interleaved: scan.interleaved,
+        })
     }
 }
 

@@ -1,6 +1,8 @@
-//! SURVEY: what can be known of logs only when all of them have been seen, in one pass.
+//! SCAN: what can be known of logs only when all of them have been seen, in one pass.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::convert::Infallible;
+use std::str::FromStr;
 
 use crate::error::{Error, Result};
 use crate::logs::{Actions, LogBatch, LogReader, Role};
@@ -32,6 +34,19 @@ pub enum Grouping {
     Column(String),
     /// By the file that they are in.
     File,
+}
+
+impl FromStr for Grouping {
+    type Err = Infallible;
+
+    /// `policy-version`, `file`, or the name of a column.
+    fn from_str(text: &str) -> std::result::Result<Self, Infallible> {
+        Ok(match text {
+            "policy-version" => Grouping::PolicyVersion,
+            "file" => Grouping::File,
+            column => Grouping::Column(column.into()),
+        })
+    }
 }
 
 impl Grouping {

@@ -5,13 +5,16 @@ use std::sync::Arc;
 use arrow_array::types::Float64Type;
 use arrow_array::{ArrayRef, Float64Array, ListArray, RecordBatch, StringArray, UInt32Array};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use serde_json::{Map, Value};
 use surefoot::Policy;
+use surefoot::logs::Eligible;
 use surefoot::policy::Decision;
 use twox_hash::XxHash64;
 
 use crate::error::{Error, Result};
-use crate::logs::{Actions, LogBatch, Role};
+use crate::logs::{Actions, ColumnNames, LogBatch, LogReader, Role};
 use crate::record_policy::RecordPolicy;
+use crate::table::{Format, read_table_bytes};
 
 /// Decides on records, one at a time or many: an event with the same id gets the same decision, wherever it stands.
 #[derive(Debug, Clone)]
@@ -25,9 +28,21 @@ pub struct Scorer {
 }
 
 impl Scorer {
-    /// With a policy, or a mixture of them, over these actions; `version` is what decisions are logged with, and
-    /// `probabilities` asks for those of all actions.
-    pub fn new(policy: RecordPolicy, actions: Actions, version: String, seed: u64, probabilities: bool) -> Self {
+    /// With a policy that says how it understands records, or a mixture of such; `probabilities` asks for those of all
+    /// actions. Decisions are logged with the policy's [version](RecordPolicy::version).
+    pub fn new(policy: RecordPolicy, seed: u64, probabilities: bool) -> Result<Self> {
+        let encoded = match &policy {
+            RecordPolicy::Mixture(parts) => parts.first().map(|(_, part)| part),
+            policy => Some(policy),
+        };
+        let (Some(RecordPolicy::Encoded { inputs, .. }), Some(version)) = (encoded, policy.version()) else {
+            return Err(Error::Malformed {
+                place: "the policy".into(),
+                reason: "should be one that says how records become its features, or a mixture of such, but is another"
+                    .into(),
+            });
+        };
+        let actions = inputs.actions.clone();
         let action = match actions {
             Actions::Count(_) => DataType::UInt32,
             Actions::Names(_) => DataType::Utf8,
@@ -43,7 +58,43 @@ impl Scorer {
             fields.push(Field::new(Role::Probabilities.name(), DataType::List(item), true));
         }
         let schema = Arc::new(Schema::new(fields));
-        Scorer { policy, actions, version, seed, probabilities, schema }
+        Ok(Scorer { policy, actions, version, seed, probabilities, schema })
+    }
+
+    /// The actions that it decides among.
+    pub fn actions(&self) -> &Actions {
+        &self.actions
+    }
+
+    /// What its decisions are logged with.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// The decision on one raw record, a JSON object of its columns as a line of a `.jsonl` file has them. The draw is
+    /// that of the seed and the event's id, whatever the record says of ids.
+    ///
+    /// ```no_run
+    /// use surefoot_data::{PolicyReader, RecordPolicy, Scorer};
+    ///
+    /// let policy = RecordPolicy::open("next.safetensors", &mut PolicyReader::default())?;
+    /// let scorer = Scorer::new(policy, 7, false)?;
+    /// let record = serde_json::json!({ "device": "phone", "age": 31 });
+    /// let decision = scorer.decide("visit-1", record.as_object().unwrap())?;
+    /// println!("{} with probability {}", scorer.actions().name(decision.action as usize), decision.propensity);
+    /// # Ok::<(), surefoot_data::Error>(())
+    /// ```
+    pub fn decide(&self, event_id: &str, record: &Map<String, Value>) -> Result<Decision> {
+        let malformed = |reason: String| Error::Malformed { place: format!("event {event_id}"), reason };
+        let mut line = serde_json::to_vec(record).map_err(|e| malformed(e.to_string()))?;
+        line.push(b'\n');
+        let tables = read_table_bytes(&format!("event {event_id}"), line, Format::JsonLines)?;
+        let tables: Vec<RecordBatch> = tables.collect::<Result<_>>()?;
+        let reader = LogReader::in_memory(format!("event {event_id}"), tables, ColumnNames::default());
+        let batch = reader.batches().next().ok_or_else(|| malformed("the record is empty".into()))??;
+        let sets = batch.eligible(&self.actions)?;
+        let decided = self.decisions(&batch, sets.as_ref(), &[XxHash64::oneshot(0, event_id.as_bytes())])?;
+        Ok(decided[0])
     }
 
     /// The columns that come out: `event_id`, `action`, `pscore`, `policy_version`, and `probabilities` if asked for.
@@ -57,20 +108,7 @@ impl Scorer {
         let actions = &self.actions;
         let sets = batch.eligible(actions)?;
         let (ids, keys) = keys(batch)?;
-        let distribution = || self.policy.distribution(batch, sets.as_ref(), actions);
-        let decisions: Vec<Decision> = match &self.policy {
-            // Without an integral for each action, and to more digits.
-            RecordPolicy::Encoded { policy, inputs } => {
-                let contexts = inputs.encoding.encode(batch)?;
-                let decided = policy.decide_keyed(&contexts, sets.as_ref(), self.seed, &keys);
-                decided.map_err(|reason| batch.refused(reason))?
-            }
-            _ => {
-                let p = distribution()?;
-                let rows = p.chunks_exact(actions.len()).zip(&keys);
-                rows.map(|(p, &key)| Decision::draw(p, self.seed, key)).collect()
-            }
-        };
+        let decisions = self.decisions(batch, sets.as_ref(), &keys)?;
         let chosen = decisions.iter().map(|decision| decision.action);
         let action: ArrayRef = match actions {
             Actions::Count(_) => Arc::new(UInt32Array::from_iter_values(chosen)),
@@ -83,12 +121,31 @@ impl Scorer {
             Arc::new(StringArray::from_iter_values(decisions.iter().map(|_| &self.version))),
         ];
         if self.probabilities {
-            let p = distribution()?;
+            let p = self.policy.distribution(batch, sets.as_ref(), actions)?;
             let lists = p.chunks_exact(actions.len()).map(|row| Some(row.iter().copied().map(Some)));
             columns.push(Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(lists)));
         }
         RecordBatch::try_new(Arc::clone(&self.schema), columns)
             .map_err(|e| Error::Malformed { place: "the decisions".into(), reason: e.to_string() })
+    }
+}
+
+impl Scorer {
+    /// What is drawn for each record by its key.
+    fn decisions(&self, batch: &LogBatch, sets: Option<&Eligible>, keys: &[u64]) -> Result<Vec<Decision>> {
+        match &self.policy {
+            // Without an integral for each action, and to more digits.
+            RecordPolicy::Encoded { policy, inputs } => {
+                let contexts = inputs.encoding.encode(batch)?;
+                let decided = policy.decide_keyed(&contexts, sets, self.seed, keys);
+                decided.map_err(|reason| batch.refused(reason))
+            }
+            mixture => {
+                let p = mixture.distribution(batch, sets, &self.actions)?;
+                let rows = p.chunks_exact(self.actions.len()).zip(keys);
+                Ok(rows.map(|(p, &key)| Decision::draw(p, self.seed, key)).collect())
+            }
+        }
     }
 }
 

@@ -46,7 +46,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
 use crate::error::{Error, Result};
-use crate::tensors::replace_with;
+use crate::files::replace_with;
 
 /// The most rows of a batch.
 pub const ROWS: usize = 8192;

@@ -4,9 +4,7 @@
 //! map's, and the same content would not give the same bytes.
 
 use std::borrow::Cow;
-use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::fs;
 use std::path::Path;
 
 use safetensors::tensor::Metadata;
@@ -16,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use surefoot::Fingerprint;
 
 use crate::error::{Error, Result};
+use crate::files::replace;
 use crate::source::display_shape;
 
 const KEY: &str = "surefoot";
@@ -96,28 +95,6 @@ pub(crate) fn write(path: &Path, header: &impl Serialize, tensors: Vec<Tensor>) 
     let bytes = serialize(named, Some(metadata))
         .map_err(|reason| Error::Safetensors { place: place(), reason: reason.to_string() })?;
     replace(path, &bytes)
-}
-
-/// Writes a file to a sibling, and then puts that in its place: nobody ever sees half of it.
-pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
-    replace_with(path, |file| file.write_all(bytes))
-}
-
-/// The same, for what is better written piece by piece.
-pub(crate) fn replace_with(path: &Path, content: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
-    let mut sibling = OsString::from(path);
-    sibling.push(format!(".{}.tmp", std::process::id()));
-    let write = || {
-        let mut file = File::create(&sibling)?;
-        content(&mut file)?;
-        file.sync_all()?;
-        fs::rename(&sibling, path)
-    };
-    write().map_err(|reason| {
-        // The first error is the one to report.
-        let _ = fs::remove_file(&sibling);
-        Error::Write { place: path.display().to_string(), reason }
-    })
 }
 
 /// What every format says first.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use surefoot::RewardRange;
 use surefoot_data::{
-    Actions, Check, ColumnNames, Encode, Encoding, EncodingFit, EncodingSettings, Field, Grouping, LogReader,
+    Actions, Check, ColumnNames, Encoding, EncodingFit, EncodingSettings, Field, Grouping, LogReader, ReadRequest,
     RecordPolicy, Records, Rounds, Scan,
 };
 use tempfile::TempDir;
@@ -247,18 +247,16 @@ fn rounds_are_read_with_the_first_records_set_aside() {
     for i in 0..20 {
         let (version, x) = (if i < 12 { "one" } else { "two" }, i);
         let eligible = if i == 15 { "\"[1, 0]\"" } else { "" };
-        text.push_str(&format!("{},0.5,{},{version},{x},{eligible}\n", i % 2, i % 3 % 2));
+        text.push_str(&format!("{},0.5,{},{version},{x},{eligible}\n", i % 3, i % 3 % 2));
     }
     let path = file(&folder, "logs.csv", &text);
     let reader = reader(&path);
-    let scan = Scan::of(&reader, &Grouping::PolicyVersion).unwrap();
-    let actions = Actions::Count(3);
     let read = |set_aside| {
-        let settings = EncodingSettings { standardise: false, ..EncodingSettings::default() };
-        let encode = Encode::Fit { settings, set_aside };
-        Rounds::read(&reader, &scan, &actions, &Grouping::PolicyVersion, unit(), encode)
+        let encoding = EncodingSettings { standardise: false, ..EncodingSettings::default() };
+        Rounds::read(&reader, &ReadRequest { encoding, set_aside, ..ReadRequest::default() }, None)
     };
     let rounds = read(0.25).unwrap();
+    assert_eq!(rounds.actions, Actions::Count(3));
     let (contexts, aside) = rounds.set_aside.unwrap();
     assert_eq!((contexts.len(), aside.len()), (3, 3));
     let sizes: Vec<(String, usize)> =

@@ -150,7 +150,7 @@ fn csv_and_json_lines_give_back_what_they_got() {
         Arc::new((0..RECORDS).map(|_| dice.maybe(|dice| dice.below(2) == 0)).collect::<BooleanArray>());
     let json = table(vec![("a \"quoted\"\nname", texts.clone()), ("n", numbers.clone()), ("t", truths)]);
     let back = there_and_back(Format::JsonLines, &json);
-    // ColumnNames come in the order in which the lines have them first.
+    // Columns come in the order in which the lines have them first.
     assert_eq!(back.num_columns(), 3);
     for name in ["a \"quoted\"\nname", "n", "t"] {
         assert_eq!(back.column_by_name(name), json.column_by_name(name));

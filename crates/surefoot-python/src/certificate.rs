@@ -1,15 +1,18 @@
 //! What is proven.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use surefoot::certificate::{Case, Smoothing, Spending, ladder, verify};
-use surefoot::{Certificate, LinearGaussian, Logs, Protocol, RewardRange};
-use surefoot_data::{Kind, Statement, read_certificates, write_certificates};
+use surefoot::audit::{AuditedPolicy, AuditedRound, Run, Statement, StatementKind, audit};
+use surefoot::certificate::{Case, Smoothing, Spending, ladder};
+use surefoot::{Certificate, Logs, Policy, Protocol, RewardRange};
+use surefoot_data::{RunFiles, read_certificates, write_certificates};
 
 use crate::failure::{Result, run, setting, size};
 use crate::json;
+use crate::learning::named;
 use crate::logs::PyLogs;
 use crate::policy::PyPolicy;
 
@@ -268,9 +271,8 @@ pub(crate) fn certify(
 ) -> Result<PyCertificate> {
     let protocol = protocol(delta, "forever", None, lambdas)?;
     let (logs, range) = (rounds_of(&rounds), range_of(&rounds)?);
-    let deployed: Option<Vec<LinearGaussian>> = deployed
-        .map(|all| all.iter().map(|p| p.gaussian("what was deployed").cloned()).collect::<Result<_>>())
-        .transpose()?;
+    let deployed: Option<Vec<Arc<dyn Policy>>> =
+        deployed.map(|all| all.iter().map(|policy| Arc::clone(policy.policy())).collect());
     if logs.is_empty() {
         return Err(size("the rounds", "at least one", 0));
     }
@@ -291,58 +293,61 @@ pub(crate) fn certify(
             })?
         }
         (None, Some(deployed)) => {
-            let policy = gaussian()?;
+            let policy = policy.policy().as_ref();
             run(py, || ladder(policy, None, deployed, &logs, &protocol))?
         }
         (None, None) => {
             let smoothing = if baseline { Smoothing::Adjusted } else { Smoothing::Ls };
-            run(py, || Certificate::fixed(smoothing, policy.policy(), 1, &case))?
+            run(py, || Certificate::fixed(smoothing, policy.policy().as_ref(), 1, &case))?
         }
     };
     Ok(PyCertificate::new(made, range))
 }
 
-/// Proves a certificate again, from policies and logs alone, and tells where it differs: nowhere, if it holds.
+/// Checks statements against policies and logs alone, as `surefoot verify` does. :func:`surefoot.verify` is the usual way to it.
 ///
-/// Parameters
-/// ----------
-/// certificate : Certificate
-///     What is claimed.
-/// policies : list of Policy
-///     All policies that it speaks of, in any order; linear Gaussian ones.
-/// rounds : list of Logs
-///     All rounds of its loop, the oldest first.
-///
-/// Returns
-/// -------
-/// list of (str, str, str)
-///     What differs, what is claimed, and what was found.
-///
-/// Examples
-/// --------
-///
-///     >>> import surefoot
-///     >>> world = surefoot.Environment.synthetic(seed=1)
-///     >>> first, better = world.first_policy(alpha=0.0), world.first_policy(alpha=1.0)
-///     >>> logs = world.collect(first, 2000)
-///     >>> honest = surefoot.certify(better, [logs], prior=first)
-///     >>> surefoot.verify(honest, [first, better], [logs])
-///     []
-///     >>> forged = surefoot.Certificate.from_json(honest.to_json().replace('"records":2000', '"records":4000'))
-///     >>> [what for what, claimed, found in surefoot.verify(forged, [first, better], [logs])]
-///     ['records']
+/// Each of the ``statements`` has the round that it was made after, counted from 1, its kind, and the certificate.
+/// ``collected_by`` has the fingerprint of the policy that collected each round, or ``None``.
 #[pyfunction]
-#[pyo3(name = "verify", signature = (certificate, policies, rounds))]
-pub(crate) fn verify_certificate(
-    py: Python<'_>,
-    certificate: &PyCertificate,
-    policies: Vec<PyRef<'_, PyPolicy>>,
-    rounds: Vec<PyRef<'_, PyLogs>>,
-) -> Result<Vec<(String, String, String)>> {
-    let policies = policies.iter().map(|p| p.gaussian("a policy").cloned()).collect::<Result<Vec<_>>>()?;
-    let logs = rounds_of(&rounds);
-    let found = run(py, || verify(&certificate.certificate, &policies, &logs))?;
-    Ok(found.into_iter().map(|d| (d.what, d.claimed, d.found)).collect())
+#[pyo3(name = "_verify", signature = (statements, policies, rounds, collected_by))]
+pub(crate) fn verify_statements<'py>(
+    py: Python<'py>,
+    statements: Vec<(usize, String, PyRef<'py, PyCertificate>)>,
+    policies: Vec<PyRef<'py, PyPolicy>>,
+    rounds: Vec<PyRef<'py, PyLogs>>,
+    collected_by: Vec<Option<String>>,
+) -> Result<Bound<'py, PyAny>> {
+    let policies = policies
+        .iter()
+        .enumerate()
+        .map(|(place, policy)| AuditedPolicy { name: format!("policy {place}"), policy: Arc::clone(policy.policy()) });
+    let rounds = rounds.iter().zip(collected_by).enumerate().map(|(place, (logs, print))| {
+        let collected_by = print.map(|print| print.parse()).transpose()?;
+        Ok(AuditedRound { name: format!("round {place}"), logs: logs.logs.clone(), collected_by })
+    });
+    let run_of = Run {
+        rounds: rounds.collect::<Result<_>>()?,
+        policies: policies.collect(),
+        statements: statements_of(statements)?,
+    };
+    json::to_python(py, &run(py, || -> surefoot::Result<_> { Ok(audit(&run_of, || ())) })?)
+}
+
+/// Checks a run that was saved as a folder, as `surefoot verify` does. :func:`surefoot.verify` is the usual way to it.
+#[pyfunction]
+#[pyo3(name = "_verify_run", signature = (folder))]
+pub(crate) fn verify_run(py: Python<'_>, folder: PathBuf) -> Result<Bound<'_, PyAny>> {
+    let report = run(py, || -> surefoot_data::Result<_> { Ok(audit(&RunFiles::of(&folder)?.read()?, || ())) })?;
+    json::to_python(py, &report)
+}
+
+/// The statements that Python hands over.
+pub(crate) fn statements_of(statements: Vec<(usize, String, PyRef<'_, PyCertificate>)>) -> Result<Vec<Statement>> {
+    let statement = |(round, kind, certificate): (usize, String, PyRef<'_, PyCertificate>)| {
+        let kind = named::<StatementKind>("the kind of a certificate", &kind, "certificate, ladder or gate")?;
+        Ok(Statement { round, kind, certificate: certificate.certificate.clone() })
+    };
+    statements.into_iter().map(statement).collect()
 }
 
 /// Reads the certificates of a file: for each the round, counted from 1, its kind and itself.
@@ -388,10 +393,5 @@ pub(crate) fn read_file(path: PathBuf, reward_range: (f64, f64)) -> Result<Vec<(
 #[pyfunction]
 #[pyo3(name = "write_certificates")]
 pub(crate) fn write_file(path: PathBuf, certificates: Vec<(usize, String, PyRef<'_, PyCertificate>)>) -> Result<()> {
-    let statement = |(round, kind, certificate): (usize, String, PyRef<'_, PyCertificate>)| {
-        let kind: Kind = serde_json::from_value(serde_json::Value::String(kind.clone()))
-            .map_err(|_| setting("the kind of a certificate", "certificate, ladder or gate", kind))?;
-        Ok(Statement { round, kind, certificate: certificate.certificate.clone() })
-    };
-    Ok(write_certificates(&path, certificates.into_iter().map(statement).collect::<Result<_>>()?)?)
+    Ok(write_certificates(&path, statements_of(certificates)?)?)
 }

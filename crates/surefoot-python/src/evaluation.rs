@@ -5,9 +5,10 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use surefoot::evaluation::{
-    CostModel, Estimator, Evaluation, EvaluationSettings, Interval, ModelFit, Modelled, Observed, Selection,
+    CostModel, Estimator, EvaluationSettings, Interval, ModelFit, Modelled, Observed, Selection,
 };
-use surefoot::{Evaluator, Protocol, RewardRange};
+use surefoot::{Evaluator, Protocol};
+use surefoot_data::{EvaluatedPolicy, NamedEstimate, Selected};
 
 use crate::arrays::{numbers, slice_of};
 use crate::custom::{PyEstimator, check_distribution};
@@ -207,32 +208,31 @@ fn evaluator(
     })
 }
 
-/// An evaluation in rewards, as the command line's `--json` has it.
+/// An evaluation in rewards; `custom` are the names of the user's own estimators.
 pub(crate) fn in_rewards<'py>(
     py: Python<'py>,
-    evaluation: &Evaluation,
-    range: RewardRange,
+    records: usize,
+    confidence: f64,
+    evaluated: &EvaluatedPolicy,
     custom: &[String],
 ) -> Result<Bound<'py, PyDict>> {
-    let width = range.reward(-1.0) - range.reward(0.0);
-    // A cost is a reward turned around.
-    let ends = |i: &Interval| (range.reward(i.upper), range.reward(i.lower));
+    let ends = |i: &Interval| (i.lower, i.upper);
     let found = PyDict::new(py);
-    found.set_item("records", evaluation.records)?;
-    found.set_item("confidence", 1.0 - evaluation.delta)?;
-    found.set_item("anytime", ends(&evaluation.anytime))?;
-    found.set_item("weights", json::to_python(py, &evaluation.weights)?)?;
-    found.set_item("warnings", evaluation.weights.warnings(evaluation.records))?;
+    found.set_item("records", records)?;
+    found.set_item("confidence", confidence)?;
+    found.set_item("anytime", ends(&evaluated.anytime))?;
+    found.set_item("weights", json::to_python(py, &evaluated.weights)?)?;
+    found.set_item("warnings", &evaluated.warnings)?;
     let mut estimates = Vec::new();
-    for estimate in &evaluation.estimates {
+    for NamedEstimate { name, estimate, .. } in &evaluated.estimates {
         let row = PyDict::new(py);
         let name = match estimate.estimator {
-            Estimator::Custom { column } => custom[column].clone(),
-            estimator => estimator.to_string(),
+            Estimator::Custom { column } => &custom[column],
+            _ => name,
         };
         row.set_item("estimator", name)?;
-        row.set_item("value", range.reward(estimate.value))?;
-        row.set_item("standard_error", estimate.standard_error * width)?;
+        row.set_item("value", estimate.value)?;
+        row.set_item("standard_error", estimate.standard_error)?;
         row.set_item("bootstrap", estimate.bootstrap.as_ref().map(ends))?;
         row.set_item("bernstein", estimate.bernstein.as_ref().map(ends))?;
         estimates.push(row);
@@ -290,7 +290,8 @@ pub(crate) fn evaluate<'py>(
     let predicted = run(py, || model.predict(logs))?;
     let evaluator = evaluator(py, &asking, &Asked::new(policy, logs)?, logs, predicted.as_deref())?;
     let names: Vec<String> = asking.custom.iter().map(|custom| custom.name().to_owned()).collect();
-    in_rewards(py, &run(py, || evaluator.finish())?, logs.rewards, &names)
+    let evaluated = EvaluatedPolicy::new("policy", run(py, || evaluator.finish())?, logs.rewards);
+    in_rewards(py, evaluator.records(), 1.0 - delta, &evaluated, &names)
 }
 
 /// What is proven of several policies at once, in costs, and by how much each differs from the first.
@@ -305,8 +306,8 @@ pub(crate) fn evaluate<'py>(
 ///     >>> logs = world.collect(surefoot.Policy.uniform(5), 1000)
 ///     >>> policies = [surefoot.Policy.uniform(5), world.first_policy(alpha=2.0)]
 ///     >>> settings = dict(prior=None, estimators=["snips"], model=None, delta=0.05, replicates=0, seed=1)
-///     >>> _surefoot.select(logs, policies, **settings)["selection"]["best"]
-///     1
+///     >>> _surefoot.select(logs, policies, **settings)["selection"]["chosen"]
+///     '1'
 #[pyfunction]
 #[pyo3(signature = (logs, policies, *, prior, estimators, model, delta, replicates, seed))]
 #[expect(clippy::too_many_arguments, reason = "settings, by their names")]
@@ -331,7 +332,9 @@ pub(crate) fn select<'py>(
     let all: Vec<&Evaluator> = evaluators.iter().collect();
     let selection = run(py, || Selection::of(&all, prior.as_deref()))?;
     let found = PyDict::new(py);
-    found.set_item("selection", json::to_python(py, &selection)?)?;
+    let names: Vec<String> = (0..policies.len()).map(|place| place.to_string()).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    found.set_item("selection", json::to_python(py, &Selected::new(&names, &selection, logs.rewards))?)?;
     let contrasts = evaluators.iter().map(|other| Ok(other.contrast(&evaluators[0])?)).collect::<Result<Vec<_>>>()?;
     found.set_item("contrasts", json::to_python(py, &contrasts)?)?;
     Ok(found)

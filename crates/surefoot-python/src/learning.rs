@@ -1,5 +1,8 @@
 //! Learners, and a loop under way.
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde::de::DeserializeOwned;
@@ -10,7 +13,9 @@ use surefoot::optim::{Adam, Lbfgs, Optimiser};
 use surefoot::session::{Checkpoint, Proven};
 use surefoot::{Algorithm, Gate, Learner, Policy, Session};
 
-use crate::certificate::{PyCertificate, protocol};
+use surefoot_data::{read_session, write_session};
+
+use crate::certificate::{PyCertificate, protocol, statements_of};
 use crate::custom::PyEstimator;
 use crate::failure::{Failure, Result, run, setting};
 use crate::json;
@@ -131,6 +136,12 @@ impl PyLearner {
         Ok(PyLearner { learner: Learner { held_back, ..learner }, gate })
     }
 
+    /// The rule by which candidates are deployed.
+    #[getter]
+    fn gate(&self) -> String {
+        self.gate.to_string()
+    }
+
     /// The settings as a dictionary of plain Python objects; the gate is not among them.
     ///
     ///     >>> import surefoot
@@ -158,7 +169,7 @@ pub(crate) fn round_report<'py>(py: Python<'py>, round: &StepReport) -> Result<B
 /// Adds what is proven to a report.
 pub(crate) fn put_proven(report: &Bound<'_, PyDict>, proven: Option<Proven>, range: (f64, f64)) -> PyResult<()> {
     let (certificate, ladder) = match proven {
-        Some(Proven { certificate, ladder }) => (Some(certificate), ladder),
+        Some(Proven { certificate, ladder, .. }) => (certificate, ladder),
         None => (None, None),
     };
     report.set_item("certificate", certificate.map(|c| PyCertificate::new(c, range)))?;
@@ -264,13 +275,16 @@ impl PySession {
     /// What collects the next round.
     #[getter]
     fn running(&self) -> PyPolicy {
-        self.session.running().clone().into()
+        PyPolicy::shared(self.session.running())
     }
 
     /// What the loop has come to: what is running or, where nothing is ever redeployed, the last policy learned.
     #[getter]
     fn current(&self) -> PyPolicy {
-        self.session.current().clone().into()
+        match self.session.learner().algorithm.redeploys() {
+            true => PyPolicy::shared(self.session.running()),
+            false => self.session.newest().clone().into(),
+        }
     }
 
     /// The last policy learned, promoted or not; the first one, before any round.
@@ -288,7 +302,7 @@ impl PySession {
     /// What collected each round.
     #[getter]
     fn deployed(&self) -> Vec<PyPolicy> {
-        self.session.deployed().iter().cloned().map(PyPolicy::from).collect()
+        self.session.deployed().iter().map(PyPolicy::shared).collect()
     }
 
     /// What was logged in each round.
@@ -344,7 +358,7 @@ impl PySession {
         deployed: Vec<PyRef<'_, PyPolicy>>,
         learned: Vec<Parts>,
         incumbent: Parts,
-        started: usize,
+        started: Option<usize>,
         challengers: Vec<Parts>,
         kept: Option<(f64, f64)>,
         reward_range: (f64, f64),
@@ -352,7 +366,7 @@ impl PySession {
         let past = Checkpoint {
             first: first.gaussian("the first policy")?.clone(),
             logs: logs.iter().map(|logs| logs.logs.clone()).collect(),
-            deployed: deployed.iter().map(|p| p.gaussian("what was deployed").cloned()).collect::<Result<_>>()?,
+            deployed: deployed.iter().map(|policy| Arc::clone(policy.policy())).collect(),
             learned: learned.iter().map(of_parts).collect::<Result<_>>()?,
             incumbent: of_parts(&incumbent)?,
             started,
@@ -361,6 +375,42 @@ impl PySession {
         };
         let session = run(py, || Session::resume(learner.learner.clone(), learner.gate, past))?;
         Ok(PySession { session, range: reward_range })
+    }
+
+    /// Saves the session as a folder: rounds, policies, what it takes to go on, and the ``statements`` made on its way (see
+    /// :func:`write_certificates`). ``surefoot verify`` checks it.
+    ///
+    ///     >>> import pathlib, surefoot, tempfile
+    ///     >>> world = surefoot.Environment.synthetic(seed=1)
+    ///     >>> settings = surefoot.SeqLS(lam=0.4)._learner()
+    ///     >>> session = surefoot._surefoot.Session(settings, world.first_policy(alpha=0.0))
+    ///     >>> report = session.take(world.collect(session.running, 500))
+    ///     >>> with tempfile.TemporaryDirectory() as folder:
+    ///     ...     session.save(pathlib.Path(folder) / "run", [])
+    ///     ...     again = surefoot._surefoot.Session.load(pathlib.Path(folder) / "run")
+    ///     >>> again.running == session.running
+    ///     True
+    fn save(
+        &self,
+        py: Python<'_>,
+        folder: PathBuf,
+        statements: Vec<(usize, String, PyRef<'_, PyCertificate>)>,
+    ) -> Result<()> {
+        let statements = statements_of(statements)?;
+        run(py, || write_session(&folder, &self.session, statements))
+    }
+
+    /// The session of a folder, to go on with it bit for bit.
+    #[staticmethod]
+    #[pyo3(signature = (folder, *, reward_range = (0.0, 1.0)), text_signature = "(folder, *, reward_range=(0.0, 1.0))")]
+    fn load(py: Python<'_>, folder: PathBuf, reward_range: (f64, f64)) -> Result<Self> {
+        surefoot::RewardRange::new(reward_range.0, reward_range.1)?;
+        Ok(PySession { session: run(py, || read_session(&folder))?, range: reward_range })
+    }
+
+    /// The settings of its learner, as a dictionary, and its gate.
+    fn settings<'py>(&self, py: Python<'py>) -> Result<(Bound<'py, PyAny>, String)> {
+        Ok((json::to_python(py, self.session.learner())?, self.session.gate().to_string()))
     }
 
     /// What all rounds so far prove of :attr:`current`.
@@ -387,7 +437,7 @@ type Parts = (PyPolicy, Option<(usize, usize, usize, usize)>);
 
 fn to_parts(challenger: &Challenger) -> Parts {
     let fixed_since = challenger.fixed_since.map(|b| (b.round, b.since.round, b.since.record, b.size));
-    (challenger.policy.clone().into(), fixed_since)
+    (PyPolicy::shared(&challenger.policy), fixed_since)
 }
 
 fn of_parts((policy, fixed_since): &Parts) -> Result<Challenger> {
@@ -396,10 +446,7 @@ fn of_parts((policy, fixed_since): &Parts) -> Result<Challenger> {
         since: Since { round: first, record },
         size,
     };
-    Ok(Challenger {
-        policy: policy.gaussian("a policy of the loop")?.clone(),
-        fixed_since: fixed_since.as_ref().map(born),
-    })
+    Ok(Challenger { policy: Arc::clone(policy.policy()), fixed_since: fixed_since.as_ref().map(born) })
 }
 
 impl PySession {

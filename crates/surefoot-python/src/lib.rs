@@ -38,7 +38,7 @@ mod _surefoot {
     #[pymodule_export]
     use crate::arrow::PyArrowTable;
     #[pymodule_export]
-    use crate::certificate::{PyCertificate, certify, read_file, verify_certificate, write_file};
+    use crate::certificate::{PyCertificate, certify, read_file, verify_run, verify_statements, write_file};
     #[pymodule_export]
     use crate::custom::check_estimator;
     #[pymodule_export]

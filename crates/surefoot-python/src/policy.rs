@@ -6,7 +6,7 @@ use std::sync::Arc;
 use numpy::{PyArray1, PyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use surefoot::policy::{Basis, Decision, Mixture, Posterior, Scale, Softmax, Uniform};
+use surefoot::policy::{Basis, Class, Decision, Mixture, Posterior, Scale, Softmax, Uniform};
 use surefoot::{FeatureMap, LinearGaussian, Policy};
 use surefoot_data::{Inputs, PolicyReader, write_policy_with};
 
@@ -38,52 +38,34 @@ type Decisions<'py> = (Bound<'py, PyArray1<u32>>, Bound<'py, PyArray1<f64>>);
 #[pyclass(frozen, name = "Policy", module = "surefoot", from_py_object)]
 #[derive(Debug, Clone)]
 pub(crate) struct PyPolicy {
-    kind: Kind,
+    policy: Arc<dyn Policy>,
     pub(crate) inputs: Option<Arc<Inputs>>,
 }
 
-#[derive(Debug, Clone)]
-enum Kind {
-    Gaussian(LinearGaussian),
-    Other(Arc<dyn Policy>, &'static str),
-}
-
-impl From<LinearGaussian> for PyPolicy {
-    fn from(policy: LinearGaussian) -> Self {
-        PyPolicy { kind: Kind::Gaussian(policy), inputs: None }
+impl<P: Policy + 'static> From<P> for PyPolicy {
+    fn from(policy: P) -> Self {
+        PyPolicy { policy: Arc::new(policy), inputs: None }
     }
 }
 
 impl PyPolicy {
+    pub(crate) fn shared(policy: &Arc<dyn Policy>) -> Self {
+        PyPolicy { policy: Arc::clone(policy), inputs: None }
+    }
+
     pub(crate) fn with_inputs(mut self, inputs: Inputs) -> Self {
         self.inputs = Some(Arc::new(inputs));
         self
     }
 
-    pub(crate) fn policy(&self) -> &dyn Policy {
-        match &self.kind {
-            Kind::Gaussian(policy) => policy,
-            Kind::Other(policy, _) => policy.as_ref(),
-        }
+    pub(crate) fn policy(&self) -> &Arc<dyn Policy> {
+        &self.policy
     }
 
     /// The linear Gaussian policy, where no other will do.
     pub(crate) fn gaussian(&self, what: &str) -> Result<&LinearGaussian> {
-        match &self.kind {
-            Kind::Gaussian(policy) => Ok(policy),
-            Kind::Other(_, kind) => Err(setting(what, "a linear Gaussian policy", format!("a {kind} one"))),
-        }
-    }
-
-    fn shared(&self) -> Arc<dyn Policy> {
-        match &self.kind {
-            Kind::Gaussian(policy) => Arc::new(policy.clone()),
-            Kind::Other(policy, _) => Arc::clone(policy),
-        }
-    }
-
-    fn other(policy: impl Policy + 'static, kind: &'static str) -> Self {
-        PyPolicy { kind: Kind::Other(Arc::new(policy), kind), inputs: None }
+        let gaussian = self.policy.as_gaussian();
+        gaussian.ok_or_else(|| setting(what, "a linear Gaussian policy", format!("a {} one", self.kind())))
     }
 }
 
@@ -97,7 +79,7 @@ impl PyPolicy {
     ///     [[0.25, 0.25, 0.25, 0.25]]
     #[staticmethod]
     fn uniform(n_actions: usize) -> Result<Self> {
-        Ok(PyPolicy::other(Uniform::new(n_actions)?, "uniform"))
+        Ok(Uniform::new(n_actions)?.into())
     }
 
     /// The linear Gaussian policy :math:`\mathcal N(0, I)`, which prefers no action: the usual prior.
@@ -182,7 +164,7 @@ impl PyPolicy {
         let (p, k) = (weights.shape()[0], weights.shape()[1]);
         let map = features.map_or_else(|| FeatureMap::identity(p), |features| features.0.clone());
         let weights = weights.as_array().iter().copied().collect();
-        Ok(PyPolicy::other(Softmax::new(map, k, weights, alpha)?, "softmax"))
+        Ok(Softmax::new(map, k, weights, alpha)?.into())
     }
 
     /// A callable as a policy: it is given contexts, and returns the probabilities `[n, K]` of all actions.
@@ -204,7 +186,7 @@ impl PyPolicy {
         }
         // How many actions there may be is said in one place.
         Uniform::new(n_actions)?;
-        Ok(PyPolicy::other(OwnPolicy { distribution, actions: n_actions }, "callable"))
+        Ok(OwnPolicy { distribution, actions: n_actions }.into())
     }
 
     /// Several policies, one of which is drawn for each decision: :math:`\pi(a|x) = \sum_j w_j \pi_j(a|x)`. Weights sum to 1.
@@ -215,8 +197,8 @@ impl PyPolicy {
     ///     [[0.625, 0.375]]
     #[staticmethod]
     fn mixture(policies: Vec<PyRef<'_, PyPolicy>>, weights: Vec<f64>) -> Result<Self> {
-        let parts = policies.iter().map(|policy| policy.shared()).collect();
-        Ok(PyPolicy::other(Mixture::new(parts, weights)?, "mixture"))
+        let parts = policies.iter().map(|policy| Arc::clone(policy.policy())).collect();
+        Ok(Mixture::new(parts, weights)?.into())
     }
 
     /// Reads a linear Gaussian policy, with what it knows of raw records, from a safetensors file.
@@ -231,7 +213,7 @@ impl PyPolicy {
     #[staticmethod]
     fn load(path: PathBuf) -> Result<Self> {
         let (policy, inputs) = PolicyReader::default().read_with(&path)?;
-        Ok(PyPolicy { kind: Kind::Gaussian(policy), inputs: inputs.map(Arc::new) })
+        Ok(PyPolicy { policy, inputs: inputs.map(Arc::new) })
     }
 
     /// Writes the policy into a safetensors file, to the last bit. Only linear Gaussian policies can be saved.
@@ -240,16 +222,18 @@ impl PyPolicy {
     ///     >>> with tempfile.TemporaryDirectory() as folder:
     ///     ...     surefoot.Policy.standard(surefoot.Features.raw(2), 4).save(pathlib.Path(folder) / "policy.safetensors")
     fn save(&self, path: PathBuf) -> Result<()> {
-        let policy = self.gaussian("a policy that is saved")?;
-        Ok(write_policy_with(&path, policy, self.inputs.as_deref())?)
+        Ok(write_policy_with(&path, self.policy.as_ref(), self.inputs.as_deref())?)
     }
 
     /// ``"gaussian"``, ``"uniform"``, ``"softmax"``, ``"mixture"`` or ``"callable"``.
     #[getter]
     fn kind(&self) -> &'static str {
-        match &self.kind {
-            Kind::Gaussian(_) => "gaussian",
-            Kind::Other(_, kind) => kind,
+        match self.policy.class() {
+            Class::LinearGaussian(_) => "gaussian",
+            Class::Softmax(_) => "softmax",
+            Class::Uniform(_) => "uniform",
+            Class::Mixture(_) => "mixture",
+            _ => "callable",
         }
     }
 
@@ -298,10 +282,7 @@ impl PyPolicy {
     /// A hash of the policy, by which certificates know it; ``None`` if it has none.
     #[getter]
     fn fingerprint(&self) -> Option<String> {
-        match &self.kind {
-            Kind::Gaussian(policy) => Some(policy.fingerprint().to_string()),
-            Kind::Other(policy, _) => policy.identity().map(|print| print.to_string()),
-        }
+        self.policy.identity().map(|print| print.to_string())
     }
 
     /// How raw records become features, which actions there are, and where the policy comes from; ``None`` if it is one of
@@ -412,7 +393,7 @@ impl PyPolicy {
     fn __eq__(&self, other: &PyPolicy) -> bool {
         match (self.fingerprint(), other.fingerprint()) {
             (Some(one), Some(two)) => one == two,
-            _ => Arc::ptr_eq(&self.shared(), &other.shared()),
+            _ => Arc::ptr_eq(&self.policy, &other.policy),
         }
     }
 

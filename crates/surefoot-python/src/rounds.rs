@@ -1,12 +1,13 @@
 //! Records of others as rounds to learn from.
 
+use std::sync::Arc;
+
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use surefoot::contexts::Labelled;
-use surefoot::learn::{Retrained, retrain};
-use surefoot::{FeatureMap, Fingerprint, Learner, LinearGaussian, Logs, RewardRange};
-use surefoot_data::{Actions, Inputs, Lineage, Rounds};
+
+use surefoot::Logs;
+use surefoot_data::{Actions, LearnRequest, Prior, ReadRequest, Rounds, learn_from};
 
 use crate::arrays::to_python;
 use crate::certificate::PyCertificate;
@@ -37,12 +38,6 @@ pub(crate) fn action_names(actions: &Actions) -> Vec<String> {
 #[derive(Debug)]
 pub(crate) struct PyRounds {
     pub(crate) rounds: Rounds,
-    pub(crate) actions: Actions,
-    pub(crate) range: (f64, f64),
-    pub(crate) skipped: usize,
-    pub(crate) interleaved: bool,
-    /// If the encoding came with a prior: whether that was not learned from logs.
-    pub(crate) known: Option<bool>,
 }
 
 #[pymethods]
@@ -56,7 +51,7 @@ impl PyRounds {
         let at = if place < 0 { place.checked_add_unsigned(n) } else { Some(place) };
         let logs = at.and_then(|at| usize::try_from(at).ok()).and_then(|at| self.rounds.rounds.get(at));
         match logs {
-            Some(logs) => PyLogs::new(logs.clone(), self.range),
+            Some(logs) => PyLogs::new(logs.clone(), self.reward_range()),
             None => Err(pyo3::exceptions::PyIndexError::new_err(format!("round {place} of {n}")).into()),
         }
     }
@@ -70,7 +65,7 @@ impl PyRounds {
     /// The names of the actions.
     #[getter]
     fn actions(&self) -> Vec<String> {
-        action_names(&self.actions)
+        action_names(&self.rounds.actions)
     }
 
     /// The names of the features.
@@ -82,19 +77,19 @@ impl PyRounds {
     /// How many records were skipped.
     #[getter]
     fn skipped(&self) -> usize {
-        self.skipped
+        self.rounds.skipped
     }
 
     /// Whether a round goes on after another has begun.
     #[getter]
     fn interleaved(&self) -> bool {
-        self.interleaved
+        self.rounds.interleaved
     }
 
     /// The lowest and the highest reward that there can be.
     #[getter]
     fn reward_range(&self) -> (f64, f64) {
-        self.range
+        self.rounds.reward_range.into()
     }
 
     /// The contexts and actions that were set aside, to which features were fitted; ``None`` if there are none.
@@ -151,80 +146,44 @@ impl PyRounds {
         prior_is_older: bool,
         watch: Option<Py<PyAny>>,
     ) -> Result<Bound<'py, PyDict>> {
-        if !(0.0..=0.5).contains(&held_back) {
-            return Err(setting("the share held back", "in [0, 0.5]", held_back));
-        }
-        // Whether the prior may know the records: it does not, if it was made here and now, or says so.
-        let (prior, fresh) = match prior.extract::<PyRef<'_, PyPolicy>>() {
-            Ok(policy) => {
-                if policy.inputs.as_deref().is_some_and(|inputs| inputs.encoding != self.rounds.encoding) {
-                    let allowed = "one whose features are those of the rounds: read them with rounds(prior=...)";
-                    return Err(setting("the prior", allowed, "another"));
-                }
-                let fresh = policy.inputs.as_deref().is_some_and(|inputs| inputs.lineage.logs.is_empty());
-                (policy.gaussian("the prior")?.clone(), fresh)
-            }
-            Err(_) => (self.prior(&prior.str()?.extract::<String>()?, intercept, exploration)?, true),
+        let prior = match prior.extract::<PyRef<'_, PyPolicy>>() {
+            Ok(policy) => Prior::Policy { policy: Arc::clone(policy.policy()), inputs: policy.inputs.clone() },
+            Err(_) => match prior.str()?.extract::<String>()?.as_str() {
+                "uniform" => Prior::Uniform,
+                "estimated" => Prior::Estimated,
+                other => return Err(setting("the prior", "uniform, estimated, or a policy", other)),
+            },
         };
-        // And whether their encoding may.
-        let encoded = self.known.unwrap_or(self.rounds.set_aside.is_some());
-        let certified = (fresh && encoded) || (prior_is_older && (encoded || self.known.is_some()));
-        let logs = &self.rounds.rounds;
-        let records: usize = logs.iter().map(Logs::len).sum();
-        let newest = logs.last().map_or(1, Logs::len);
-        let learner = Learner { held_back: held_back * records as f64 / newest as f64, ..learner.learner.clone() };
-        let mut watch = Onlooker::new(watch);
-        let Retrained { policy, round, proven, better, logged, estimate, held_back, .. } =
-            run(py, || retrain(&learner, &prior, logs, &mut watch))?;
-        let range = RewardRange::new(self.range.0, self.range.1)?;
-        let width = self.range.1 - self.range.0;
-        let prints: Vec<Fingerprint> = logs.iter().map(Logs::fingerprint).collect();
-        let lineage = Lineage {
-            prior: Some(prior.fingerprint()),
-            logs: prints,
-            learner: Some(learner),
-            made_by: format!("surefoot {}", env!("CARGO_PKG_VERSION")),
+        let request = LearnRequest {
+            read: ReadRequest::default(),
+            prior,
+            prior_is_older,
+            learner: learner.learner.clone(),
+            held_back,
+            exploration,
+            intercept,
         };
-        let encoding = self.rounds.encoding.clone();
-        let inputs = Inputs::new(self.actions.clone(), encoding, [self.range.0, self.range.1], lineage);
-        let report = round_report(py, &round)?;
-        report.set_item("rounds", logs.len())?;
-        report.set_item("total", records)?;
-        report.set_item("held_back", held_back)?;
-        report.set_item("certified", certified)?;
-        report.set_item("logged", (range.reward(logged.0), logged.1 * width))?;
-        report.set_item("estimate", (range.reward(estimate.value), estimate.standard_error * width))?;
-        report.set_item("proven", PyCertificate::new(proven, self.range))?;
-        report.set_item("better", PyCertificate::new(better, self.range))?;
-        report.set_item("prior", PyPolicy::from(prior).with_inputs(inputs.clone()))?;
-        report.set_item("policy", PyPolicy::from(policy).with_inputs(inputs))?;
+        let mut observer = Onlooker::new(watch);
+        let learned = run(py, || learn_from(&self.rounds, &request, &mut observer))?;
+        let (range, summary) = (self.reward_range(), &learned.summary);
+        let report = round_report(py, &learned.step)?;
+        report.set_item("rounds", summary.rounds.len())?;
+        report.set_item("total", summary.rounds.iter().map(|round| round.records).sum::<usize>())?;
+        report.set_item("held_back", summary.held_back)?;
+        report.set_item("certified", summary.certified)?;
+        report.set_item("logged", <(f64, f64)>::from(summary.logged))?;
+        report.set_item("estimate", <(f64, f64)>::from(summary.estimate))?;
+        report.set_item("warnings", summary.warnings.clone())?;
+        report.set_item("proven", PyCertificate::new(learned.proven, range))?;
+        report.set_item("better", PyCertificate::new(learned.better, range))?;
+        report.set_item("prior", PyPolicy::from(learned.prior).with_inputs(learned.inputs.clone()))?;
+        report.set_item("policy", PyPolicy::from(learned.policy).with_inputs(learned.inputs))?;
         Ok(report)
     }
 
     fn __repr__(&self) -> String {
         let records: usize = self.rounds.rounds.iter().map(Logs::len).sum();
-        let (rounds, p, k) = (self.rounds.rounds.len(), self.rounds.encoding.width(), self.actions.len());
+        let (rounds, p, k) = (self.rounds.rounds.len(), self.rounds.encoding.width(), self.rounds.actions.len());
         format!("<surefoot.Rounds: {records} records in {rounds} rounds, {p} features, {k} actions>")
-    }
-}
-
-impl PyRounds {
-    /// The prior that no file has: it prefers no action, or those that were logged.
-    fn prior(&self, name: &str, intercept: bool, exploration: f64) -> Result<LinearGaussian> {
-        let map = FeatureMap::identity(self.rounds.encoding.width());
-        let map = if intercept { map.with_intercept() } else { map };
-        let prior = match name {
-            "uniform" => LinearGaussian::standard(map, self.actions.len())?,
-            "estimated" => {
-                let first = &self.rounds.rounds[0];
-                let (contexts, labels) = match &self.rounds.set_aside {
-                    Some((contexts, labels)) => (contexts.clone(), labels.clone()),
-                    None => (first.contexts().clone(), first.action().to_vec()),
-                };
-                LinearGaussian::imitating(map, &Labelled::new(contexts, labels)?, self.actions.len())?
-            }
-            other => return Err(setting("the prior", "uniform, estimated, or a policy", other)),
-        };
-        Ok(prior.with_exploration(exploration)?)
     }
 }

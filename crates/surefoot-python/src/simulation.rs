@@ -95,10 +95,10 @@ pub(crate) fn simulate<'py>(
     let found = PyDict::new(py);
     let rounds = outcome.rounds.iter().map(|round| report(py, round)).collect::<PyResult<Vec<_>>>()?;
     found.set_item("rounds", PyList::new(py, rounds)?)?;
-    let policies = |all: Vec<surefoot::LinearGaussian>| all.into_iter().map(PyPolicy::from).collect::<Vec<_>>();
-    found.set_item("policies", policies(outcome.policies))?;
-    found.set_item("learned", policies(outcome.learned))?;
-    let logs = outcome.logs.into_iter().map(|logs| PyLogs::new(logs, RANGE)).collect::<Result<Vec<_>>>()?;
+    found.set_item("policies", outcome.policies().iter().map(PyPolicy::shared).collect::<Vec<_>>())?;
+    found.set_item("learned", outcome.session.learned().map(PyPolicy::shared).collect::<Vec<_>>())?;
+    let logs =
+        outcome.session.logs().iter().map(|logs| PyLogs::new(logs.clone(), RANGE)).collect::<Result<Vec<_>>>()?;
     found.set_item("logs", logs).map_err(Failure::from)?;
     Ok(found)
 }

@@ -1,17 +1,17 @@
 //! Logs of others: files and data frames.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use surefoot::evaluation::{EvaluationSettings, Selection};
-use surefoot::{Evaluator, Protocol, RewardRange};
+use surefoot::RewardRange;
 use surefoot_data::lint::{Lint, LintSettings};
 use surefoot_data::{
-    Actions, ColumnNames, Encode, EncodingSettings, Format, Grouping, LogReader, PolicyReader, RecordPolicy,
-    RewardModel, Rounds, Scan, Scorer, actions_of, convert, observe, read_mixture,
+    ColumnNames, EncodingSettings, EvaluateRequest, Format, Grouping, LogReader, ModelRequest, NamedPolicy,
+    PolicyReader, ReadRequest, RecordPolicy, Rounds, Scan, Scorer, SelectRequest, convert, evaluate, select,
 };
 
 use crate::arrays::table;
@@ -32,7 +32,6 @@ use crate::rounds::{PyRounds, action_names};
 #[derive(Debug, Clone)]
 pub(crate) struct PySource {
     reader: LogReader,
-    from_one: bool,
 }
 
 /// A reader that stops between batches when Ctrl-C was pressed.
@@ -43,30 +42,18 @@ fn hearing(reader: LogReader) -> LogReader {
 /// A policy on raw records: one of Surefoot's own, or what the logs themselves say.
 fn judged(policy: &Bound<'_, PyAny>) -> Result<RecordPolicy> {
     if let Ok(policy) = policy.extract::<PyRef<'_, PyPolicy>>() {
-        let own = policy.gaussian("a policy on raw records")?;
         let Some(inputs) = &policy.inputs else {
             let allowed = "one that says how records become its features, as those that were learned from logs do";
             return Err(setting("the policy", allowed, "one of features"));
         };
-        return Ok(RecordPolicy::Encoded { policy: Box::new(own.clone()), inputs: Box::new(inputs.as_ref().clone()) });
+        return Ok(RecordPolicy::Encoded { policy: Arc::clone(policy.policy()), inputs: Arc::clone(inputs) });
     }
     let text: String = policy.str()?.extract()?;
-    if let Ok(judged) = text.parse() {
-        return Ok(judged);
-    }
-    let path = PathBuf::from(&text);
-    if path.extension().is_some_and(|end| end == "json") {
-        return Ok(read_mixture(&path, &mut PolicyReader::default())?);
-    }
-    let (policy, inputs) = PolicyReader::default().read_with(&path)?;
-    let inputs = inputs.ok_or_else(|| {
-        setting("the policy", "one that says how records become its features", format!("{text}, which does not"))
-    })?;
-    Ok(RecordPolicy::Encoded { policy: Box::new(policy), inputs: Box::new(inputs) })
+    Ok(RecordPolicy::open(&text, &mut PolicyReader::default())?)
 }
 
-fn all_judged(policies: &Bound<'_, PyDict>) -> Result<Vec<(String, RecordPolicy)>> {
-    policies.iter().map(|(name, policy)| Ok((name.extract()?, judged(&policy)?))).collect()
+fn all_judged(policies: &Bound<'_, PyDict>) -> Result<Vec<NamedPolicy>> {
+    policies.iter().map(|(name, policy)| Ok(NamedPolicy { name: name.extract()?, policy: judged(&policy)? })).collect()
 }
 
 fn of_name(format: &str) -> Result<Format> {
@@ -74,11 +61,7 @@ fn of_name(format: &str) -> Result<Format> {
 }
 
 fn grouping(by: &str) -> Grouping {
-    match by {
-        "policy-version" => Grouping::PolicyVersion,
-        "file" => Grouping::File,
-        column => Grouping::Column(column.into()),
-    }
+    by.parse().unwrap_or_else(|never| match never {})
 }
 
 #[pymethods]
@@ -124,7 +107,7 @@ impl PySource {
         if source.hasattr("__arrow_c_stream__")? {
             format.map(of_name).transpose()?;
             let reader = hearing(LogReader::in_memory("logs".into(), table(source)?.0, columns));
-            return Ok(PySource { reader, from_one: actions_from_one });
+            return Ok(PySource { reader });
         }
         let format: Option<Format> = format.map(of_name).transpose()?;
         let paths = match source.extract::<PathBuf>() {
@@ -137,7 +120,7 @@ impl PySource {
         if paths.is_empty() {
             return Err(setting("logs", "at least one file", "none"));
         }
-        Ok(PySource { reader: hearing(LogReader::new(paths, format, columns)), from_one: actions_from_one })
+        Ok(PySource { reader: hearing(LogReader::new(paths, format, columns)) })
     }
 
     /// All records that are not skipped, as they are: a table that speaks Arrow's C stream.
@@ -202,7 +185,7 @@ impl PySource {
         let deployed = deployed.iter().map(|(version, policy)| Ok((version.extract()?, judged(&policy)?)));
         let settings = LintSettings {
             rewards: [reward_range.0, reward_range.1],
-            policies: all_judged(policies)?,
+            policies: all_judged(policies)?.into_iter().map(|named| (named.name, named.policy)).collect(),
             deployed: deployed.collect::<Result<_>>()?,
             ..LintSettings::default()
         };
@@ -243,36 +226,26 @@ impl PySource {
         seed: u64,
         largest_weight: Option<f64>,
     ) -> Result<Bound<'py, PyDict>> {
-        let modelled = model != "none";
-        let base = if modelled { EvaluationSettings::with_model() } else { EvaluationSettings::default() };
-        let protocol = Protocol { delta, ..Protocol::default() };
-        let mut settings = EvaluationSettings { protocol, replicates, seed, largest_weight, ..base };
-        if let Some(names) = estimators {
-            settings.estimators = names.iter().map(|name| Ok(name.parse()?)).collect::<Result<_>>()?;
-        }
-        if let Some(estimator) = settings.estimators.iter().find(|estimator| estimator.needs_model() && !modelled) {
-            return Err(setting("the reward model", &format!("given, as {estimator} needs one"), "none"));
-        }
-        let range = RewardRange::new(reward_range.0, reward_range.1)?;
-        let named = all_judged(policies)?;
-        let actions = actions_of(named.iter().map(|(name, policy)| (name.as_str(), policy)), &self.reader)?;
-        let model = match model {
-            "none" => RewardModel::None,
-            "linear" => run(py, || RewardModel::linear(&self.reader, &actions, range, &ignore, |_| ()))?,
-            cells => cells
-                .parse()
-                .map(RewardModel::Given)
-                .map_err(|()| setting("the reward model", "none, linear, columns:PREFIX or list:COLUMN", cells))?,
+        let names = |names: Vec<String>| names.iter().map(|name| Ok(name.parse()?)).collect::<Result<_>>();
+        let request = EvaluateRequest {
+            policies: all_judged(policies)?,
+            reward_range: reward_range.into(),
+            model: ModelRequest::named(model, &ignore)?,
+            estimators: estimators.map(names).transpose()?,
+            delta,
+            replicates,
+            largest_weight,
+            seed,
         };
-        let evaluators = self.observe(py, &model, &named, &actions, range, &settings)?;
+        let evaluated = run(py, || evaluate(&self.reader, &request, |_| ()))?;
         let found = PyDict::new(py);
-        for ((name, _), evaluator) in named.iter().zip(&evaluators) {
-            found.set_item(name, in_rewards(py, &run(py, || evaluator.finish())?, range, &[])?)?;
+        for policy in &evaluated.policies {
+            found.set_item(&policy.name, in_rewards(py, evaluated.records, evaluated.confidence, policy, &[])?)?;
         }
         Ok(found)
     }
 
-    /// What is proven of several policies at once, in costs, in one pass; all were fixed before the records. See
+    /// What is proven of several policies at once, in one pass; all were fixed before the records. See
     /// :func:`surefoot.select`.
     ///
     ///     >>> import pandas, surefoot
@@ -281,8 +254,8 @@ impl PySource {
     ///     >>> found = surefoot.open_logs(frame)._select(
     ///     ...     {"even": "uniform", "first": "columns:pi_"}, reward_range=(0.0, 1.0), prior=None, delta=0.05
     ///     ... )
-    ///     >>> found["best"]
-    ///     1
+    ///     >>> found["chosen"]
+    ///     'first'
     #[pyo3(signature = (policies, *, reward_range, prior, delta))]
     fn _select<'py>(
         &self,
@@ -292,18 +265,9 @@ impl PySource {
         prior: Option<Vec<f64>>,
         delta: f64,
     ) -> Result<Bound<'py, PyAny>> {
-        let range = RewardRange::new(reward_range.0, reward_range.1)?;
-        let named = all_judged(policies)?;
-        let actions = actions_of(named.iter().map(|(name, policy)| (name.as_str(), policy)), &self.reader)?;
-        let settings = EvaluationSettings {
-            estimators: EvaluationSettings::default().estimators[..1].to_vec(),
-            protocol: Protocol { delta, ..Protocol::default() },
-            replicates: 0,
-            ..EvaluationSettings::default()
-        };
-        let evaluators = self.observe(py, &RewardModel::None, &named, &actions, range, &settings)?;
-        let all: Vec<&Evaluator> = evaluators.iter().collect();
-        json::to_python(py, &run(py, || Selection::of(&all, prior.as_deref()))?)
+        let request =
+            SelectRequest { policies: all_judged(policies)?, prior, reward_range: reward_range.into(), delta };
+        json::to_python(py, &run(py, || select(&self.reader, &request, |_| ()))?)
     }
 
     /// All records in memory, encoded, as rounds to learn from. :func:`surefoot.learn` is the usual way to it.
@@ -357,9 +321,6 @@ impl PySource {
         standardise: bool,
         prior: Option<&PyPolicy>,
     ) -> Result<PyRounds> {
-        let range = RewardRange::new(reward_range.0, reward_range.1)?;
-        let grouping = grouping(by);
-        let scan = run(py, || Scan::of(&self.reader, &grouping))?;
         let known = match prior.map(|prior| prior.inputs.as_deref()) {
             Some(None) => {
                 return Err(setting(
@@ -370,34 +331,13 @@ impl PySource {
             }
             known => known.flatten(),
         };
-        let actions = match (known, &scan.actions) {
-            (Some(inputs), _) => inputs.actions.clone(),
-            // Those that are counted from 1 are called so, lest anybody count them otherwise later.
-            (None, Actions::Count(k)) if self.from_one => Actions::Names((1..=*k).map(|a| a.to_string()).collect()),
-            (None, actions) => actions.clone(),
+        let request = ReadRequest {
+            grouping: grouping(by),
+            reward_range: reward_range.into(),
+            encoding: EncodingSettings { features, ignore, categorical, vocabulary, hash_bits, standardise },
+            set_aside,
         };
-        let settings = EncodingSettings { features, ignore, categorical, vocabulary, hash_bits, standardise };
-        let encode = match known {
-            Some(inputs) => Encode::Known(inputs.encoding.clone()),
-            None => Encode::Fit { settings, set_aside },
-        };
-        let rounds = run(py, || Rounds::read(&self.reader, &scan, &actions, &grouping, range, encode))?;
-        if rounds.rounds.is_empty() {
-            return Err(setting(
-                "the share that is set aside",
-                "small enough to leave records to learn from",
-                set_aside,
-            ));
-        }
-        let known = known.map(|inputs| inputs.lineage.logs.is_empty());
-        Ok(PyRounds {
-            rounds,
-            actions,
-            range: reward_range,
-            skipped: scan.skipped,
-            interleaved: scan.interleaved,
-            known,
-        })
+        Ok(PyRounds { rounds: run(py, || Rounds::read(&self.reader, &request, known))? })
     }
 
     /// What a policy decides on raw records: a table that speaks Arrow's C stream, with ``event_id``, ``action``,
@@ -415,16 +355,7 @@ impl PySource {
     ///     ['event_id', 'action', 'pscore', 'policy_version']
     #[pyo3(signature = (policy, *, seed, probabilities = false))]
     fn score(&self, py: Python<'_>, policy: &Bound<'_, PyAny>, seed: u64, probabilities: bool) -> Result<PyArrowTable> {
-        let policy = judged(policy)?;
-        let own = match &policy {
-            RecordPolicy::Mixture(parts) => parts.first().map(|(_, part)| part),
-            policy => Some(policy),
-        };
-        let (Some(RecordPolicy::Encoded { inputs, .. }), Some(version)) = (own, policy.version()) else {
-            return Err(setting("the policy", "one of Surefoot's own, or a mixture of them", "another"));
-        };
-        let actions = inputs.actions.clone();
-        let scorer = Scorer::new(policy, actions, version, seed, probabilities);
+        let scorer = Scorer::new(judged(policy)?, seed, probabilities)?;
         let score = || self.reader.batches().map(|batch| scorer.score(&batch?)).collect();
         let decided: Vec<RecordBatch> = run(py, || -> surefoot_data::Result<_> { score() })?;
         Ok(PyArrowTable { batches: decided, schema: scorer.schema().clone() })
@@ -457,21 +388,5 @@ impl PySource {
 
     fn __repr__(&self) -> String {
         format!("<surefoot.LogSource {}>", self.reader.place())
-    }
-}
-
-impl PySource {
-    fn observe(
-        &self,
-        py: Python<'_>,
-        model: &RewardModel,
-        named: &[(String, RecordPolicy)],
-        actions: &Actions,
-        range: RewardRange,
-        settings: &EvaluationSettings,
-    ) -> Result<Vec<Evaluator>> {
-        let judged: Vec<&RecordPolicy> = named.iter().map(|(_, policy)| policy).collect();
-        let (evaluators, _) = run(py, || observe(model, &judged, &self.reader, actions, range, settings, |_| ()))?;
-        Ok(evaluators)
     }
 }

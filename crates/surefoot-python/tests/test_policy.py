@@ -92,11 +92,21 @@ def test_certificates_can_be_recomputed_and_forgeries_are_found(world, tmp_path)
     course = learner._session
     certificate = learner.certificate_
     policies = [*course.deployed, learner.policy_]
-    assert surefoot.verify(certificate, policies, course.logs) == []
+    assert surefoot.verify(certificate, policies, course.logs, deployed=course.deployed)
     forged = certificate.to_dict()
     forged["upper"] -= 0.1
     found = surefoot.verify(surefoot.Certificate.from_json(json.dumps(forged)), policies, course.logs)
-    assert found and found[0][0] == "upper"
+    assert not found and found.differences[0].startswith("round 2, ladder: upper")
+    # Saved as a folder, all of it is checked, as the command does; and the loop goes on.
+    learner.save_run(tmp_path / "run")
+    checked = surefoot.verify(tmp_path / "run")
+    assert checked and checked.propensities == 1600 and len(checked.certificates) == 4
+    again = surefoot.SeqAdjLS(prior=world.first_policy(alpha=0.3), lam=0.4).load_run(tmp_path / "run")
+    for loop in (learner, again):
+        loop.partial_fit(world.collect(loop.policy_, 800, round=2, start=1600))
+    assert (again.policy_, again.certificate_) == (learner.policy_, learner.certificate_)
+    with pytest.raises(surefoot.SettingError, match="those of this learner"):
+        surefoot.SeqAdjLS(prior=world.first_policy(alpha=0.3), lam=0.5).load_run(tmp_path / "run")
     path = tmp_path / "certificates.json"
     surefoot.write_certificates(path, [(2, "ladder", certificate)])
     assert surefoot.read_certificates(path) == [(2, "ladder", certificate)]

@@ -121,6 +121,21 @@ impl Hasher {
     }
 }
 
+/// The root of a binary tree over leaves in their order, `None` of no leaf. The left part of a tree has the largest power
+/// of two of leaves that leaves one for the right part: so parts that begin at such a place can be made apart.
+pub(crate) fn tree(leaves: &[Fingerprint]) -> Option<Fingerprint> {
+    match leaves {
+        [] => None,
+        [leaf] => Some(*leaf),
+        _ => {
+            let (left, right) = leaves.split_at(leaves.len().next_power_of_two() / 2);
+            let mut hasher = Hasher::new("node");
+            [left, right].into_iter().filter_map(tree).for_each(|part| hasher.bytes(&part.0));
+            Some(hasher.finish())
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

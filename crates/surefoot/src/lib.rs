@@ -45,6 +45,7 @@
 //! | [`evaluation`] | every estimator at once, with intervals, in one pass over a stream |
 //! | [`objective`], [`optim`] | `mean h + KL/(lambda N)`, value and gradient; a closure in, a minimiser out |
 //! | [`certificate`] | what is proven about a policy, from logs and policies alone; the ladder and the gate |
+//! | [`audit`] | what may be called certified, and what a verifier checks |
 //! | [`learn`] | the pure step `(state, logs) -> (state, report)`; all rounds at once |
 //! | [`session`] | a loop under way, simulated or live: logs in, what runs next out |
 //! | [`worlds`], [`simulate`](mod@simulate) | worlds in which everything is known, and the loop closed in them |
@@ -65,6 +66,7 @@
 //! Files, the network and the command line (other crates of this workspace); continuous actions; policies that are not
 //! linear in (mapped) features.
 
+pub mod audit;
 pub mod certificate;
 pub mod contexts;
 mod error;

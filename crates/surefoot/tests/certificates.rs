@@ -1,6 +1,8 @@
 //! Certificates of policies: the reference's numbers, and those of whole loops.
 
 use serde::Deserialize;
+use std::sync::Arc;
+
 use surefoot::certificate::{Case, Quantity, Smoothing, verify};
 use surefoot::learn::Family;
 use surefoot::optim::{Adam, Decay, Optimiser};
@@ -142,15 +144,17 @@ fn what_a_loop_certifies_is_true_and_verifies() {
         (Algorithm::SeqAdjLs, Family::PerFeature, Gate::NonInferiority { margin: 0.05 }),
     ] {
         let plan = Plan { learner: learner(algorithm, shape), gate, certify: Certify::Each };
-        let Outcome { rounds, logs, mut policies, state, .. } = run(&plan, &[400, 300, 800], 0.1);
+        let outcome = run(&plan, &[400, 300, 800], 0.1);
+        let (mut policies, logs) = (outcome.policies(), outcome.session.logs().to_vec());
+        let Outcome { rounds, session } = outcome;
         // Where nothing is ever redeployed, what is judged is the candidate.
-        policies.push(state.current().clone());
-        let prints: Vec<_> = policies.iter().map(LinearGaussian::fingerprint).collect();
+        policies.push(Arc::new(session.newest().clone()));
+        let prints: Vec<_> = policies.iter().map(|policy| policy.identity().unwrap()).collect();
         for round in &rounds {
             let judged = round.proven.as_ref().unwrap();
             let ladder = judged.ladder.as_ref();
             let decided = round.decision.as_ref().and_then(|d| d.certificate.as_ref());
-            for certificate in [Some(&judged.certificate), ladder, decided].into_iter().flatten() {
+            for certificate in [judged.certificate.as_ref(), ladder, decided].into_iter().flatten() {
                 let what = format!("{algorithm:?} {shape:?} {gate:?} {:?}", certificate.theorem);
                 // No risk is below that of the best policy.
                 assert!(certificate.bounds != Quantity::Risk || certificate.upper >= -0.8, "{what}");
@@ -168,7 +172,7 @@ fn what_a_loop_certifies_is_true_and_verifies() {
         if gate == Gate::Always {
             assert!(!last.ladder.as_ref().unwrap().vacuous, "{algorithm:?}");
             assert_eq!(verify(last.ladder.as_ref().unwrap(), &policies, &logs).unwrap(), []);
-            assert_eq!(verify(&last.certificate, &policies, &logs).unwrap(), []);
+            assert_eq!(verify(last.certificate.as_ref().unwrap(), &policies, &logs).unwrap(), []);
         }
     }
 }
@@ -176,11 +180,16 @@ fn what_a_loop_certifies_is_true_and_verifies() {
 #[test]
 fn a_gate_keeps_the_incumbent_until_a_challenger_is_shown_to_be_better() {
     let plan = |gate| Plan { learner: learner(Algorithm::SeqAdjLs, Family::Isotropic), gate, certify: Certify::Never };
-    let Outcome { rounds, policies, .. } = run(&plan(Gate::Improvement), &[40, 4000, 40], 0.05);
+    let outcome = run(&plan(Gate::Improvement), &[40, 4000, 40], 0.05);
+    let (policies, rounds) = (outcome.policies(), outcome.rounds);
     let promoted: Vec<bool> = rounds.iter().map(|r| r.decision.as_ref().unwrap().promoted).collect();
     assert_eq!(promoted, [false, true, false]);
-    assert!(policies[0] == policies[1] && policies[1] != policies[2] && policies[2] == policies[3]);
+    let same = |i: usize, j: usize| policies[i].identity() == policies[j].identity();
+    assert!(same(0, 1) && !same(1, 2) && same(2, 3));
     assert!(rounds[1].true_risk < rounds[0].true_risk && rounds[1].true_risk == rounds[2].true_risk);
     let open = run(&plan(Gate::Always), &[40, 40], 0.05);
-    assert!(open.rounds.iter().all(|r| r.decision.is_none()) && open.policies[0] != open.policies[1]);
+    assert!(
+        open.rounds.iter().all(|r| r.decision.is_none())
+            && open.policies()[0].identity() != open.policies()[1].identity()
+    );
 }

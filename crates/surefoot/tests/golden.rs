@@ -447,3 +447,22 @@ fn the_quantities_of_the_theory_are_the_reference_s() {
         }
     }
 }
+
+#[derive(Deserialize)]
+struct RoundCase {
+    records: usize,
+    fingerprint: String,
+}
+
+#[test]
+fn every_fingerprint_of_a_round_is_the_reference_s() {
+    for case in golden::<Vec<RoundCase>>("fingerprints") {
+        let n = case.records;
+        let x = (0..n).flat_map(|i| [(i % 7) as f32 / 4.0, -((i % 3) as f32) / 2.0]).collect();
+        let action = (0..n).map(|i| (i % 3) as u32).collect();
+        let propensity = (0..n).map(|i| (1 + i % 5) as f64 / 8.0).collect();
+        let cost = (0..n).map(|i| -((i % 2) as f64) / 2.0).collect();
+        let logs = Logs::new(3, Contexts::dense(x, 2).unwrap(), action, propensity, cost).unwrap();
+        assert_eq!(logs.fingerprint().to_string(), case.fingerprint, "{n} records");
+    }
+}

@@ -1,7 +1,10 @@
 //! The loop as a whole: what a step promises beyond the numbers of the reference.
 
 use std::ops::ControlFlow;
+use std::str::FromStr;
+use std::sync::Arc;
 
+use surefoot::certificate::verify;
 use surefoot::estimator::{Custom, CustomEstimator, Regularizer};
 use surefoot::learn::{Crm, Family, Precision, Start, State};
 use surefoot::objective::{Objective, ObjectiveParts};
@@ -10,7 +13,9 @@ use surefoot::optim::{Adam, Decay, Lbfgs, Optimiser};
 use surefoot::policy::{Posterior, Scale};
 use surefoot::simulate::{Outcome, SimulatedRound, simulate_observed};
 use surefoot::worlds::{Environment, Synthetic, SyntheticSettings, Turn};
-use surefoot::{Algorithm, Contexts, Error, FeatureMap, Gate, Lambda, Learner, Logs, Policy, Session, simulate};
+use surefoot::{
+    Algorithm, Contexts, Error, FeatureMap, Fingerprint, Gate, Lambda, Learner, Logs, Policy, Session, simulate,
+};
 
 fn world() -> Synthetic {
     Synthetic::new(SyntheticSettings { seed: 5, ..SyntheticSettings::default() }).unwrap()
@@ -50,8 +55,10 @@ fn every_learner_keeps_the_contract() {
                     simulate(&world, first(&world, 0.3), &learner.clone().into(), &[300, 300, 300], |_| {}).unwrap()
                 })
             };
-            let Outcome { state, rounds, .. } = run(1);
-            let again = run(3).state;
+            let Outcome { session, rounds } = run(1);
+            let state = session.state();
+            let again = run(3).session;
+            let again = again.state();
             assert_eq!(state.current(), again.current(), "{algorithm:?} {family:?}");
             let start = world.truth(0).unwrap().risk(state.first()).unwrap();
             let end = rounds[2].true_risk;
@@ -59,7 +66,7 @@ fn every_learner_keeps_the_contract() {
             assert!(rounds.iter().all(|r| r.learned.kl >= 0.0 && r.true_risk >= -0.8));
             let before = state.clone();
             let logs = world.collect(state.current(), Turn { round: 3, start: 900, n: 50 }).unwrap();
-            let (next, round) = learner.step(&state, &logs).unwrap();
+            let (next, round) = learner.step(state, &logs).unwrap();
             assert_eq!((state.rounds(), state.records(), state.current()), (3, 900, before.current()));
             assert_eq!((next.rounds(), next.records(), round.n), (4, 950, 50));
         }
@@ -78,7 +85,7 @@ fn large_batches_give_the_same_bits_on_every_number_of_threads() {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| simulate(&world, first(&world, 0.3), &learner.clone().into(), &[6000], |_| {}).unwrap())
         };
-        assert_eq!(run(1).state.current(), run(2).state.current());
+        assert_eq!(run(1).session.newest(), run(2).session.newest());
     }
 }
 
@@ -437,7 +444,7 @@ fn a_loop_that_is_resumed_goes_on_as_if_it_had_not_stopped() {
         let learner = Learner { lambda: Lambda::AutoDoubling, held_back: 0.5, family, ..quick(algorithm) };
         let mut session = Session::new(learner.clone(), gate, first(&world, 0.2)).unwrap();
         let round = |session: &mut Session, round: usize| {
-            let logs = world.collect(session.running(), Turn { round, start: 400 * round, n: 400 }).unwrap();
+            let logs = world.collect(session.running().as_ref(), Turn { round, start: 400 * round, n: 400 }).unwrap();
             session.take(logs, true, &mut Silent).unwrap()
         };
         for k in 0..2 {
@@ -446,7 +453,7 @@ fn a_loop_that_is_resumed_goes_on_as_if_it_had_not_stopped() {
         let mut again = Session::resume(learner.clone(), gate, session.checkpoint()).unwrap();
         for k in 2..4 {
             let (one, other) = (round(&mut session, k), round(&mut again, k));
-            assert_eq!(session.current().fingerprint(), again.current().fingerprint(), "{algorithm:?}");
+            assert_eq!(session.current().identity(), again.current().identity(), "{algorithm:?}");
             assert_eq!((one.proven, one.promoted), (other.proven, other.promoted));
         }
         let mut torn = session.checkpoint();
@@ -455,5 +462,68 @@ fn a_loop_that_is_resumed_goes_on_as_if_it_had_not_stopped() {
             Session::resume(learner, gate, torn).unwrap_err().to_string(),
             "what was deployed should have 4 policies, one for each round, but has 3"
         );
+    }
+}
+
+#[test]
+fn a_round_is_prepared_run_elsewhere_and_committed_once() {
+    let world = world();
+    let session = || Session::new(quick(Algorithm::SeqAdjLs), Gate::Always, first(&world, 0.2)).unwrap();
+    let collect = |session: &Session, round: usize| {
+        let turn = Turn { round, start: 400 * round, n: 400 };
+        world.collect(session.running().as_ref(), turn).unwrap()
+    };
+    let (mut apart, mut at_once) = (session(), session());
+    for round in 0..2 {
+        let logs = collect(&apart, round);
+        let by = apart.running().identity().unwrap();
+        let job = apart.prepare(logs.clone(), by, true).unwrap();
+        // While it is learned from, the session answers as before.
+        assert_eq!((apart.logs().len(), apart.running().identity()), (round, Some(by)));
+        let other = job.clone();
+        let done = std::thread::spawn(move || job.run(&mut Silent).unwrap()).join().unwrap();
+        let stale = other.run(&mut Silent).unwrap();
+        let promoted = done.report().promoted;
+        assert_eq!(apart.commit(done).unwrap().promoted, promoted);
+        assert_eq!(
+            apart.commit(stale).unwrap_err().to_string(),
+            "the job should be prepared from the session as it is now, but is from one that has changed since"
+        );
+        at_once.take(logs, true, &mut Silent).unwrap();
+        assert_eq!(apart.running().identity(), at_once.running().identity());
+        assert_eq!(apart.prove().unwrap(), at_once.prove().unwrap());
+    }
+    let unknown = Fingerprint::from_str(&"0".repeat(64)).unwrap();
+    assert_eq!(
+        apart.prepare(collect(&apart, 2), unknown, false).unwrap_err().to_string(),
+        format!("what collected the round should be a policy of this session, but is {unknown}")
+    );
+}
+
+/// In a live loop the next round is collected by what ran already while a round was learned from. Rounds are then booked on
+/// who collected them, and an incumbent that has collected nothing yet is not replaced by a gate that compares with it.
+#[test]
+fn a_round_belongs_to_the_policy_that_collected_it() {
+    let world = world();
+    let learner = Learner { held_back: 0.5, ..quick(Algorithm::SeqAdjLs) };
+    for (gate, replaced) in [(Gate::Always, true), (Gate::NonInferiority { margin: 1.0 }, false)] {
+        let mut session = Session::new(learner.clone(), gate, first(&world, 0.2)).unwrap();
+        let start = Arc::clone(session.running());
+        let collect = |round: usize| world.collect(start.as_ref(), Turn { round, start: 400 * round, n: 400 }).unwrap();
+        assert!(session.take(collect(0), true, &mut Silent).unwrap().promoted);
+        let promoted = session.running().identity();
+        assert_ne!(promoted, start.identity());
+        // The first policy was still deciding.
+        let job = session.prepare(collect(1), start.identity().unwrap(), true).unwrap();
+        let report = session.commit(job.run(&mut Silent).unwrap()).unwrap();
+        assert_eq!((report.promoted, report.decided_by.is_some()), (replaced, false));
+        let by: Vec<_> = session.deployed().iter().map(|policy| policy.identity()).collect();
+        assert_eq!(by, [start.identity(), start.identity()]);
+        // What it proves is proven from logs and policies.
+        let policies: Vec<_> = session.deployed().iter().chain([session.running()]).cloned().collect();
+        let proven = session.prove().unwrap();
+        for certificate in [proven.certificate.as_ref(), proven.ladder.as_ref()].into_iter().flatten() {
+            assert_eq!(verify(certificate, &policies, session.logs()).unwrap(), []);
+        }
     }
 }

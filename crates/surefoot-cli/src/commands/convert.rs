@@ -13,7 +13,7 @@ use crate::progress;
 
 /// Convert log files between Parquet, CSV, JSON lines, dsjson, Vowpal Wabbit's text and Open Bandit Pipeline's npz
 ///
-/// ColumnNames get Surefoot's names (propensity_score becomes pscore, click becomes reward, cost becomes reward with its sign
+/// Columns get Surefoot's names (propensity_score becomes pscore, click becomes reward, cost becomes reward with its sign
 /// turned); those that have no role keep theirs. Values are not checked (see surefoot lint), not repaired, and not left out unless asked.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
@@ -29,7 +29,7 @@ pub(crate) struct Convert {
     /// Its format, if its name does not tell
     #[arg(long, value_name = "FORMAT")]
     to: Option<Format>,
-    /// ColumnNames to leave out, such as those that the format has no place for; pi_* stands for all that begin with pi_
+    /// Columns to leave out, such as those that the format has no place for; pi_* stands for all that begin with pi_
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     ignore: Vec<String>,
     #[command(flatten)]

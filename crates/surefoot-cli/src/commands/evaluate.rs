@@ -4,16 +4,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
-use indicatif::ProgressBar;
 use serde::Serialize;
-use surefoot::evaluation::{Estimator, Evaluation, EvaluationSettings, Interval, Weights};
-use surefoot::{Evaluator, Protocol, RewardRange};
-use surefoot_data::{Actions, LogReader, RewardModel, observe};
+use surefoot::evaluation::Interval;
+use surefoot_data::{EvaluateRequest, Evaluated, ModelRequest, NamedEstimate, evaluate};
 
 use super::Running;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, logs_failure};
 use crate::figure::{self, Forest, Mark};
-use crate::logs::{LogFlags, Named, POLICY, RewardFlags, learned, policies};
+use crate::logs::{LogFlags, POLICY, RewardFlags, policies};
 use crate::progress;
 
 /// What the logs say of policies that did not collect them: the value by every estimator, with intervals
@@ -38,7 +36,7 @@ pub(crate) struct Evaluate {
     /// logs' own columns, each record predicted by what others say), columns:PREFIX or list:COLUMN (predicted rewards)
     #[arg(long, value_name = "MODEL", default_value = "none", help_heading = "Estimators")]
     model: String,
-    /// ColumnNames that the linear model does not look at
+    /// Columns that the linear model does not look at
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',', help_heading = "Estimators")]
     ignore: Vec<String>,
     /// Estimators, separated by commas [default: all; those that need a reward model, if there is one]: ips, snips,
@@ -68,31 +66,8 @@ pub(crate) struct Evaluate {
 #[derive(Debug, Serialize)]
 struct Output {
     version: &'static str,
-    records: usize,
-    skipped: usize,
-    reward_range: [f64; 2],
-    confidence: f64,
-    policies: Vec<PolicyOutput>,
-    warnings: Vec<String>,
-}
-
-/// What is known of a policy, in rewards.
-#[derive(Debug, Serialize)]
-struct PolicyOutput {
-    name: String,
-    anytime: Interval,
-    weights: Weights,
-    estimates: Vec<EstimateOutput>,
-}
-
-#[derive(Debug, Serialize)]
-struct EstimateOutput {
-    name: String,
-    estimator: Estimator,
-    value: f64,
-    standard_error: f64,
-    bootstrap: Option<Interval>,
-    bernstein: Option<Interval>,
+    #[serde(flatten)]
+    evaluated: Evaluated,
 }
 
 impl Evaluate {
@@ -101,129 +76,30 @@ impl Evaluate {
         if let Some(stem) = &self.figure {
             figure::check(stem)?;
         }
-        let range = self.reward.range()?;
-        let policies = policies(&self.policy)?;
-        let reader = self.logs.reader();
-        let actions = actions_of(&policies, &reader)?;
-        let settings = self.settings()?;
-        let bar = progress::records(self.running.quiet);
-        let model = self.model(&reader, &actions, range, &bar)?;
-        let (evaluators, skipped) = observe_all(&model, &policies, &reader, &actions, range, &settings, &bar)?;
-        let named = policies.iter().zip(&evaluators);
-        let found = named.map(|(Named { name, .. }, evaluator)| Ok((name.clone(), evaluator.finish()?)));
-        let mut output = self.output(found.collect::<Result<_>>()?, range, skipped);
-        output.warnings.extend(learned(&policies));
-        if let Some(stem) = &self.figure {
-            forest(&output).write(stem).map_err(|e| Failure::file(stem, "written", e))?;
-        }
-        self.running.answer(&output, || text(&output))
-    }
-
-    fn settings(&self) -> Result<EvaluationSettings> {
-        let modelled = self.model != "none";
-        let mut settings = if modelled { EvaluationSettings::with_model() } else { EvaluationSettings::default() };
-        if let Some(names) = &self.estimators {
-            settings.estimators = names.iter().map(|name| name.parse()).collect::<surefoot::Result<_>>()?;
-        }
-        if let Some(estimator) = settings.estimators.iter().find(|estimator| estimator.needs_model() && !modelled) {
-            return Err(Failure::new(format!("{estimator} needs a reward model")).hint("--model linear fits one"));
-        }
-        Ok(EvaluationSettings {
-            protocol: Protocol { delta: self.delta, ..Protocol::default() },
-            replicates: self.replicates,
-            seed: self.seed,
-            largest_weight: self.largest_weight,
-            ..settings
-        })
-    }
-
-    /// The reward model; a linear one takes a pass over the logs, and another one before it to see what columns there are.
-    fn model(
-        &self,
-        reader: &LogReader,
-        actions: &Actions,
-        range: RewardRange,
-        bar: &ProgressBar,
-    ) -> Result<RewardModel> {
-        match self.model.as_str() {
-            "none" => Ok(RewardModel::None),
-            "linear" => {
-                let on_batch = |records: usize| bar.inc(records as u64);
-                let model = RewardModel::linear(reader, actions, range, &self.ignore, on_batch)
-                    .map_err(|e| Failure::new(e).hint("columns are left out with --ignore"))?;
-                bar.reset();
-                Ok(model)
-            }
-            cells => cells.parse().map(RewardModel::Given).map_err(|()| {
-                Failure::new(format!("the model should be none, linear, columns:PREFIX or list:COLUMN, but is {cells}"))
-            }),
-        }
-    }
-
-    fn output(&self, found: Vec<(String, Evaluation)>, range: RewardRange, skipped: usize) -> Output {
-        let width = range.reward(-1.0) - range.reward(0.0);
-        // A cost is a reward turned around.
-        let rewards = |i: Interval| Interval { lower: range.reward(i.upper), upper: range.reward(i.lower) };
-        let records = found.first().map_or(0, |(_, evaluation)| evaluation.records);
-        let warnings = |(name, evaluation): &(String, Evaluation)| {
-            let warnings = evaluation.weights.warnings(records).into_iter();
-            warnings.map(|warning| format!("{name}: {warning}")).collect::<Vec<_>>()
-        };
-        let warnings = found.iter().flat_map(warnings).collect();
-        let policy = |(name, evaluation): (String, Evaluation)| PolicyOutput {
-            name,
-            anytime: rewards(evaluation.anytime),
-            weights: evaluation.weights,
-            estimates: evaluation
-                .estimates
-                .into_iter()
-                .map(|e| EstimateOutput {
-                    name: e.estimator.to_string(),
-                    estimator: e.estimator,
-                    value: range.reward(e.value),
-                    standard_error: e.standard_error * width,
-                    bootstrap: e.bootstrap.map(rewards),
-                    bernstein: e.bernstein.map(rewards),
-                })
-                .collect(),
-        };
-        Output {
-            version: env!("CARGO_PKG_VERSION"),
-            records,
-            skipped,
+        let estimators = self.estimators.as_ref().map(|names| names.iter().map(|name| name.parse()).collect());
+        let request = EvaluateRequest {
+            policies: policies(&self.policy)?.0,
             reward_range: self.reward.reward_range,
-            confidence: 1.0 - self.delta,
-            policies: found.into_iter().map(policy).collect(),
-            warnings,
+            model: ModelRequest::named(&self.model, &self.ignore).map_err(Failure::new)?,
+            estimators: estimators.transpose()?,
+            delta: self.delta,
+            replicates: self.replicates,
+            largest_weight: self.largest_weight,
+            seed: self.seed,
+        };
+        let bar = progress::records(self.running.quiet);
+        let evaluated = evaluate(&self.logs.reader(), &request, |records| bar.inc(records as u64));
+        bar.finish_and_clear();
+        let evaluated = evaluated.map_err(logs_failure)?;
+        if let Some(stem) = &self.figure {
+            forest(&evaluated).write(stem)?;
         }
+        let output = Output { version: env!("CARGO_PKG_VERSION"), evaluated };
+        self.running.answer(&output, || text(&output.evaluated))
     }
 }
 
-/// The actions that the policies know, or else those that are in the logs.
-pub(super) fn actions_of(policies: &[Named], reader: &LogReader) -> Result<Actions> {
-    let named = policies.iter().map(|Named { name, policy, .. }| (name.as_str(), policy));
-    surefoot_data::actions_of(named, reader).map_err(Failure::new)
-}
-
-/// One pass over the logs: a evaluator for each policy, and how many records were skipped.
-pub(super) fn observe_all(
-    model: &RewardModel,
-    policies: &[Named],
-    reader: &LogReader,
-    actions: &Actions,
-    range: RewardRange,
-    settings: &EvaluationSettings,
-    bar: &ProgressBar,
-) -> Result<(Vec<Evaluator>, usize)> {
-    let judged: Vec<_> = policies.iter().map(|named| &named.policy).collect();
-    let on_batch = |records: usize| bar.inc(records as u64);
-    let observed = observe(model, &judged, reader, actions, range, settings, on_batch)
-        .map_err(|e| Failure::new(e).hint("surefoot lint tells all that is wrong with logs at once"))?;
-    bar.finish_and_clear();
-    Ok(observed)
-}
-
-fn text(output: &Output) -> String {
+fn text(output: &Evaluated) -> String {
     let percent = format!("{:.0} %", 100.0 * output.confidence);
     let interval = |i: &Interval| format!("{:.4} .. {:.4}", i.lower, i.upper);
     let mut parts = Vec::new();
@@ -237,9 +113,9 @@ fn text(output: &Output) -> String {
             &format!("bootstrap {percent}"),
             &format!("Bernstein {percent}"),
         ]);
-        for e in &policy.estimates {
+        for NamedEstimate { name, estimate: e, .. } in &policy.estimates {
             table.add_row([
-                e.name.clone(),
+                name.clone(),
                 format!("{:.4}", e.value),
                 format!("{:.4}", e.standard_error),
                 e.bootstrap.as_ref().map_or("-".into(), interval),
@@ -278,7 +154,7 @@ fn grouped(n: usize) -> String {
 }
 
 /// The intervals of all policies.
-fn forest(output: &Output) -> Forest {
+fn forest(output: &Evaluated) -> Forest {
     let mut groups = Vec::new();
     for policy in &output.policies {
         let mut marks = vec![Mark {
@@ -288,8 +164,8 @@ fn forest(output: &Output) -> Forest {
             thin: None,
         }];
         let ends = |i: &Interval| (i.lower, i.upper);
-        marks.extend(policy.estimates.iter().map(|e| Mark {
-            label: e.name.clone(),
+        marks.extend(policy.estimates.iter().map(|NamedEstimate { name, estimate: e, .. }| Mark {
+            label: name.clone(),
             value: Some(e.value),
             thick: e.bootstrap.as_ref().map(ends),
             thin: e.bernstein.as_ref().map(ends),

@@ -55,7 +55,7 @@ struct Output {
 impl Lint {
     pub(crate) fn run(self) -> Result<()> {
         self.running.start()?;
-        let policies = logs::policies(&self.policy)?;
+        let (policies, _) = logs::policies(&self.policy)?;
         let settings = LintSettings {
             rewards: self.reward.reward_range,
             policies: policies.into_iter().map(|named| (named.name, named.policy)).collect(),
@@ -93,7 +93,7 @@ fn deployed(texts: &[String]) -> Result<Vec<(Option<String>, surefoot_data::Reco
             Some((version, file)) if !version.is_empty() => (Some(version.to_owned()), file),
             _ => (None, text.as_str()),
         };
-        Ok((version, logs::own(file.as_ref(), &mut reader)?))
+        Ok((version, logs::opened(file, &mut reader)?))
     };
     texts.iter().map(one).collect()
 }

@@ -4,11 +4,11 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use clap::Args;
-use surefoot_data::{ColumnNames, Format, LogReader, PolicyReader, RecordPolicy, Scorer, write_table, write_table_to};
+use surefoot_data::{ColumnNames, Format, LogReader, PolicyReader, Scorer, write_table, write_table_to};
 
 use super::print;
 use crate::failure::{Failure, Result};
-use crate::logs::own;
+use crate::logs::opened;
 
 /// Let a policy decide on raw records: actions with their propensities
 ///
@@ -51,16 +51,8 @@ pub(crate) struct Score {
 impl Score {
     pub(crate) fn run(self) -> Result<()> {
         super::threads(self.threads)?;
-        let policy = own(&self.policy, &mut PolicyReader::default())?;
-        let own = match &policy {
-            RecordPolicy::Mixture(parts) => parts.first().map(|(_, part)| part),
-            policy => Some(policy),
-        };
-        let (Some(RecordPolicy::Encoded { inputs, .. }), Some(version)) = (own, policy.version()) else {
-            return Err(Failure::new(format!("{}: the mixture is empty", self.policy.display())));
-        };
-        let actions = inputs.actions.clone();
-        let scorer = Scorer::new(policy, actions, version, self.seed, self.probabilities);
+        let policy = opened(&self.policy.to_string_lossy(), &mut PolicyReader::default())?;
+        let scorer = Scorer::new(policy, self.seed, self.probabilities).map_err(Failure::new)?;
         let columns = ColumnNames { event_id: self.event_id, ..ColumnNames::default() };
         let reader = LogReader::new(self.contexts, self.format, columns);
         let mut decisions = reader.batches().map(|batch| scorer.score(&batch?));

@@ -5,14 +5,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
-use surefoot::evaluation::{EvaluationSettings, Selection, Standing};
-use surefoot::{Evaluator, Policy, Protocol, RewardRange};
-use surefoot_data::{Part, RecordPolicy, RewardModel, write_mixture};
+use surefoot::Policy;
+use surefoot_data::{NamedPolicy, Part, ProvenReward, RecordPolicy, SelectRequest, Selected, select, write_mixture};
 
 use super::Running;
-use crate::commands::evaluate::{actions_of, observe_all};
-use crate::failure::{Failure, Result};
-use crate::logs::{LogFlags, Named, POLICY, RewardFlags, learned, policies};
+use crate::failure::{Failure, Result, logs_failure};
+use crate::logs::{LogFlags, POLICY, RewardFlags, policies};
 use crate::progress;
 
 /// Choose among policies by what the logs prove of each, and mix them
@@ -49,111 +47,67 @@ pub(crate) struct Select {
 #[derive(Debug, Serialize)]
 struct Output {
     version: &'static str,
-    records: usize,
-    confidence: f64,
-    chosen: String,
-    candidates: Vec<CandidateOutput>,
-    mixture: Proven,
-    assumption: &'static str,
-    warnings: Vec<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct CandidateOutput {
-    name: String,
-    /// Its weight in the mixture.
-    weight: f64,
     #[serde(flatten)]
-    proven: Proven,
+    selected: Selected,
 }
-
-#[derive(Debug, Serialize)]
-struct Proven {
-    estimate: f64,
-    at_least: f64,
-    lambda: f64,
-}
-
-impl Proven {
-    fn of(standing: &Standing, range: RewardRange) -> Self {
-        let Standing { estimate, upper, lambda } = *standing;
-        Proven { estimate: range.reward(estimate), at_least: range.reward(upper), lambda }
-    }
-}
-
-const ASSUMPTION: &str = "every candidate was fixed before the records, each record has its right propensity, none was dropped for its reward, \
-     and contexts are independent, from one distribution";
 
 impl Select {
     pub(crate) fn run(self) -> Result<()> {
         self.running.start()?;
-        let range = self.reward.range()?;
-        let policies = policies(&self.policy)?;
-        let reader = self.logs.reader();
-        let actions = actions_of(&policies, &reader)?;
-        // The bounds come from sums that every evaluator has; other estimators are not asked.
-        let settings = EvaluationSettings {
-            estimators: EvaluationSettings::default().estimators[..1].to_vec(),
-            protocol: Protocol { delta: self.delta, ..Protocol::default() },
-            replicates: 0,
-            ..EvaluationSettings::default()
+        let (policies, files) = policies(&self.policy)?;
+        let request = SelectRequest {
+            policies,
+            prior: self.prior.clone(),
+            reward_range: self.reward.reward_range,
+            delta: self.delta,
         };
         let bar = progress::records(self.running.quiet);
-        let (evaluators, _) = observe_all(&RewardModel::None, &policies, &reader, &actions, range, &settings, &bar)?;
-        let selection = Selection::of(&evaluators.iter().collect::<Vec<&Evaluator>>(), self.prior.as_deref())?;
+        let selected =
+            select(&self.logs.reader(), &request, |records| bar.inc(records as u64)).map_err(logs_failure)?;
+        bar.finish_and_clear();
         if let Some(path) = &self.mixture {
-            write_mixture(path, self.parts(&policies, &selection.weights, path)?).map_err(Failure::new)?;
+            let weights = selected.candidates.iter().map(|candidate| candidate.weight);
+            write_mixture(path, parts(&request.policies, &files, weights, path)?).map_err(Failure::new)?;
         }
-        let candidates = policies.iter().zip(&selection.candidates).zip(&selection.weights);
-        let output = Output {
-            version: env!("CARGO_PKG_VERSION"),
-            records: selection.records,
-            confidence: 1.0 - self.delta,
-            chosen: policies[selection.best].name.clone(),
-            candidates: candidates
-                .map(|((Named { name, .. }, standing), &weight)| CandidateOutput {
-                    name: name.clone(),
-                    weight,
-                    proven: Proven::of(standing, range),
-                })
-                .collect(),
-            mixture: Proven::of(&selection.mixture, range),
-            assumption: ASSUMPTION,
-            warnings: learned(&policies).collect(),
-        };
-        self.running.answer(&output, || text(&output, range, self.mixture.as_deref()))
-    }
-
-    /// The files of the candidates, as the file of the mixture names them.
-    fn parts(&self, policies: &[Named], weights: &[f64], path: &Path) -> Result<Vec<Part>> {
-        let folder = |path: &Path| path.parent().and_then(|folder| folder.join(".").canonicalize().ok());
-        policies
-            .iter()
-            .zip(weights)
-            .map(|(Named { name, file, policy }, &weight)| match (policy, file) {
-                (RecordPolicy::Encoded { policy, .. }, Some(file)) if folder(file) == folder(path) => Ok(Part {
-                    file: file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-                    fingerprint: policy.identity().expect("its content names it"),
-                    weight,
-                }),
-                _ => Err(Failure::new(format!("{name}: a mixture is written of policy files in its own folder"))),
-            })
-            .collect()
+        let output = Output { version: env!("CARGO_PKG_VERSION"), selected };
+        self.running.answer(&output, || text(&output.selected, self.mixture.as_deref()))
     }
 }
 
-fn text(output: &Output, range: RewardRange, written: Option<&Path>) -> String {
+/// The files of the candidates, as the file of the mixture names them.
+fn parts(
+    policies: &[NamedPolicy],
+    files: &[String],
+    weights: impl Iterator<Item = f64>,
+    path: &Path,
+) -> Result<Vec<Part>> {
+    let folder = |path: &Path| path.parent().and_then(|folder| folder.join(".").canonicalize().ok());
+    let part = |((NamedPolicy { name, policy }, file), weight): ((&NamedPolicy, &String), f64)| {
+        let file = Path::new(file);
+        match policy {
+            RecordPolicy::Encoded { policy, .. } if folder(file) == folder(path) => Ok(Part {
+                file: file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+                fingerprint: policy.identity().expect("its content names it"),
+                weight,
+            }),
+            _ => Err(Failure::new(format!("{name}: a mixture is written of policy files in its own folder"))),
+        }
+    };
+    policies.iter().zip(files).zip(weights).map(part).collect()
+}
+
+fn text(output: &Selected, written: Option<&Path>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     let at_least = format!("at least ({:.0} %)", 100.0 * output.confidence);
     table.set_header(["policy", "estimate", at_least.as_str(), "weight", ""]);
     for candidate in &output.candidates {
-        let Proven { estimate, at_least, .. } = candidate.proven;
+        let ProvenReward { estimate, at_least, .. } = candidate.proven;
         let chosen = if candidate.name == output.chosen { "<- chosen" } else { "" };
         let cells = [estimate, at_least, candidate.weight].map(|x| format!("{x:.4}"));
         table.add_row([&candidate.name, &cells[0], &cells[1], &cells[2], chosen]);
     }
-    let Proven { estimate, at_least, .. } = output.mixture;
+    let ProvenReward { estimate, at_least, .. } = output.mixture;
     table.add_row(["mixture", &format!("{estimate:.4}"), &format!("{at_least:.4}"), "1.0000", ""]);
     for column in 1..4 {
         if let Some(column) = table.column_mut(column) {
@@ -161,9 +115,6 @@ fn text(output: &Output, range: RewardRange, written: Option<&Path>) -> String {
         }
     }
     let mut text = format!("{}\n\nfrom {} records; on trust: {}", table.trim_fmt(), output.records, output.assumption);
-    if at_least <= range.reward(0.0) {
-        text.push_str("\nwarning: these logs prove nothing of any candidate");
-    }
     output.warnings.iter().for_each(|warning| text.push_str(&format!("\nwarning: {warning}")));
     if let Some(path) = written {
         text.push_str(&format!("\nwrote {}", path.display()));

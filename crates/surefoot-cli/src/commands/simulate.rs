@@ -11,10 +11,11 @@ use surefoot::certificate::{Quantity, Theorem};
 use surefoot::learn::Candidate;
 use surefoot::simulate::{GateDecision, SimulatedRound};
 
+use surefoot_data::{check_new_folder, write_session};
+
 use super::Running;
-use crate::bundle;
 use crate::experiment::{Beginning, Experiment, World, dataset};
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, folder_failure};
 use crate::figure::{self, Figure, Series};
 use crate::options::{Config, Options};
 use crate::progress;
@@ -97,7 +98,7 @@ impl RoundOutput {
             objective: round.learned.trace.objective.last().copied(),
             mean_cost: round.mean_cost,
             candidates: round.learned.candidates.clone(),
-            certificate: proven.map(|proven| proven.certificate.clone()),
+            certificate: proven.and_then(|proven| proven.certificate.clone()),
             ladder: proven.and_then(|proven| proven.ladder.clone()),
             gate: round.decision.clone(),
             seconds: round.seconds,
@@ -113,7 +114,7 @@ impl Simulate {
         }
         let mut config = self.options.with_file(self.config.as_ref())?.complete();
         if let Some(folder) = &self.save {
-            bundle::check(folder)?;
+            check_new_folder(folder).map_err(folder_failure)?;
             config.certify = true;
         }
         let data = dataset(&config)?;
@@ -134,11 +135,11 @@ impl Simulate {
         bar.finish_and_clear();
         let outcome = rounds?;
         if let Some(folder) = &self.save {
-            bundle::save(folder, &outcome)?;
+            write_session(folder, &outcome.session, outcome.statements()).map_err(Failure::new)?;
         }
         let rounds: Vec<RoundOutput> = outcome.rounds.iter().map(RoundOutput::new).collect();
         if let Some(stem) = &self.plot {
-            let paths = figure(&config, initial, &rounds).write(stem).map_err(|e| Failure::file(stem, "written", e))?;
+            let paths = figure(&config, initial, &rounds).write(stem)?;
             eprintln!("wrote {} and {}", paths[0].display(), paths[1].display());
         }
         let output = Output { version: env!("CARGO_PKG_VERSION"), config: &config, initial, rounds: &rounds };

@@ -1,6 +1,5 @@
 //! A forest plot: one row an estimate, with its intervals, in groups.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use kuva::render::render::{Primitive, Scene, TextAnchor};
@@ -8,6 +7,7 @@ use kuva::render::render::{Primitive, Scene, TextAnchor};
 use super::axis::Axis;
 use super::ink::{AXIS, GRID, INK, LABEL, PALETTE, SOFT_INK, TICK, TITLE, line, marker, text, text_width, wrap};
 use super::{MARGIN, WIDTH, blank, write_scene};
+use crate::failure::Result;
 
 /// An estimate and its intervals.
 #[derive(Debug, Clone)]
@@ -37,7 +37,7 @@ const FOOT: f64 = 76.0;
 
 impl Forest {
     /// Writes `stem.svg` and `stem.png`, whole or not at all.
-    pub(crate) fn write(&self, stem: &Path) -> io::Result<[PathBuf; 2]> {
+    pub(crate) fn write(&self, stem: &Path) -> Result<[PathBuf; 2]> {
         let extent = [WIDTH, self.height()];
         write_scene(&self.scene(extent), extent, stem)
     }

@@ -6,10 +6,10 @@ use super::Seen;
 use super::cells::{Label, Numbers, OTHER, Vocabulary, places, whole};
 use super::findings::{Finding, Occurrences, Severity, grouped, of};
 use super::propensity::Uniform;
-use super::weights::Weights;
 use crate::column::Lists;
 use crate::error::Result;
 use crate::logs::{LogBatch, Role};
+use surefoot::evaluation::WeightSums;
 
 /// What is kept of an action.
 #[derive(Debug, Clone, Default)]
@@ -19,7 +19,7 @@ struct Action {
     /// The records that could have, of those that say what could be chosen.
     could: usize,
     /// `1/q` where it was chosen.
-    weights: Weights,
+    weights: WeightSums,
     /// The last record whose list it was found in.
     last: usize,
 }
@@ -36,9 +36,9 @@ pub(super) struct Choices {
     not_eligible: Occurrences,
     twice: Occurrences,
     /// `1/q` of records that could choose any action.
-    open: Weights,
+    open: WeightSums,
     /// `1/(m q)` of records that could choose `m` actions.
-    limited: Weights,
+    limited: WeightSums,
     /// How many of these have `q = 1/m`.
     uniform: usize,
 }
@@ -127,7 +127,7 @@ impl Choices {
                 set => {
                     let w = 1.0 / (set.len() as f64 * q);
                     self.limited.add(w);
-                    self.uniform += usize::from((w - 1.0).abs() <= super::weights::NEGLIGIBLE);
+                    self.uniform += usize::from((w - 1.0).abs() <= surefoot::evaluation::NEGLIGIBLE);
                     for &b in set {
                         if let Some(action) = self.actions.get_mut(b as usize) {
                             action.could += 1;
@@ -169,13 +169,13 @@ impl Choices {
     /// The weights of the uniform policy over what could be chosen, or over all that ever was.
     ///
     /// Actions that never were are left out: to find that they had no chance is another check's.
-    pub(super) fn weights(&self) -> Option<Weights> {
+    pub(super) fn weights(&self) -> Option<WeightSums> {
         let weights = self.limited.and(&self.open.times(1.0 / self.chosen().max(1) as f64));
         (weights.count > 0.0 && !(self.vocabulary.full && self.open.count > 0.0)).then_some(weights)
     }
 
     /// The actions that were chosen, and their weights `1{a = b}/q` among the records that could choose them.
-    pub(super) fn weights_by_action(&self) -> impl Iterator<Item = (&str, Weights)> {
+    pub(super) fn weights_by_action(&self) -> impl Iterator<Item = (&str, WeightSums)> {
         let named = (0..).zip(&self.actions).filter(|(_, action)| action.weights.count > 0.0);
         named.map(|(place, action)| {
             let could = self.open.count + action.could as f64;

@@ -150,7 +150,7 @@ impl Distributions {
     /// standard normal. There are no weights in it that could be uneven.
     fn calibration(&self, vocabulary: &Vocabulary) -> Option<Finding> {
         let tested: Vec<(u32, &Expected)> =
-            (0..).zip(&self.expected).filter(|(_, e)| e.variance >= super::weights::ENOUGH).collect();
+            (0..).zip(&self.expected).filter(|(_, e)| e.variance >= surefoot::evaluation::ENOUGH).collect();
         let limit = normal::limit(LEVEL / tested.len().max(1) as f64);
         let mut wrong: Vec<(f64, u32, &Expected)> = tested
             .iter()
@@ -161,7 +161,7 @@ impl Distributions {
                 let corrected = z - skewness * (z * z - 1.0) / 6.0;
                 (if z.abs() < 3.0 * limit { corrected } else { z }, place, e)
             })
-            .filter(|(z, _, e)| z.abs() > limit && (e.chosen / e.mean - 1.0).abs() > super::weights::NEGLIGIBLE)
+            .filter(|(z, _, e)| z.abs() > limit && (e.chosen / e.mean - 1.0).abs() > surefoot::evaluation::NEGLIGIBLE)
             .collect();
         wrong.sort_by(|(a, place, _), (b, other, _)| b.abs().total_cmp(&a.abs()).then(place.cmp(other)));
         if wrong.is_empty() {

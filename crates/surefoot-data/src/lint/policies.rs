@@ -4,12 +4,12 @@ use std::collections::HashSet;
 
 use super::cells::Vocabulary;
 use super::findings::{Finding, Occurrences, Severity, grouped, of};
-use super::weights::Weights;
 use super::{Seen, Support, verdict};
 use crate::column::Lists;
 use crate::error::Result;
 use crate::logs::{Actions, LogBatch, Records};
 use crate::record_policy::RecordPolicy;
+use surefoot::evaluation::WeightSums;
 
 /// A policy, and which actions it knows.
 #[derive(Debug)]
@@ -80,13 +80,13 @@ impl Known {
 pub(super) struct Weighted {
     name: String,
     policy: Known,
-    weights: Weights,
+    weights: WeightSums,
     skipped: usize,
 }
 
 impl Weighted {
     pub(super) fn new(name: String, policy: RecordPolicy) -> Self {
-        Weighted { name, policy: Known::new(policy), weights: Weights::default(), skipped: 0 }
+        Weighted { name, policy: Known::new(policy), weights: WeightSums::default(), skipped: 0 }
     }
 
     pub(super) fn add(

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::cells::{Bad, Numbers};
 use super::findings::{Finding, Occurrences, Severity, short};
-use super::weights::NEGLIGIBLE;
 use crate::logs::LogBatch;
+use surefoot::evaluation::NEGLIGIBLE;
 
 /// A uniform choice has `1/m` with at most two decimals only if `m` divides 100, for which there are nine `m`: more distinct
 /// values than ten, all of two decimals, are no uniform choices.

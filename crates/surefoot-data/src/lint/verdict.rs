@@ -2,8 +2,8 @@
 
 use super::choices::Choices;
 use super::findings::{Finding, Severity, of, short};
-use super::weights::{ENOUGH, Verdict, Weights};
 use super::{LEVEL, Support, normal};
+use surefoot::evaluation::{ENOUGH, WeightSums, WeightVerdict};
 
 /// What else is known of the logs.
 #[derive(Debug, Clone, Copy)]
@@ -17,7 +17,7 @@ pub(super) struct About {
 }
 
 /// The numbers of a policy.
-fn support(policy: &str, weights: &Weights) -> Support {
+fn support(policy: &str, weights: &WeightSums) -> Support {
     let z = weights.z();
     Support {
         policy: policy.into(),
@@ -32,7 +32,7 @@ fn support(policy: &str, weights: &Weights) -> Support {
 }
 
 /// Whether the weights of a policy fit the propensities.
-fn judge(check: &'static str, support: &Support, verdict: Verdict, cannot_tell: Severity) -> Option<Finding> {
+fn judge(check: &'static str, support: &Support, verdict: WeightVerdict, cannot_tell: Severity) -> Option<Finding> {
     let Support { policy, mean_weight, standard_error, z, effective, .. } = support;
     let mean = format!(
         "the mean weight of the {policy} policy is {} +- {} (z {}), and should be 1",
@@ -41,8 +41,8 @@ fn judge(check: &'static str, support: &Support, verdict: Verdict, cannot_tell: 
         short(*z)
     );
     let (severity, message) = match verdict {
-        Verdict::Fits => return None,
-        Verdict::CannotTell => {
+        WeightVerdict::Fits => return None,
+        WeightVerdict::CannotTell => {
             let message = format!(
                 "whether propensities are right cannot be told with the {policy} policy: {} count for {} of equal weight, \
                  and it takes {ENOUGH}",
@@ -51,11 +51,11 @@ fn judge(check: &'static str, support: &Support, verdict: Verdict, cannot_tell: 
             );
             return Some(Finding::new(cannot_tell, check, message).counted(support.records));
         }
-        Verdict::Above => (Severity::Error, format!("{mean}: propensities are too small")),
-        Verdict::Below => {
+        WeightVerdict::Above => (Severity::Error, format!("{mean}: propensities are too small")),
+        WeightVerdict::Below => {
             (Severity::Error, format!("{mean}: propensities are too large, or some actions had no chance"))
         }
-        Verdict::BelowOrRare => (
+        WeightVerdict::BelowOrRare => (
             Severity::Warning,
             format!("{mean}: propensities are too large, or some actions had almost no chance and were never drawn"),
         ),
@@ -66,20 +66,20 @@ fn judge(check: &'static str, support: &Support, verdict: Verdict, cannot_tell: 
 /// The uniform policy.
 pub(super) fn uniform(choices: &Choices, about: &About, findings: &mut Vec<Finding>) -> Option<Support> {
     let weights = choices.weights()?;
-    let (support, verdict) = (support("uniform", &weights), weights.verdict(LEVEL));
+    let (support, verdict) = (support("uniform", &weights), weights.verdict(normal::limit(LEVEL)));
     // Logs that are too uneven for the uniform policy may do well for others.
     findings.extend(judge("mean-weight", &support, verdict, Severity::Note).map(|finding| match verdict {
-        Verdict::CannotTell => finding,
+        WeightVerdict::CannotTell => finding,
         _ => finding.hint(hint(&support, verdict, about)),
     }));
     Some(support)
 }
 
 /// A policy that was given.
-pub(super) fn given(name: &str, weights: &Weights, about: &About, findings: &mut Vec<Finding>) -> Support {
-    let (support, verdict) = (support(name, weights), weights.verdict(LEVEL));
+pub(super) fn given(name: &str, weights: &WeightSums, about: &About, findings: &mut Vec<Finding>) -> Support {
+    let (support, verdict) = (support(name, weights), weights.verdict(normal::limit(LEVEL)));
     findings.extend(judge("policy-weight", &support, verdict, Severity::Warning).map(|finding| match verdict {
-        Verdict::CannotTell => {
+        WeightVerdict::CannotTell => {
             finding.hint("an estimate for it would rest on few records: log more, or from a policy closer to it")
         }
         _ => finding.hint(hint(&support, verdict, about)),
@@ -88,7 +88,7 @@ pub(super) fn given(name: &str, weights: &Weights, about: &About, findings: &mut
 }
 
 /// What makes a mean weight what it is.
-fn hint(support: &Support, verdict: Verdict, about: &About) -> String {
+fn hint(support: &Support, verdict: WeightVerdict, about: &About) -> String {
     let mean = support.mean_weight;
     let near = |x: f64| (mean - x).abs() <= 3.0 * support.standard_error + 1e-3;
     if let Some(dropped) = about.dropped.filter(|&dropped| dropped > 0.0) {
@@ -104,7 +104,7 @@ fn hint(support: &Support, verdict: Verdict, about: &About) -> String {
         }
     }
     let k = about.chosen as f64;
-    if support.policy == "uniform" && verdict != Verdict::BelowOrRare {
+    if support.policy == "uniform" && verdict != WeightVerdict::BelowOrRare {
         for others in [k + 1.0, k - 1.0] {
             if others > 1.0 && near(others / k) && !near(1.0) {
                 return format!("as if there were {others} actions instead of {k}: is one of them counted wrongly?");
@@ -112,7 +112,7 @@ fn hint(support: &Support, verdict: Verdict, about: &About) -> String {
         }
     }
     match verdict {
-        Verdict::Above => format!(
+        WeightVerdict::Above => format!(
             "logged propensities are about {} of the true ones on average; are they those of the policy that drew the action, \
              at that time, before anything was dropped?",
             short(1.0 / mean)
@@ -129,19 +129,19 @@ fn hint(support: &Support, verdict: Verdict, about: &About) -> String {
 ///
 /// It finds what the uniform policy cannot, such as propensities of `1/K` that were not drawn uniformly.
 pub(super) fn actions(choices: &Choices, about: &About, findings: &mut Vec<Finding>) {
-    let tested: Vec<(&str, Weights)> =
+    let tested: Vec<(&str, WeightSums)> =
         choices.weights_by_action().filter(|(_, weights)| weights.effective() >= ENOUGH).collect();
     let level = LEVEL / tested.len().max(1) as f64;
-    let mut wrong: Vec<(&str, Weights, Verdict)> = tested
+    let mut wrong: Vec<(&str, WeightSums, WeightVerdict)> = tested
         .iter()
-        .map(|(name, weights)| (*name, *weights, weights.verdict(level)))
-        .filter(|(.., verdict)| !matches!(verdict, Verdict::Fits | Verdict::CannotTell))
+        .map(|(name, weights)| (*name, *weights, weights.verdict(normal::limit(level))))
+        .filter(|(.., verdict)| !matches!(verdict, WeightVerdict::Fits | WeightVerdict::CannotTell))
         .collect();
     wrong.sort_by(|(a, v, _), (b, w, _)| w.z().abs().total_cmp(&v.z().abs()).then(a.cmp(b)));
     if wrong.is_empty() {
         return;
     }
-    let certain = wrong.iter().any(|(.., verdict)| *verdict != Verdict::BelowOrRare);
+    let certain = wrong.iter().any(|(.., verdict)| *verdict != WeightVerdict::BelowOrRare);
     let severity = if certain { Severity::Error } else { Severity::Warning };
     let shown: Vec<String> = wrong
         .iter()
@@ -155,7 +155,7 @@ pub(super) fn actions(choices: &Choices, about: &About, findings: &mut Vec<Findi
         of(tested.len(), "action"),
         shown.join(", ")
     );
-    let high = wrong.iter().filter(|(.., verdict)| *verdict == Verdict::Above).count();
+    let high = wrong.iter().filter(|(.., verdict)| *verdict == WeightVerdict::Above).count();
     let hint = match (high, wrong.len() - high) {
         (_, 0) => "actions above 1 are drawn more often than their propensities say".into(),
         (0, _) if about.ones > 0.0 => {

@@ -1,4 +1,4 @@
-//! ColumnNames of any type as those that the rest of the house knows.
+//! Columns of any type as those that the rest of the house knows.
 //!
 //! | in a file or a data frame | in the table |
 //! | --- | --- |
@@ -12,7 +12,7 @@
 //! | lists of these, large and fixed-size ones too | lists of these |
 //! | structs | one column for each field, named with a dot: `user.age` |
 //!
-//! ColumnNames that are of such a type already are not copied.
+//! Columns that are of such a type already are not copied.
 
 use std::fmt::Display;
 use std::sync::Arc;

@@ -21,6 +21,7 @@ from surefoot._results import (
     LintReport,
     Selection,
     Simulation,
+    Verification,
     Weights,
 )
 from surefoot._surefoot import (
@@ -36,7 +37,6 @@ from surefoot._surefoot import (
     certify,
     read_certificates,
     rule_of_thumb,
-    verify,
     write_certificates,
 )
 from surefoot.errors import DataError, FileError, OptimiserError, SettingError, SizeError, SurefootError
@@ -52,7 +52,7 @@ from surefoot.learning import (
     Shift,
 )
 from surefoot.logs import learn, lint, open_logs, score
-from surefoot.loop import simulate
+from surefoot.loop import simulate, verify
 
 __all__ = [
     "SCRM",
@@ -85,6 +85,7 @@ __all__ = [
     "Simulation",
     "SizeError",
     "SurefootError",
+    "Verification",
     "Weights",
     "__version__",
     "certify",

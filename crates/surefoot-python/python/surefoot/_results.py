@@ -23,6 +23,7 @@ __all__ = [
     "LintReport",
     "Selection",
     "Simulation",
+    "Verification",
     "Weights",
 ]
 
@@ -414,3 +415,42 @@ class Learned(Table):
 
     def _notes(self) -> list[str]:
         return [f"warning: {warning}" for warning in self.warnings]
+
+
+@dataclass(frozen=True, repr=False)
+class Verification(Table):
+    """What a verifier found: true if everything comes out again from logs and policies alone."""
+
+    verified: bool
+    rounds: int
+    policies: int
+    propensities: int
+    certificates: list[dict[str, Any]]
+    differences: list[str]
+
+    @classmethod
+    def _of(cls, found: dict[str, Any]) -> Verification:
+        differences = list(found["differences"])
+        for checked in found["certificates"]:
+            name = f"round {checked['round']}, {checked['kind']}"
+            differences.extend(f"{name}: {difference}" for difference in checked["differences"])
+        return cls(**{**found, "differences": differences})
+
+    def __bool__(self) -> bool:
+        return self.verified
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "round": checked["round"],
+                "kind": checked["kind"],
+                "theorem": checked["theorem"],
+                "upper": checked["upper"],
+                "verified": not checked["differences"],
+                "on_trust": checked["on_trust"],
+            }
+            for checked in self.certificates
+        ]
+
+    def _notes(self) -> list[str]:
+        return ["", *(self.differences or ["all of it comes out again from logs and policies"])]

@@ -27,7 +27,8 @@ __all__ = [
     "select",
     "simulate",
     "sizes",
-    "verify",
+    "_verify",
+    "_verify_run",
     "write_certificates",
 ]
 
@@ -306,6 +307,8 @@ class Learner:
         estimator: _H | None,
         slope: _H | None,
     ) -> Learner: ...
+    @property
+    def gate(self) -> str: ...
     def to_dict(self) -> dict[str, Any]: ...
 
 @final
@@ -327,6 +330,10 @@ class Session:
     def deployed(self) -> list[Policy]: ...
     @property
     def logs(self) -> list[Logs]: ...
+    def save(self, folder: _Path, statements: Sequence[tuple[int, str, Certificate]]) -> None: ...
+    @staticmethod
+    def load(folder: _Path, *, reward_range: _Range = (0.0, 1.0)) -> Session: ...
+    def settings(self) -> tuple[dict[str, Any], str]: ...
     def _checkpoint(self) -> dict[str, Any]: ...
     @staticmethod
     def _resume(
@@ -337,7 +344,7 @@ class Session:
         deployed: Sequence[Policy],
         learned: Sequence[_Challenger],
         incumbent: _Challenger,
-        started: int,
+        started: int | None,
         challengers: Sequence[_Challenger],
         kept: tuple[float, float] | None,
         reward_range: _Range,
@@ -457,9 +464,13 @@ def certify(
     delta: float = 0.05,
     lambdas: Sequence[float] | None = None,
 ) -> Certificate: ...
-def verify(
-    certificate: Certificate, policies: Sequence[Policy], rounds: Sequence[Logs]
-) -> list[tuple[str, str, str]]: ...
+def _verify(
+    statements: Sequence[tuple[int, str, Certificate]],
+    policies: Sequence[Policy],
+    rounds: Sequence[Logs],
+    collected_by: Sequence[str | None],
+) -> dict[str, Any]: ...
+def _verify_run(folder: _Path) -> dict[str, Any]: ...
 def read_certificates(
     path: _Path, *, reward_range: _Range = (0.0, 1.0)
 ) -> list[tuple[int, _CertificateKind, Certificate]]: ...

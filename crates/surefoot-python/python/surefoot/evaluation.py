@@ -228,7 +228,6 @@ def select(
             seed=seed,
         )
         selection = found["selection"]
-    reward: Callable[[float], float] = lambda cost: lo - cost * (hi - lo)
     shown = [e if isinstance(e, str) else getattr(e, "__name__", "h") for e in estimators]
     contrasts = {}
     for name, rows in zip(names, found["contrasts"]):
@@ -239,15 +238,16 @@ def select(
             Estimate(e, -row["value"] * (hi - lo), float("nan"), ends(row["bootstrap"]), None)
             for e, row in zip(shown, rows)
         ]
+    candidates = selection["candidates"]
     return Selection(
         records=selection["records"],
-        confidence=1.0 - selection["delta"],
+        confidence=selection["confidence"],
         names=names,
-        estimates=[reward(c["estimate"]) for c in selection["candidates"]],
-        at_least=[reward(c["upper"]) for c in selection["candidates"]],
-        weights=list(selection["weights"]),
-        best=names[selection["best"]],
-        mixture_at_least=reward(selection["mixture"]["upper"]),
+        estimates=[candidate["estimate"] for candidate in candidates],
+        at_least=[candidate["at_least"] for candidate in candidates],
+        weights=[candidate["weight"] for candidate in candidates],
+        best=names[[candidate["name"] for candidate in candidates].index(selection["chosen"])],
+        mixture_at_least=selection["mixture"]["at_least"],
         contrasts=contrasts,
     )
 

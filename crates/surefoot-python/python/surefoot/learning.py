@@ -13,6 +13,7 @@ with its own :math:`h` over its own rounds, and what is certified of the policy 
 from __future__ import annotations
 
 import inspect
+import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -366,6 +367,35 @@ class _Estimator(_Fitted):
         logs = self._logs(X, action, pscore, reward, eligible, self.n_actions_)
         found = evaluate(logs, policy, estimators=["snips"], replicates=0)
         return found.estimates[0].value
+
+    def save_run(self, folder: str | os.PathLike[str]) -> None:
+        """Saves the loop as a new folder: its rounds, policies and certificates, and what it takes to go on.
+
+        ``surefoot verify FOLDER`` and :func:`surefoot.verify` check it; :meth:`load_run` goes on with it.
+        """
+        self._fitted()
+        statements = []
+        for number, report in enumerate(self.history_, self.n_rounds_ - len(self.history_) + 1):
+            for kind, name in (("gate", "decided_by"), ("certificate", "certificate"), ("ladder", "ladder")):
+                if report.get(name) is not None:
+                    statements.append((number, kind, report[name]))
+        self._session.save(folder, statements)
+
+    def load_run(self: _Self, folder: str | os.PathLike[str]) -> _Self:
+        """Goes on, bit for bit, with a loop that a learner of the same settings saved; what its rounds reported is not loaded."""
+        session = Session.load(folder, reward_range=(self.reward_range[0], self.reward_range[1]))
+        learner = self._learner(self.rounds)
+        if session.settings() != (learner.to_dict(), str(learner.gate)):
+            raise refused("the settings of the saved loop", "those of this learner", "others")
+        self._session = session
+        self._fixed = self._settings()
+        self.n_features_in_, self.n_actions_ = session.logs[0].n_features, session.logs[0].n_actions
+        self.classes_ = np.arange(self.n_actions_)
+        self.history_, self.policy_, self.n_rounds_ = History(), session.current, session.rounds
+        proven = session.prove() if self.certify else {"ladder": None, "certificate": None}
+        self.certificate_ = proven["ladder"] or proven["certificate"]
+        self._drawn = getattr(self, "_drawn", 0)
+        return self
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__() if hasattr(_Base, "__getstate__") else vars(self))  # type: ignore[misc, unused-ignore]

@@ -157,21 +157,6 @@ def learn(
             prior_is_older=prior_is_older,
             watch=shown,
         )
-    warnings = []
-    if not found["certified"]:
-        warnings.append(
-            "NOT certified: features or prior may have been fitted to the records that the numbers are from; set some aside, "
-            "or say prior_is_older of a prior that was learned from earlier logs"
-        )
-    if found["proven"].vacuous:
-        warnings.append("these logs cannot certify any reward of the new policy above the lowest")
-    elif found["better"].upper >= 0.0:
-        warnings.append(
-            "these logs do not show that the new policy is better than what collected the newest round: deploy it to part of "
-            "the traffic, or collect more"
-        )
-    if rounds.interleaved:
-        warnings.append("rounds are interleaved: a policy goes on after another has begun")
     return Learned(
         policy=found["policy"],
         prior=found["prior"],
@@ -185,7 +170,7 @@ def learn(
         held_back=found["held_back"],
         lam=found["lambda"],
         kl=found["kl"],
-        warnings=warnings,
+        warnings=found["warnings"],
     )
 
 

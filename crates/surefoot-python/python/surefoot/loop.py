@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any, Literal
 
 from surefoot import _surefoot
 from surefoot._progress import watch
-from surefoot._results import History, Simulation
-from surefoot._surefoot import Environment, Policy
+from surefoot._results import History, Simulation, Verification
+from surefoot._surefoot import Certificate, Environment, Logs, Policy
 
-__all__ = ["simulate"]
+__all__ = ["simulate", "verify"]
 
 #: Interactions in a world without an end, unless told otherwise.
 INTERACTIONS = 10_000
@@ -81,3 +82,53 @@ def simulate(
         logs=found["logs"],
         confidence=1.0 - settings["delta"],
     )
+
+
+def verify(
+    claimed: str | os.PathLike[str] | Certificate | Sequence[tuple[int, str, Certificate]],
+    policies: Sequence[Policy] | None = None,
+    rounds: Sequence[Logs] | None = None,
+    *,
+    deployed: Sequence[Policy | None] | None = None,
+) -> Verification:
+    """Proves certificates again, from policies and logs alone: what ``surefoot verify`` checks, and nothing less.
+
+    Parameters
+    ----------
+    claimed : path, Certificate, or list of (int, str, Certificate)
+        A folder that ``surefoot simulate --save``, ``surefoot learn --save`` or ``save_run`` wrote, which needs no other argument;
+        or one certificate; or statements as :func:`read_certificates` gives them.
+    policies : list of Policy
+        All policies that are spoken of, in any order.
+    rounds : list of Logs
+        All rounds of the loop, the oldest first.
+    deployed : list of Policy, optional
+        What collected each round: then their propensities are computed again, and priors must have been among them.
+
+    Examples
+    --------
+    >>> import surefoot
+    >>> world = surefoot.Environment.synthetic(seed=1)
+    >>> first, better = world.first_policy(alpha=0.0), world.first_policy(alpha=1.0)
+    >>> logs = world.collect(first, 2000)
+    >>> honest = surefoot.certify(better, [logs], prior=first)
+    >>> surefoot.verify(honest, [first, better], [logs], deployed=[first]).verified
+    True
+    >>> forged = surefoot.Certificate.from_json(honest.to_json().replace('"records":2000', '"records":4000'))
+    >>> surefoot.verify(forged, [first, better], [logs]).differences
+    ['round 1, certificate: records: the certificate says 4000, but logs and policies give 2000']
+    """
+    if isinstance(claimed, (str, os.PathLike)):
+        return Verification._of(_surefoot._verify_run(claimed))
+    if policies is None or rounds is None:
+        raise TypeError("policies and rounds should be given, unless a folder is verified")
+    if isinstance(claimed, Certificate):
+        about = claimed.to_dict()
+        kind = "certificate" if about["share"]["round"] is None else "ladder"
+        claimed = [(about["since"]["round"] + len(about["logs"]), kind, claimed)]
+    collected_by = [None if policy is None else policy.fingerprint for policy in deployed or [None] * len(rounds)]
+    if len(collected_by) != len(rounds):
+        raise TypeError("deployed should have one policy for each round")
+    known = {policy.fingerprint: policy for policy in [*policies, *(policy for policy in deployed or [] if policy)]}
+    found = _surefoot._verify(list(claimed), list(known.values()), list(rounds), collected_by)
+    return Verification._of(found)

@@ -2,13 +2,17 @@
 
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::case::RoundEvidence;
+use super::evidence::Factor;
+use super::ladder::related;
 use super::{Case, Certificate, FixedSince, Judgement, Protocol, Share, Since, Smoothing, Theorem, ladder};
 use crate::error::{Error, Result, check_setting};
 use crate::logs::Logs;
-use crate::policy::LinearGaussian;
+use crate::policy::Policy;
 
 /// The rule by which a candidate replaces what is running. Under the second and the third, with probability `1 - delta`
 /// over the whole life of the loop, no promotion is a step back (by more than the margin). Under the last one only what
@@ -31,10 +35,10 @@ pub enum Gate {
 }
 
 /// A policy that was learned and not promoted so far.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Challenger {
     /// The policy.
-    pub policy: LinearGaussian,
+    pub policy: Arc<dyn Policy>,
     /// From where on it was fixed, if there are records that it has not seen.
     pub fixed_since: Option<FixedSince>,
 }
@@ -90,44 +94,46 @@ impl Gate {
     }
 
     /// Judges the challengers of an incumbent, the newest last, by all rounds so far. `deployed` is what collected each
-    /// of them; the incumbent, its last, has collected all since round `started`.
-    pub fn judge(
+    /// of them; the incumbent has collected all since round `started`. One that has collected nothing yet cannot be
+    /// compared with, and stays.
+    pub fn judge<P: AsRef<dyn Policy>>(
         &self,
         challengers: &[Challenger],
         incumbent: &Challenger,
-        started: usize,
-        deployed: &[LinearGaussian],
+        started: Option<usize>,
+        deployed: &[P],
         rounds: &[Logs],
         protocol: &Protocol,
     ) -> Result<Verdict> {
         self.check()?;
-        let margin = match *self {
-            Gate::Always => return Ok(Verdict { promoted: challengers.len().checked_sub(1), certificate: None }),
-            Gate::Improvement | Gate::CertifiedRisk => 0.0,
-            Gate::NonInferiority { margin } => margin,
-        };
+        let ladder = |c: &Challenger| ladder(c.policy.as_ref(), c.fixed_since, deployed, rounds, protocol);
         let mut best: Option<(usize, Certificate)> = None;
         for (place, challenger) in challengers.iter().enumerate() {
-            let found = if *self == Gate::CertifiedRisk {
-                ladder(&challenger.policy, challenger.fixed_since, deployed, rounds, protocol)?
-            } else {
-                improvement(challenger, &incumbent.policy, started, rounds, protocol)?
+            let found = match (self, started) {
+                (Gate::Always, _) => {
+                    return Ok(Verdict { promoted: challengers.len().checked_sub(1), certificate: None });
+                }
+                (Gate::CertifiedRisk, _) => Some(ladder(challenger)?),
+                (_, None) => None,
+                (_, Some(started)) => {
+                    Some(improvement(challenger, incumbent.policy.as_ref(), started, rounds, protocol)?)
+                }
             };
-            if best.as_ref().is_none_or(|(_, best)| found.upper < best.upper) {
+            if let Some(found) = found
+                && best.as_ref().is_none_or(|(_, best)| found.upper < best.upper)
+            {
                 best = Some((place, found));
             }
         }
         let Some((place, certificate)) = best else {
             return Ok(Verdict { promoted: None, certificate: None });
         };
-        let passes = match self {
-            Gate::CertifiedRisk => {
-                let own = ladder(&incumbent.policy, incumbent.fixed_since, deployed, rounds, protocol)?;
-                certificate.upper < own.upper
-            }
+        let passes = match *self {
+            Gate::Always => true,
             // Strictly below 0: that nothing changes is no improvement.
             Gate::Improvement => certificate.upper < 0.0,
-            _ => certificate.upper <= margin,
+            Gate::NonInferiority { margin } => certificate.upper <= margin,
+            Gate::CertifiedRisk => certificate.upper < ladder(incumbent)?.upper,
         };
         Ok(Verdict { promoted: passes.then_some(place), certificate: Some(certificate) })
     }
@@ -135,32 +141,46 @@ impl Gate {
 
 /// The best bound on the challenger's risk minus the incumbent's, which has collected all since round `started`: as a
 /// posterior with the incumbent as prior (Theorem 4.1), or as a fixed policy on the records that it has not seen.
-pub(super) fn improvement(
+fn improvement(
     challenger: &Challenger,
-    incumbent: &LinearGaussian,
+    incumbent: &dyn Policy,
     started: usize,
     rounds: &[Logs],
     protocol: &Protocol,
 ) -> Result<Certificate> {
-    let policy = &challenger.policy;
-    let share = Share::of_round(started, POSTERIOR);
-    let case = Case { rounds, since: Since::round(started), protocol, share };
-    let evidence = case.evidence(|logs| super::Evidence::new(policy, logs))?;
-    let posterior = Judgement::posterior(Theorem::Adjusted, policy, incumbent)?.certificate(&case, &evidence)?;
-    let Some(FixedSince { round, since, size }) = challenger.fixed_since else {
-        return Ok(posterior);
-    };
+    let policy = challenger.policy.as_ref();
+    let case = |since, share| Case { rounds, since, protocol, share };
+    let begun = case(Since::round(started), Share::of_round(started, POSTERIOR));
+    let counted = begun.counted()?;
     // Records before the incumbent's first would compare with others. When it started may depend on records that the
     // challenger has not seen, if those reach into earlier rounds: all the starts that there could have been are paid
     // for.
-    let size = size * (round.saturating_sub(since.round) + 1);
-    let since = since.max(Since::round(started));
-    let case = Case { since, share: Share::of_round(round, UNSEEN), ..case };
-    let mut unseen = case.counted().map(|_| evidence[since.round - started..].to_vec())?;
-    unseen[0] = unseen[0].since(since.record);
-    if unseen.iter().all(|e| e.records() == 0) {
-        return Ok(posterior);
+    let unseen = challenger.fixed_since.map(|FixedSince { round, since, size }| {
+        let size = size * (round.saturating_sub(since.round) + 1);
+        (size, case(since.max(Since::round(started)), Share::of_round(round, UNSEEN)))
+    });
+    if let Some((_, case)) = &unseen {
+        case.counted()?;
     }
-    let fixed = Certificate::of_fixed(Smoothing::Adjusted, policy, size, &case, &unseen)?;
-    Ok(if fixed.upper < posterior.upper { fixed } else { posterior })
+    let cut = unseen.as_ref().map(|(_, case)| Since { round: case.since.round - started, record: case.since.record });
+    let factors = [Factor::ADJUSTED, Factor::FIXED_ADJUSTED];
+    let evidence = RoundEvidence::new(policy, counted, cut, &factors, &protocol.lambdas)?;
+    let posterior = match related(policy, incumbent) {
+        None => None,
+        Some((policy, incumbent)) => {
+            let judgement = Judgement::posterior(Theorem::Adjusted, policy, incumbent)?;
+            Some(judgement.certificate(&begun, &evidence.since_round(0))?)
+        }
+    };
+    let fixed = match (unseen, cut) {
+        (Some((size, case)), Some(cut)) if evidence.unseen(cut.round).records() > 0 => {
+            Some(Certificate::of_fixed(Smoothing::Adjusted, policy, size, &case, &evidence.unseen(cut.round))?)
+        }
+        _ => None,
+    };
+    let needs = "one of the incumbent's kind, or with records that it has not seen";
+    match (fixed, posterior) {
+        (Some(fixed), Some(posterior)) => Ok(if fixed.upper < posterior.upper { fixed } else { posterior }),
+        (found, other) => found.or(other).ok_or_else(|| Error::setting("a challenger", needs, "another")),
+    }
 }

@@ -16,6 +16,7 @@
 
 mod bound;
 mod case;
+mod evidence;
 mod gate;
 mod ladder;
 mod protocol;
@@ -23,16 +24,16 @@ mod statement;
 mod verify;
 
 pub use bound::Smoothing;
-pub(crate) use bound::{Evidence, Streamed, Subject, bound, bound_of_sums};
+pub(crate) use bound::{Bound, Subject, bound};
 pub use case::{Case, Since};
+pub(crate) use evidence::{Evidence, Factor, LogSum, Weighed};
 pub use gate::{Challenger, Gate, Verdict};
-pub(crate) use ladder::ladder_of;
+pub(crate) use ladder::risk_and_ladder;
 pub use ladder::{FixedSince, ladder};
 pub use protocol::{Form, Protocol, Share, Spending};
 pub use statement::{Quantity, Theorem};
 pub use verify::{Mismatch, verify};
 
-use bound::Bound;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result, check_setting};
@@ -130,7 +131,7 @@ impl Judgement {
     }
 
     /// The certificate that the evidence of a case gives.
-    fn certificate(self, case: &Case<'_>, evidence: &[Evidence]) -> Result<Certificate> {
+    fn certificate(self, case: &Case<'_>, evidence: &Evidence) -> Result<Certificate> {
         let theorem = self.theorem;
         let delta = case.share.delta(case.protocol)?;
         let bound: Bound = bound(evidence, theorem.smoothing(), self.judged, case.protocol, delta)?;
@@ -180,17 +181,8 @@ impl Certificate {
     /// For all posteriors `Q` at once, also those learned from the same records; the prior `P` must have been fixed
     /// before the first of them. Over the records of one round it is the bound of batch LS.
     pub fn risk(policy: &LinearGaussian, prior: &LinearGaussian, case: &Case<'_>) -> Result<Self> {
-        Self::of_posterior(policy, prior, case, &case.evidence(|logs| Evidence::new(policy, logs))?)
-    }
-
-    /// The same, from what the counted rounds say of the policy.
-    pub(crate) fn of_posterior(
-        policy: &LinearGaussian,
-        prior: &LinearGaussian,
-        case: &Case<'_>,
-        evidence: &[Evidence],
-    ) -> Result<Self> {
-        Judgement::posterior(Theorem::Ls, policy, prior)?.certificate(case, evidence)
+        let evidence = case.evidence(Factor::LS, |logs| Weighed::new(policy, logs))?;
+        Judgement::posterior(Theorem::Ls, policy, prior)?.certificate(case, &evidence)
     }
 
     /// Theorem 4.1: `R(pi_Q) - Rbar <= psi_l( Rhat^adj(pi_Q) + Chat + (KL(Q, P) + ln(1/delta))/(l N) )`.
@@ -198,7 +190,7 @@ impl Certificate {
     /// With the incumbent as prior and only the records that it collected, `Rbar` is its risk: if the bound is below 0,
     /// the candidate is better than what is running.
     pub fn difference(policy: &LinearGaussian, prior: &LinearGaussian, case: &Case<'_>) -> Result<Self> {
-        let evidence = case.evidence(|logs| Evidence::new(policy, logs))?;
+        let evidence = case.evidence(Factor::ADJUSTED, |logs| Weighed::new(policy, logs))?;
         Judgement::posterior(Theorem::Adjusted, policy, prior)?.certificate(case, &evidence)
     }
 
@@ -213,8 +205,11 @@ impl Certificate {
         if case.since.record > 0 {
             return Err(Error::setting("the first record", "0 for Theorem C.1", case.since.record));
         }
-        let evidence = pairs.iter().zip(rounds).map(|((policy, _), logs)| Evidence::new(*policy, logs));
-        let evidence: Vec<Evidence> = evidence.collect::<Result<_>>()?;
+        let (factors, lambdas) = ([Factor { smoothing, fixed: false }], &case.protocol.lambdas);
+        let mut evidence = Evidence::none(&factors, lambdas);
+        for ((policy, _), logs) in pairs.iter().zip(rounds) {
+            evidence.merge(&Weighed::new(*policy, logs)?.evidence(&factors, lambdas));
+        }
         let theorem = match smoothing {
             Smoothing::Ls => Theorem::Shift,
             Smoothing::Adjusted => Theorem::ShiftAdjusted,
@@ -225,7 +220,7 @@ impl Certificate {
     /// A policy that was fixed before the records, chosen from a set of `size` such policies: no divergence is paid,
     /// and its own probabilities are in the factors, which varies far less than predictors do.
     pub fn fixed(smoothing: Smoothing, policy: &dyn Policy, size: usize, case: &Case<'_>) -> Result<Self> {
-        let evidence = case.evidence(|logs| Evidence::new(policy, logs))?;
+        let evidence = case.evidence(Factor { smoothing, fixed: true }, |logs| Weighed::new(policy, logs))?;
         Self::of_fixed(smoothing, policy, size, case, &evidence)
     }
 
@@ -234,7 +229,7 @@ impl Certificate {
         policy: &dyn Policy,
         size: usize,
         case: &Case<'_>,
-        evidence: &[Evidence],
+        evidence: &Evidence,
     ) -> Result<Self> {
         let theorem = match smoothing {
             Smoothing::Ls => Theorem::Fixed,
@@ -246,7 +241,7 @@ impl Certificate {
     /// What has been running: `Rbar <= psi_l( -(1/(l N)) sum_i ln(1 - l c_i) + ln(1/delta)/(l N) )`, the mean over the
     /// records of the risks of the policies that collected them.
     pub fn running(case: &Case<'_>) -> Result<Self> {
-        let evidence = case.evidence(|logs| Ok(Evidence::running(logs)))?;
+        let evidence = case.evidence(Factor::FIXED, |logs| Ok(Weighed::running(logs)))?;
         Judgement::fixed(Theorem::Running, None, 1)?.certificate(case, &evidence)
     }
 

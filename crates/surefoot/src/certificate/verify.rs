@@ -6,7 +6,7 @@ use super::{Case, Certificate, Protocol, Smoothing, Theorem};
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::logs::Logs;
-use crate::policy::LinearGaussian;
+use crate::policy::{LinearGaussian, Policy};
 
 /// A number of a certificate that does not come out again.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,18 +30,18 @@ impl Display for Mismatch {
 ///
 /// Numbers agree if they differ by no more than the numerical error that the certificate allows for: another
 /// machine may sum dense products in another order.
-pub fn verify(claimed: &Certificate, policies: &[LinearGaussian], rounds: &[Logs]) -> Result<Vec<Mismatch>> {
-    let prints: Vec<Fingerprint> = policies.iter().map(LinearGaussian::fingerprint).collect();
+pub fn verify<P: AsRef<dyn Policy>>(claimed: &Certificate, policies: &[P], rounds: &[Logs]) -> Result<Vec<Mismatch>> {
+    let prints: Vec<Option<Fingerprint>> = policies.iter().map(|policy| policy.as_ref().identity()).collect();
     let mut differences = Vec::new();
     let found = recompute(claimed, policies, &prints, rounds, &mut differences)?;
     compare(claimed, &found, "", &mut differences);
     Ok(differences)
 }
 
-fn recompute(
+fn recompute<'a, P: AsRef<dyn Policy>>(
     claimed: &Certificate,
-    policies: &[LinearGaussian],
-    prints: &[Fingerprint],
+    policies: &'a [P],
+    prints: &[Option<Fingerprint>],
     rounds: &[Logs],
     differences: &mut Vec<Mismatch>,
 ) -> Result<Certificate> {
@@ -57,8 +57,8 @@ fn recompute(
     };
     let case = Case { rounds: &rounds[..end], since: claimed.since, protocol: &protocol, share: claimed.share };
     let find = |print: &Fingerprint| {
-        let place = prints.iter().position(|other| other == print);
-        place.map(|i| &policies[i]).ok_or_else(|| Error::setting("a policy", "among those given", print))
+        let place = prints.iter().position(|other| *other == Some(*print));
+        place.map(|i| policies[i].as_ref()).ok_or_else(|| Error::setting("a policy", "among those given", print))
     };
     let judged = |i: usize| {
         let print = claimed.policies.get(i).copied().flatten();
@@ -67,12 +67,17 @@ fn recompute(
     let prior = |i: usize| {
         find(claimed.priors.get(i).ok_or_else(|| Error::setting("the prior", "named by its fingerprint", "not"))?)
     };
+    let posterior = |policy: &'a dyn Policy| {
+        policy
+            .as_gaussian()
+            .ok_or_else(|| Error::setting("the policy", "a linear Gaussian one, as the theorem needs", "not"))
+    };
     let pairs = || -> Result<Vec<(&LinearGaussian, &LinearGaussian)>> {
-        (0..claimed.policies.len()).map(|i| Ok((judged(i)?, prior(i)?))).collect()
+        (0..claimed.policies.len()).map(|i| Ok((posterior(judged(i)?)?, posterior(prior(i)?)?))).collect()
     };
     match claimed.theorem {
-        Theorem::Ls => Certificate::risk(judged(0)?, prior(0)?, &case),
-        Theorem::Adjusted => Certificate::difference(judged(0)?, prior(0)?, &case),
+        Theorem::Ls => Certificate::risk(posterior(judged(0)?)?, posterior(prior(0)?)?, &case),
+        Theorem::Adjusted => Certificate::difference(posterior(judged(0)?)?, posterior(prior(0)?)?, &case),
         Theorem::Shift => Certificate::shift(Smoothing::Ls, &pairs()?, &case),
         Theorem::ShiftAdjusted => Certificate::shift(Smoothing::Adjusted, &pairs()?, &case),
         Theorem::Fixed => Certificate::fixed(Smoothing::Ls, judged(0)?, claimed.size, &case),

@@ -6,7 +6,7 @@
 //! upper end, and as the best in the lower one.
 
 use super::Interval;
-use crate::certificate::{Protocol, Share, Streamed, bound_of_sums};
+use crate::certificate::{Bound, Evidence, LogSum, Protocol, Share, Smoothing, Subject, bound};
 use crate::error::Result;
 use crate::math::kernels::{largest, total, wide};
 use crate::math::sum::Sum;
@@ -24,20 +24,20 @@ const PIECE: usize = LANES * CHAIN;
 const LARGEST: f64 = 4e4;
 /// The relative error of a sum of logarithms: three roundings at each of the 18 steps to a product, and some for the
 /// weights, the logarithm and the sum.
-pub(super) const ROUNDING: f64 = 40.0 * f64::EPSILON;
+const ROUNDING: f64 = 40.0 * f64::EPSILON;
 
 const _: () = assert!(FACTORS == 64);
 
 /// The sums behind both ends, at every lambda.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Anytime {
-    upper: Vec<Streamed>,
-    lower: Vec<Streamed>,
+    upper: Vec<LogSum>,
+    lower: Vec<LogSum>,
 }
 
 impl Anytime {
     pub(super) fn new(lambdas: usize) -> Self {
-        Anytime { upper: vec![Streamed::default(); lambdas], lower: vec![Streamed::default(); lambdas] }
+        Anytime { upper: vec![LogSum::default(); lambdas], lower: vec![LogSum::default(); lambdas] }
     }
 
     /// Adds records with weights `w` and costs `c`; `room` is for the work.
@@ -52,7 +52,7 @@ impl Anytime {
     }
 
     /// The sums of `ln(1 - l w c)`, at every lambda.
-    pub(super) fn upper(&self) -> &[Streamed] {
+    pub(super) fn upper(&self) -> &[LogSum] {
         &self.upper
     }
 
@@ -60,22 +60,27 @@ impl Anytime {
     pub(super) fn join(&mut self, other: &Anytime) {
         let own = self.upper.iter_mut().chain(&mut self.lower);
         for (own, new) in own.zip(other.upper.iter().chain(&other.lower)) {
-            own.logs.join(new.logs);
-            own.slopes.join(new.slopes);
+            own.merge(new);
         }
     }
 
     /// The interval for the risk, of which it is known that it lies in `[-1, 0]`.
     pub(super) fn interval(&self, records: usize, protocol: &Protocol) -> Result<Interval> {
         let delta = Share { round: None, part: 0.5 }.delta(protocol)?;
-        let end = |sums: &[Streamed]| Ok(bound_of_sums(records, sums, ROUNDING, protocol, delta)?.upper);
+        let end = |sums: &[LogSum]| Ok(upper(records, sums, protocol, delta)?.upper);
         let (upper, lower) = (end(&self.upper)?, -1.0 - end(&self.lower)?);
         Ok(Interval { lower: lower.max(-1.0), upper: upper.min(0.0) })
     }
 }
 
+/// The bound that sums at every lambda give for a policy that was fixed before the records.
+pub(super) fn upper(records: usize, sums: &[LogSum], protocol: &Protocol, delta: f64) -> Result<Bound> {
+    let evidence = Evidence::of_sums(records, sums.to_vec());
+    bound(&evidence, Smoothing::Ls, Subject::Fixed { size: 1 }, protocol, delta)
+}
+
 /// Adds `sum_i ln(1 + l x_i)` and `sum_i l x_i/(1 + l x_i)` at every lambda, for `x_i >= 0`.
-fn add_logs(x: &[f64], lambdas: &[f64], sums: &mut [Streamed]) {
+fn add_logs(x: &[f64], lambdas: &[f64], sums: &mut [LogSum]) {
     for piece in x.as_chunks::<LANES>().0.as_chunks::<CHAIN>().0 {
         let top = largest(piece.as_flattened());
         for (&lambda, sums) in lambdas.iter().zip(&mut *sums) {
@@ -83,6 +88,8 @@ fn add_logs(x: &[f64], lambdas: &[f64], sums: &mut [Streamed]) {
                 if lambda * top < LARGEST { piece_logs(piece, lambda) } else { plain_logs(piece, lambda) };
             logs.iter().for_each(|&log| sums.logs.add(log));
             sums.slopes.add(slopes);
+            // No logarithm is negative.
+            sums.rounding += ROUNDING * logs.iter().sum::<f64>();
         }
     }
 }
@@ -139,7 +146,7 @@ mod tests {
             let expected: f64 = x.iter().map(|x| (lambda * x).ln_1p()).sum();
             let slopes: f64 = x.iter().map(|x| lambda * x / (1.0 + lambda * x)).sum();
             x.resize(x.len().next_multiple_of(PIECE), 0.0);
-            let mut sums = [Streamed::default()];
+            let mut sums = [LogSum::default()];
             add_logs(&x, &[lambda], &mut sums);
             // What is compared with is not exact either.
             prop_assert!((sums[0].logs.value() - expected).abs() <= (ROUNDING + 1e-14) * expected);

@@ -34,7 +34,7 @@ pub enum Estimator {
         /// The largest weight that is believed.
         tau: f64,
     },
-    /// The mean of terms that the user computes ([`Observed::own`]).
+    /// The mean of terms that the user computes ([`Observed::custom`]).
     Custom {
         /// Their column, counted from 0: one for each such estimator.
         column: usize,

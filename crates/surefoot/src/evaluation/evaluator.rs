@@ -8,8 +8,9 @@ use super::bootstrap::{BUCKETS, Buckets, percentiles, replicates};
 use super::estimator::Estimator;
 use super::moments::Moments;
 use super::settings::EvaluationSettings;
-use super::stripe::{BLOCK, Plan, STRIPES, Stripe};
-use super::{Contrast, Estimate, Evaluation, Modelled, Observed, Weights};
+use super::stripe::{BLOCK, ColumnPlan, STRIPES, Stripe};
+use super::weights::WeightSums;
+use super::{Contrast, Estimate, Evaluation, LIMIT, Modelled, Observed, Weights};
 use crate::certificate::Protocol;
 use crate::error::{Error, Result};
 use crate::policy::probability;
@@ -22,8 +23,8 @@ use crate::policy::probability;
 ///
 /// let settings = EvaluationSettings { estimators: vec![Estimator::SelfNormalised], ..Default::default() };
 /// let mut evaluator = Evaluator::new(&settings)?;
-/// evaluator.add(&Observed { p: &[0.5, 0.5], q: &[0.25, 0.5], c: &[-1.0, 0.0], model: None, own: &[] })?;
-/// evaluator.add(&Observed { p: &[0.1], q: &[0.2], c: &[-0.5], model: None, own: &[] })?;
+/// evaluator.add(&Observed { p: &[0.5, 0.5], q: &[0.25, 0.5], c: &[-1.0, 0.0], model: None, custom: &[] })?;
+/// evaluator.add(&Observed { p: &[0.1], q: &[0.2], c: &[-0.5], model: None, custom: &[] })?;
 /// let evaluation = evaluator.finish()?;
 /// assert_eq!(evaluation.records, 3);
 /// assert!((evaluation.estimates[0].value - (-2.0 - 0.25) / 3.5).abs() < 1e-15);
@@ -32,8 +33,10 @@ use crate::policy::probability;
 #[derive(Debug, Clone)]
 pub struct Evaluator {
     settings: EvaluationSettings,
-    plan: Plan,
+    plan: ColumnPlan,
     stripes: Vec<Stripe>,
+    /// The place in the stream of the first record.
+    first: usize,
     /// The number of whole blocks in the stripes.
     blocks: usize,
     pending: Pending,
@@ -78,7 +81,7 @@ struct Joined {
     moments: Moments,
     anytime: Anytime,
     buckets: Buckets,
-    largest: f64,
+    weights: WeightSums,
     zeros: usize,
 }
 
@@ -86,11 +89,11 @@ impl Evaluator {
     /// No records yet.
     pub fn new(settings: &EvaluationSettings) -> Result<Self> {
         settings.check()?;
-        let plan = Plan::new(settings);
+        let plan = ColumnPlan::new(settings);
         let stripes = (0..STRIPES).map(|_| Stripe::new(&plan)).collect();
         let model = settings.estimators.iter().any(Estimator::needs_model).then(Default::default);
         let pending = Pending { model, ..Pending::default() };
-        Ok(Evaluator { settings: settings.clone(), plan, stripes, blocks: 0, pending })
+        Ok(Evaluator { settings: settings.clone(), plan, stripes, first: 0, blocks: 0, pending })
     }
 
     /// The number of records so far.
@@ -126,6 +129,37 @@ impl Evaluator {
         }
         self.blocks += whole;
         self.pending.extend(&rest.slice(whole * BLOCK..rest.len()));
+        Ok(())
+    }
+
+    /// An evaluator of the records from a place of a stream on, a multiple of [`SHARD`](Evaluator::SHARD): what comes
+    /// before is another's, to which this one can be [merged](Evaluator::merge).
+    pub fn starting_at(settings: &EvaluationSettings, first: usize) -> Result<Self> {
+        if !first.is_multiple_of(Self::SHARD) {
+            let allowed = format!("a multiple of {}", Self::SHARD);
+            return Err(Error::setting("the first record of a shard", allowed, first));
+        }
+        Ok(Evaluator { first, ..Self::new(settings)? })
+    }
+
+    /// Shards of a stream begin at multiples of so many records.
+    pub const SHARD: usize = BUCKETS;
+
+    /// Adds what another one, of the same settings, has seen of the records that come next. The result depends on where
+    /// the stream was cut and on nothing else: not on who added what when.
+    pub fn merge(&mut self, next: &Evaluator) -> Result<()> {
+        if self.settings != next.settings {
+            return Err(Error::setting("the settings of both evaluators", "the same", "not"));
+        }
+        if !self.pending.p.is_empty() || next.first != self.first + self.records() {
+            let allowed = format!("at record {}, where this one ends", self.first + self.records());
+            return Err(Error::setting("the beginning of the next shard", allowed, next.first));
+        }
+        for (own, other) in self.stripes.iter_mut().zip(&next.stripes) {
+            own.merge(&self.plan, other);
+        }
+        self.blocks += next.blocks;
+        self.pending = next.pending.clone();
         Ok(())
     }
 
@@ -187,7 +221,7 @@ impl Evaluator {
     /// What the records so far say. More may be added after.
     pub fn finish(&self) -> Result<Evaluation> {
         let EvaluationSettings { estimators, protocol, replicates: count, seed, largest_weight } = &self.settings;
-        let Joined { moments, anytime, buckets, largest, zeros } = self.joined()?;
+        let Joined { moments, anytime, buckets, weights, zeros } = self.joined()?;
         let (records, means, pairs) = (moments.records, moments.means(), &self.plan.pairs);
         let resampled = replicates(&buckets, &self.plan.formulas, *count, *seed);
         let error = |variance: f64| (variance / records as f64).sqrt();
@@ -207,7 +241,7 @@ impl Evaluator {
         if let Some(estimate) = estimates.iter().find(|e| !e.value.is_finite() || !e.standard_error.is_finite()) {
             return Err(Error::setting(format!("the estimate of {}", estimate.estimator), "finite", estimate.value));
         }
-        let (mean, variance) = (means[Plan::WEIGHT], moments.variance(&[(Plan::WEIGHT, 1.0)], pairs));
+        let (mean, variance) = (means[ColumnPlan::WEIGHT], moments.variance(&[(ColumnPlan::WEIGHT, 1.0)], pairs));
         let (n, standard_error) = (records as f64, error(variance));
         let squares = variance * (n - 1.0) + n * mean * mean;
         Ok(Evaluation {
@@ -218,12 +252,9 @@ impl Evaluator {
             weights: Weights {
                 mean,
                 standard_error,
-                z: match (mean == 1.0, standard_error > 0.0) {
-                    (true, _) => Some(0.0),
-                    (false, true) => Some((mean - 1.0) / standard_error),
-                    (false, false) => None,
-                },
-                largest,
+                z: Some(weights.z()).filter(|z| z.is_finite()),
+                verdict: weights.verdict(LIMIT),
+                largest: weights.largest,
                 effective: if squares > 0.0 { (n * mean).powi(2) / squares } else { 0.0 },
                 zero: zeros as f64 / n,
             },
@@ -284,7 +315,7 @@ impl Evaluator {
             moments: Moments::new(columns, pairs.len()),
             anytime: Anytime::new(self.plan.lambdas.len()),
             buckets: Buckets { count, sums: vec![Vec::with_capacity(BUCKETS); columns] },
-            largest: 0.0,
+            weights: WeightSums::default(),
             zeros: 0,
         };
         for (i, stripe) in self.stripes.iter().enumerate() {
@@ -296,7 +327,7 @@ impl Evaluator {
             joined.moments.join(&stripe.moments, pairs);
             joined.anytime.join(&stripe.anytime);
             joined.buckets.sums.iter_mut().zip(&stripe.buckets).for_each(|(all, own)| all.extend(own));
-            joined.largest = joined.largest.max(stripe.largest);
+            joined.weights = joined.weights.and(&stripe.weights);
             joined.zeros += stripe.zeros;
         }
         joined.buckets.sums.iter_mut().for_each(|sums| sums.truncate(used));

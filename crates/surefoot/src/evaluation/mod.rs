@@ -27,16 +27,20 @@ mod moments;
 mod selection;
 mod settings;
 mod stripe;
+mod weights;
 
 pub use estimator::Estimator;
 pub use evaluator::Evaluator;
 pub use model::{CostModel, ModelFit};
 pub use selection::{Selection, Standing};
 pub use settings::EvaluationSettings;
+pub use weights::{ENOUGH, NEGLIGIBLE, WeightSums, WeightVerdict};
 
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
+
+use crate::logs::RewardRange;
 
 /// What one pass needs of some records, as columns of equal length.
 #[derive(Debug, Clone, Copy)]
@@ -96,6 +100,23 @@ pub struct Evaluation {
     pub weights: Weights,
 }
 
+impl Evaluation {
+    /// The same in rewards of this range: a cost is a reward turned around.
+    pub fn in_rewards(mut self, range: RewardRange) -> Self {
+        let width = range.reward(-1.0) - range.reward(0.0);
+        let turned = |i: Interval| Interval { lower: range.reward(i.upper), upper: range.reward(i.lower) };
+        let anytime = self.anytime;
+        self.anytime = turned(anytime);
+        for estimate in &mut self.estimates {
+            estimate.value = range.reward(estimate.value);
+            estimate.standard_error *= width;
+            estimate.bootstrap = estimate.bootstrap.map(turned);
+            estimate.bernstein = estimate.bernstein.map(turned);
+        }
+        self
+    }
+}
+
 /// What one estimator says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
@@ -139,6 +160,9 @@ impl Interval {
     }
 }
 
+/// The limit of one false alarm in ten thousand.
+const LIMIT: f64 = 3.9;
+
 /// The importance weights `w = p/q` of the records.
 ///
 /// Their expectation is 1 if the logged propensities are right and every action that the judged policy takes could be
@@ -149,8 +173,11 @@ pub struct Weights {
     pub mean: f64,
     /// Its standard error.
     pub standard_error: f64,
-    /// `(mean - 1)/standard_error`; 0 if the mean is 1, none if there is no standard error to divide by.
+    /// By how many standard errors the mean is off, with the skewness of the weights taken out; none if there is no
+    /// standard error to divide by.
     pub z: Option<f64>,
+    /// Whether it is 1, at a level of one false alarm in ten thousand.
+    pub verdict: WeightVerdict,
     /// The largest of them.
     pub largest: f64,
     /// `(sum w)^2/sum w^2`: of how many equally weighted records the estimates are worth.
@@ -163,14 +190,16 @@ impl Weights {
     /// What they say against trusting the estimates of so many records.
     pub fn warnings(&self, records: usize) -> Vec<String> {
         let mut warnings = Vec::new();
-        // One false alarm in ten thousand, if there are enough records for the mean to be normal.
-        const Z: f64 = 3.9;
-        if self.z.is_none_or(|z| z.abs() > Z) && self.effective > 30.0 {
-            warnings.push(format!(
-                "the mean weight is {:.4} ± {:.4} and should be 1: propensities are wrong, or an action that the policy \
-                 takes was never logged",
-                self.mean, self.standard_error
-            ));
+        let off = format!("the mean weight is {:.4} ± {:.4} and should be 1", self.mean, self.standard_error);
+        match self.verdict {
+            WeightVerdict::Fits | WeightVerdict::CannotTell => {}
+            WeightVerdict::Above => warnings.push(format!("{off}: propensities are too small")),
+            WeightVerdict::Below => warnings.push(format!(
+                "{off}: propensities are too large, or an action that the policy takes was never logged"
+            )),
+            WeightVerdict::BelowOrRare => warnings.push(format!(
+                "{off}: propensities are too large, or actions that the policy takes were too rare to be logged"
+            )),
         }
         if self.effective < 0.01 * records as f64 || self.effective < 30.0 {
             warnings.push(format!(

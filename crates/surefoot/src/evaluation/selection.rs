@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::Evaluator;
-use super::anytime::{Anytime, ROUNDING};
-use crate::certificate::{Share, Streamed, bound_of_sums};
+use super::anytime::{Anytime, upper};
+use crate::certificate::{LogSum, Share};
 use crate::error::{Error, Result};
 use crate::math::sum::Sum;
 
@@ -71,8 +71,8 @@ impl Selection {
         let (records, protocol) = (first.records(), first.protocol());
         let delta = Share::WHOLE.delta(protocol)?;
 
-        let standing = |sums: &[Streamed], delta: f64, estimate: &dyn Fn(usize) -> f64| -> Result<Standing> {
-            let bound = bound_of_sums(records, sums, ROUNDING, protocol, delta)?;
+        let standing = |sums: &[LogSum], delta: f64, estimate: &dyn Fn(usize) -> f64| -> Result<Standing> {
+            let bound = upper(records, sums, protocol, delta)?;
             let at = protocol.lambdas.iter().position(|&lambda| lambda == bound.lambda).unwrap_or(0);
             Ok(Standing { estimate: estimate(at), upper: bound.upper.min(0.0), lambda: bound.lambda })
         };
@@ -88,8 +88,8 @@ impl Selection {
         let lower = |best: usize, j: usize| if candidates[j].upper < candidates[best].upper { j } else { best };
         let best = (1..candidates.len()).fold(0, lower);
 
-        let mixed: Vec<(Streamed, Vec<f64>)> = (0..protocol.lambdas.len()).map(|at| mixed(&sums, &prior, at)).collect();
-        let joined: Vec<Streamed> = mixed.iter().map(|(sums, _)| *sums).collect();
+        let mixed: Vec<(LogSum, Vec<f64>)> = (0..protocol.lambdas.len()).map(|at| mixed(&sums, &prior, at)).collect();
+        let joined: Vec<LogSum> = mixed.iter().map(|(sums, _)| *sums).collect();
         let mean = |at: usize| {
             let logs = sums.iter().zip(&mixed[at].1).map(|(sums, w)| w * sums.upper()[at].logs.value());
             estimate(logs.sum(), at)
@@ -102,18 +102,24 @@ impl Selection {
 }
 
 /// `ln sum_j w0_j exp(S_j)` at the lambda of this place, and the weights `w_j ~ w0_j exp(S_j)`.
-fn mixed(sums: &[Anytime], prior: &[f64], at: usize) -> (Streamed, Vec<f64>) {
+fn mixed(sums: &[Anytime], prior: &[f64], at: usize) -> (LogSum, Vec<f64>) {
     // In logs, with the largest taken out: S is in the thousands.
     let logs: Vec<f64> = sums.iter().zip(prior).map(|(sums, w0)| w0.ln() + sums.upper()[at].logs.value()).collect();
     let top = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let mass: f64 = logs.iter().map(|log| (log - top).exp()).sum();
     let weights: Vec<f64> = logs.iter().map(|log| (log - top).exp() / mass).collect();
-    let mut streamed = Streamed::default();
-    streamed.logs.add(top);
-    streamed.logs.add(mass.ln());
+    let mut joined = LogSum::default();
+    joined.logs.add(top);
+    joined.logs.add(mass.ln());
     let mut slopes = Sum::default();
-    sums.iter().zip(&weights).for_each(|(sums, w)| slopes.add(w * sums.upper()[at].slopes.value()));
-    (Streamed { slopes, ..streamed }, weights)
+    let mut rounding = 0.0;
+    for (sums, w) in sums.iter().zip(&weights) {
+        slopes.add(w * sums.upper()[at].slopes.value());
+        rounding += w * sums.upper()[at].rounding;
+    }
+    // The largest is taken out and put back: two more roundings.
+    rounding += 4.0 * f64::EPSILON * (top.abs() + mass.ln().abs());
+    (LogSum { slopes, rounding, ..joined }, weights)
 }
 
 #[cfg(test)]

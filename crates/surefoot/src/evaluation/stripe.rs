@@ -10,6 +10,7 @@ use super::bootstrap::BUCKETS;
 use super::estimator::{Column, Formula};
 use super::moments::Moments;
 use super::settings::EvaluationSettings;
+use super::weights::WeightSums;
 use crate::policy::probability;
 
 /// Records of a block.
@@ -19,7 +20,7 @@ pub(super) const STRIPES: usize = BUCKETS / BLOCK;
 
 /// What is added up: the columns of all estimators, each once, and how the estimates are made of them.
 #[derive(Debug, Clone)]
-pub(super) struct Plan {
+pub(super) struct ColumnPlan {
     pub(super) columns: Vec<Column>,
     pub(super) formulas: Vec<Formula<usize>>,
     /// The columns whose co-moments some estimator needs, the smaller first.
@@ -27,7 +28,7 @@ pub(super) struct Plan {
     pub(super) lambdas: Vec<f64>,
 }
 
-impl Plan {
+impl ColumnPlan {
     /// The place of the weights among the columns.
     pub(super) const WEIGHT: usize = 0;
 
@@ -50,7 +51,7 @@ impl Plan {
         }
         pairs.sort_unstable();
         pairs.dedup();
-        Plan { columns, formulas, pairs, lambdas: settings.protocol.lambdas.clone() }
+        ColumnPlan { columns, formulas, pairs, lambdas: settings.protocol.lambdas.clone() }
     }
 }
 
@@ -61,7 +62,7 @@ pub(super) struct Stripe {
     pub(super) anytime: Anytime,
     /// The sums of each column in the stripe's [`BLOCK`] buckets.
     pub(super) buckets: Vec<Vec<f64>>,
-    pub(super) largest: f64,
+    pub(super) weights: WeightSums,
     pub(super) zeros: usize,
     room: Room,
 }
@@ -76,25 +77,25 @@ struct Room {
 }
 
 impl Stripe {
-    pub(super) fn new(plan: &Plan) -> Self {
+    pub(super) fn new(plan: &ColumnPlan) -> Self {
         Stripe {
             moments: Moments::new(plan.columns.len(), plan.pairs.len()),
             anytime: Anytime::new(plan.lambdas.len()),
             buckets: vec![vec![0.0; BLOCK]; plan.columns.len()],
-            largest: 0.0,
+            weights: WeightSums::default(),
             zeros: 0,
             room: Room { columns: vec![Vec::new(); plan.columns.len()], ..Room::default() },
         }
     }
 
     /// Adds a block of records, which have been checked.
-    pub(super) fn add(&mut self, plan: &Plan, records: &Observed<'_>) {
+    pub(super) fn add(&mut self, plan: &ColumnPlan, records: &Observed<'_>) {
         let Room { p, w, columns, factors } = &mut self.room;
         p.clear();
         p.extend(records.p.iter().map(|&p| probability(p)));
         w.clear();
         w.extend(p.iter().zip(records.q).map(|(p, q)| p / q));
-        self.largest = w.iter().fold(self.largest, |largest, &w| if w > largest { w } else { largest });
+        w.iter().for_each(|&w| self.weights.add(w));
         self.zeros += w.iter().filter(|&&w| w == 0.0).count();
         self.anytime.add(w, records.c, &plan.lambdas, factors);
         let records = Observed { p, ..*records };
@@ -104,5 +105,16 @@ impl Stripe {
             buckets.iter_mut().zip(&*out).for_each(|(sum, x)| *sum += x);
         }
         self.moments.join(&Moments::of_block(columns, &plan.pairs), &plan.pairs);
+    }
+
+    /// Adds the sums of the same stripe of the records that come next.
+    pub(super) fn merge(&mut self, plan: &ColumnPlan, next: &Stripe) {
+        self.moments.join(&next.moments, &plan.pairs);
+        self.anytime.join(&next.anytime);
+        for (own, other) in self.buckets.iter_mut().zip(&next.buckets) {
+            own.iter_mut().zip(other).for_each(|(own, other)| *own += other);
+        }
+        self.weights = self.weights.and(&next.weights);
+        self.zeros += next.zeros;
     }
 }

@@ -361,19 +361,74 @@ fn estimators_are_known_by_short_names() {
 
 #[test]
 fn weights_warn_of_wrong_propensities_and_of_logs_that_know_little() {
-    let sound = Weights { mean: 1.01, standard_error: 0.02, z: Some(0.5), largest: 4.0, effective: 900.0, zero: 0.0 };
+    let sound = Weights {
+        mean: 1.01,
+        standard_error: 0.02,
+        z: Some(0.5),
+        verdict: WeightVerdict::Fits,
+        largest: 4.0,
+        effective: 900.0,
+        zero: 0.0,
+    };
     assert_eq!(sound.warnings(1000), [""; 0]);
-    let wrong = Weights { mean: 0.9, z: Some(-5.0), ..sound };
+    let said = |verdict| Weights { mean: 0.9, verdict, ..sound }.warnings(1000);
+    let off = "the mean weight is 0.9000 ± 0.0200 and should be 1";
+    assert_eq!(said(WeightVerdict::Above), [format!("{off}: propensities are too small")]);
     assert_eq!(
-        wrong.warnings(1000),
-        [
-            "the mean weight is 0.9000 ± 0.0200 and should be 1: propensities are wrong, or an action that the policy takes \
-          was never logged"
-        ]
+        said(WeightVerdict::Below),
+        [format!("{off}: propensities are too large, or an action that the policy takes was never logged")]
     );
-    assert_eq!(Weights { z: None, ..sound }.warnings(1000).len(), 1);
+    assert_eq!(
+        said(WeightVerdict::BelowOrRare),
+        [format!("{off}: propensities are too large, or actions that the policy takes were too rare to be logged")]
+    );
+    assert_eq!(said(WeightVerdict::CannotTell), [""; 0]);
     let few = "100000 records are worth 900 of its own: the logs know little of it";
     assert_eq!(sound.warnings(100_000), [few]);
-    // Of so few, the mean says nothing.
-    assert_eq!(Weights { effective: 20.0, ..wrong }.warnings(1000).len(), 1);
+}
+
+/// A stream that is cut into shards, each added up by itself, gives what one pass gives up to rounding; and the same bits,
+/// whoever added up which shard.
+#[test]
+fn shards_of_a_stream_add_up() {
+    let n = 3 * Evaluator::SHARD + 777;
+    let mut rng = stream(5, Purpose::World, 0);
+    let q: Vec<f64> = (0..n).map(|_| 0.1 + 0.9 * rng.random::<f64>()).collect();
+    let p: Vec<f64> = q.iter().map(|q| (q * 1.2).min(1.0)).collect();
+    let c: Vec<f64> = (0..n).map(|_| -rng.random::<f64>().round()).collect();
+    let settings = EvaluationSettings { replicates: 20, ..EvaluationSettings::default() };
+    let records = Observed { p: &p, q: &q, c: &c, model: None, custom: &[] };
+    let mut whole = Evaluator::new(&settings).unwrap();
+    whole.add(&records).unwrap();
+    let shard = |first: usize, end: usize, batch: usize| {
+        let mut shard = Evaluator::starting_at(&settings, first).unwrap();
+        for start in (first..end).step_by(batch) {
+            shard.add(&records.slice(start..(start + batch).min(end))).unwrap();
+        }
+        shard
+    };
+    let merged = |batch: usize| {
+        let mut all = shard(0, Evaluator::SHARD, batch);
+        all.merge(&shard(Evaluator::SHARD, 3 * Evaluator::SHARD, batch)).unwrap();
+        all.merge(&shard(3 * Evaluator::SHARD, n, batch)).unwrap();
+        all.finish().unwrap()
+    };
+    let (one, two) = (whole.finish().unwrap(), merged(1000));
+    assert_eq!(two, merged(5000));
+    assert_eq!((one.records, one.weights.verdict), (two.records, two.weights.verdict));
+    assert!((one.anytime.upper - two.anytime.upper).abs() < 1e-12);
+    for (one, two) in one.estimates.iter().zip(&two.estimates) {
+        assert!((one.value - two.value).abs() < 1e-12 && (one.standard_error - two.standard_error).abs() < 1e-12);
+        let ends = |e: &Estimate| e.bootstrap.map(|i| i.lower + i.upper).unwrap();
+        assert!((ends(one) - ends(two)).abs() < 1e-9);
+    }
+    assert_eq!(
+        text(Evaluator::starting_at(&settings, 1000).map(|_| ())),
+        "the first record of a shard should be a multiple of 16384, but is 1000"
+    );
+    let mut first = shard(0, Evaluator::SHARD, 1000);
+    assert_eq!(
+        text(first.merge(&shard(3 * Evaluator::SHARD, n, 1000))),
+        "the beginning of the next shard should be at record 16384, where this one ends, but is 49152"
+    );
 }

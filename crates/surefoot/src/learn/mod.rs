@@ -20,7 +20,7 @@ use search::Progress;
 use serde::{Deserialize, Serialize};
 use settings::{Setting, sharpened};
 
-use crate::certificate::{Evidence, FixedSince, Gate, Protocol, Since, Smoothing, Subject, bound};
+use crate::certificate::{Evidence, Factor, FixedSince, Gate, Protocol, Since, Smoothing, Subject, Weighed, bound};
 use crate::error::{Error, Result, check_setting};
 use crate::estimator::Custom;
 use crate::features::FeatureMap;
@@ -427,16 +427,23 @@ impl Learner {
         }
         let judge = |learned: &Learned| {
             let policy = in_coordinates(&learned.policy)?;
-            let (rounds, judged) = if unseen.is_empty() {
+            let (rounds, subject, factor) = if unseen.is_empty() {
                 let kl = learned.policy.kl(&state.prior)?;
-                (&state.rounds[..], Subject::Posterior { kl, error: 0.0, turned: false })
+                (&state.rounds[..], Subject::Posterior { kl, error: 0.0, turned: false }, Factor::LS)
             } else {
-                (unseen, Subject::Fixed { size })
+                (unseen, Subject::Fixed { size }, Factor::FIXED)
             };
-            let evidence: Vec<Evidence> =
-                rounds.iter().map(|logs| Evidence::new(&policy, logs)).collect::<Result<_>>()?;
-            let upper = bound(&evidence, Smoothing::Ls, judged, &self.protocol, self.protocol.delta)?.upper;
-            let estimate = Evidence::estimate(&evidence);
+            // At the last lambda the estimate is all but unbiased; the bound does not look at it.
+            const NEARLY_UNBIASED: f64 = 1e-3;
+            let lambdas: Vec<f64> = self.protocol.lambdas.iter().copied().chain([NEARLY_UNBIASED]).collect();
+            let factors = if factor == Factor::FIXED { vec![factor] } else { vec![factor, Factor::FIXED] };
+            let mut evidence = Evidence::none(&factors, &lambdas);
+            for logs in rounds {
+                evidence.merge(&Weighed::new(&policy, logs)?.evidence(&factors, &lambdas));
+            }
+            let upper = bound(&evidence, Smoothing::Ls, subject, &self.protocol, self.protocol.delta)?.upper;
+            let plain = evidence.at(Factor::FIXED)[lambdas.len() - 1].logs.value();
+            let estimate = -plain / (NEARLY_UNBIASED * evidence.records() as f64);
             let score = (1.0 - self.trade) * upper + self.trade * estimate;
             let Setting { lambda, sharpness } = learned.setting;
             Ok(Candidate { lambda, sharpness, upper, estimate, score })

@@ -1,5 +1,7 @@
 //! RETRAIN: the next policy from all rounds of some logs at once, and what is known of it.
 
+use std::sync::Arc;
+
 use crate::certificate::{Certificate, Challenger, Gate, ladder};
 use crate::error::{Error, Result};
 use crate::evaluation::{Estimate, Estimator, EvaluationSettings, Evaluator, Observed};
@@ -52,11 +54,12 @@ pub fn retrain(
     }
     let (state, round) = learner.step_observed(&state, newest, observer)?;
     let policy = state.current().clone();
-    let deployed = vec![prior.clone(); rounds.len()];
+    let first: Arc<dyn Policy> = Arc::new(prior.clone());
+    let deployed = vec![Arc::clone(&first); rounds.len()];
     let proven = ladder(&policy, round.fixed_since, &deployed, rounds, &learner.protocol)?;
-    let challenger = Challenger { policy: policy.clone(), fixed_since: round.fixed_since };
-    let incumbent = Challenger { policy: prior.clone(), fixed_since: None };
-    let started = rounds.len() - 1;
+    let challenger = Challenger { policy: Arc::new(policy.clone()), fixed_since: round.fixed_since };
+    let incumbent = Challenger { policy: first, fixed_since: None };
+    let started = Some(rounds.len() - 1);
     let verdict = Gate::Improvement.judge(&[challenger], &incumbent, started, &deployed, rounds, &learner.protocol)?;
     let better = verdict.certificate.expect("there is a challenger");
     let records: usize = rounds.iter().map(Logs::len).sum();

@@ -1,7 +1,7 @@
 //! The linear Gaussian policy (LIG), with exact propensities.
 
 use super::{
-    Decision, Policy, Posterior, Scale, Softmax, SoftmaxTraining, check_action, check_contexts, check_keys,
+    Class, Decision, Policy, Posterior, Scale, Softmax, SoftmaxTraining, check_action, check_contexts, check_keys,
     decision_stream, each_row, place, probability,
 };
 use crate::contexts::Labelled;
@@ -136,6 +136,12 @@ fn standardise(scores: &mut [f64], deviation: f64) {
     scores.iter_mut().for_each(|s| *s *= factor);
 }
 
+impl AsRef<dyn Policy> for LinearGaussian {
+    fn as_ref(&self) -> &(dyn Policy + 'static) {
+        self
+    }
+}
+
 impl Policy for LinearGaussian {
     fn actions(&self) -> usize {
         self.posterior.actions()
@@ -143,6 +149,10 @@ impl Policy for LinearGaussian {
 
     fn identity(&self) -> Option<Fingerprint> {
         Some(self.fingerprint())
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::LinearGaussian(self)
     }
 
     /// All `K` by one quadrature a context, each to an absolute error of 1e-10.

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use super::Policy;
+use super::{Class, Policy};
 use crate::contexts::Contexts;
 use crate::error::{Error, Result};
+use crate::fingerprint::{Fingerprint, Hasher};
 use crate::logs::Eligible;
 
 /// `pi(a|x) = sum_j w_j pi_j(a|x)`.
@@ -39,6 +40,11 @@ impl Mixture {
         Ok(Mixture { parts, weights })
     }
 
+    /// The policies.
+    pub fn parts(&self) -> &[Arc<dyn Policy>] {
+        &self.parts
+    }
+
     /// The weights.
     pub fn weights(&self) -> &[f64] {
         &self.weights
@@ -61,6 +67,20 @@ impl Mixture {
 impl Policy for Mixture {
     fn actions(&self) -> usize {
         self.parts[0].actions()
+    }
+
+    /// By its parts and their weights, if all parts have an identity.
+    fn identity(&self) -> Option<Fingerprint> {
+        let mut hasher = Hasher::new("mixture");
+        for (part, &weight) in self.parts.iter().zip(&self.weights) {
+            hasher.text(&part.identity()?.to_string());
+            hasher.double(weight);
+        }
+        Some(hasher.finish())
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Mixture(self)
     }
 
     fn distribution(&self, contexts: &Contexts, eligible: Option<&Eligible>) -> Result<Vec<f64>> {

@@ -16,6 +16,7 @@ pub use uniform::Uniform;
 
 use std::fmt::Debug;
 use std::ops::Range;
+use std::sync::Arc;
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -64,6 +65,11 @@ pub trait Policy: Debug + Send + Sync {
         None
     }
 
+    /// Which of the classes of this crate it belongs to: what is saved, and what has a divergence, is found by it.
+    fn class(&self) -> Class<'_> {
+        Class::Custom
+    }
+
     /// The probability of one action a context.
     fn propensity(&self, contexts: &Contexts, action: &[u32], eligible: Option<&Eligible>) -> Result<Vec<f64>> {
         check_action(self.actions(), contexts.len(), action)?;
@@ -100,6 +106,65 @@ pub trait Policy: Debug + Send + Sync {
         }
         Ok(out)
     }
+}
+
+/// A shared policy is the policy.
+impl<P: Policy + ?Sized> Policy for Arc<P> {
+    fn actions(&self) -> usize {
+        (**self).actions()
+    }
+
+    fn distribution(&self, contexts: &Contexts, eligible: Option<&Eligible>) -> Result<Vec<f64>> {
+        (**self).distribution(contexts, eligible)
+    }
+
+    fn identity(&self) -> Option<Fingerprint> {
+        (**self).identity()
+    }
+
+    fn class(&self) -> Class<'_> {
+        (**self).class()
+    }
+
+    fn propensity(&self, contexts: &Contexts, action: &[u32], eligible: Option<&Eligible>) -> Result<Vec<f64>> {
+        (**self).propensity(contexts, action, eligible)
+    }
+
+    fn decide_keyed(
+        &self,
+        contexts: &Contexts,
+        eligible: Option<&Eligible>,
+        seed: u64,
+        keys: &[u64],
+    ) -> Result<Vec<Decision>> {
+        (**self).decide_keyed(contexts, eligible, seed, keys)
+    }
+}
+
+impl dyn Policy + '_ {
+    /// The linear Gaussian policy that it is, if it is one: a posterior, whose divergence from others is known.
+    pub fn as_gaussian(&self) -> Option<&LinearGaussian> {
+        match self.class() {
+            Class::LinearGaussian(policy) => Some(policy),
+            _ => None,
+        }
+    }
+}
+
+/// The classes of policies that this crate knows.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum Class<'a> {
+    /// A posterior over linear predictors.
+    LinearGaussian(&'a LinearGaussian),
+    /// A softmax of linear scores.
+    Softmax(&'a Softmax),
+    /// All actions alike.
+    Uniform(&'a Uniform),
+    /// Several policies, each with a weight.
+    Mixture(&'a Mixture),
+    /// One that somebody brought.
+    Custom,
 }
 
 /// The index at which the cumulative sum of `p` passes `u` times its total; never one of probability 0.

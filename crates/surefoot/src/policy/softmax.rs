@@ -1,10 +1,10 @@
 //! The softmax policy, a starting point and a logger.
 
-use super::{Policy, check_contexts, each_row};
-use crate::contexts::Labelled;
-use crate::contexts::{Contexts, Row};
+use super::{Class, Policy, check_contexts, each_row};
+use crate::contexts::{Contexts, Labelled, Row};
 use crate::error::{Error, Result, check_setting};
 use crate::features::FeatureMap;
+use crate::fingerprint::{Fingerprint, Hasher};
 use crate::logs::Eligible;
 use crate::math::linear::{accumulate, scores};
 use crate::math::random::{Purpose, stream};
@@ -104,6 +104,22 @@ impl Softmax {
         &self.features
     }
 
+    /// The inverse temperature.
+    pub fn alpha(&self) -> f64 {
+        self.alpha
+    }
+
+    /// The name that the policy has by its content.
+    pub fn fingerprint(&self) -> Fingerprint {
+        let mut hasher = Hasher::new("softmax policy");
+        self.features.hash(&mut hasher);
+        hasher.count(self.actions);
+        hasher.doubles(&self.weights);
+        hasher.double(self.alpha);
+        self.features.hash_kernel(&mut hasher);
+        hasher.finish()
+    }
+
     /// The weights, feature-major.
     pub fn weights(&self) -> &[f64] {
         &self.weights
@@ -121,6 +137,14 @@ fn softmax(scores: &mut [f64], alpha: f64) {
 impl Policy for Softmax {
     fn actions(&self) -> usize {
         self.actions
+    }
+
+    fn identity(&self) -> Option<Fingerprint> {
+        Some(self.fingerprint())
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Softmax(self)
     }
 
     fn distribution(&self, contexts: &Contexts, eligible: Option<&Eligible>) -> Result<Vec<f64>> {

@@ -1,8 +1,9 @@
 //! The uniform policy.
 
-use super::{Policy, check_contexts, each_row};
+use super::{Class, Policy, check_contexts, each_row};
 use crate::contexts::Contexts;
 use crate::error::{Error, Result};
+use crate::fingerprint::{Fingerprint, Hasher};
 use crate::logs::Eligible;
 
 /// Every eligible action with the same probability.
@@ -24,6 +25,16 @@ impl Uniform {
 impl Policy for Uniform {
     fn actions(&self) -> usize {
         self.actions
+    }
+
+    fn identity(&self) -> Option<Fingerprint> {
+        let mut hasher = Hasher::new("uniform policy");
+        hasher.count(self.actions);
+        Some(hasher.finish())
+    }
+
+    fn class(&self) -> Class<'_> {
+        Class::Uniform(self)
     }
 
     fn distribution(&self, contexts: &Contexts, eligible: Option<&Eligible>) -> Result<Vec<f64>> {

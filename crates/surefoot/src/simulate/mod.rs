@@ -5,16 +5,18 @@ mod schedule;
 pub use schedule::Schedule;
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Instant;
 
 use serde::Serialize;
 
+use crate::audit::{Statement, StatementKind};
 use crate::certificate::{Certificate, Gate};
 use crate::error::{Error, Result};
-use crate::learn::{Learner, State, StepReport};
+use crate::learn::{Learner, StepReport};
 use crate::logs::Logs;
 use crate::observer::{Observer, Silent};
-use crate::policy::LinearGaussian;
+use crate::policy::{LinearGaussian, Policy};
 use crate::session::{Proven, RoundReport, Session};
 use crate::worlds::{Environment, Turn};
 
@@ -82,26 +84,39 @@ pub struct GateDecision {
     pub certificate: Option<Certificate>,
 }
 
-/// What a loop leaves behind.
+/// What a simulated loop leaves behind.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// The last state.
-    pub state: State,
+    /// The session after the last round: its logs, and what was deployed and learned.
+    pub session: Session,
     /// All rounds.
     pub rounds: Vec<SimulatedRound>,
-    /// What was logged in each round.
-    pub logs: Vec<Logs>,
-    /// What was deployed in each round, and at the end what the last one left.
-    pub policies: Vec<LinearGaussian>,
-    /// What was learned from each round, deployed or not.
-    pub learned: Vec<LinearGaussian>,
 }
 
 impl Outcome {
+    /// What was deployed in each round, and at the end what the last one left.
+    pub fn policies(&self) -> Vec<Arc<dyn Policy>> {
+        self.session.deployed().iter().chain([self.session.running()]).cloned().collect()
+    }
+
+    /// All that was certified, round after round.
+    pub fn statements(&self) -> Vec<Statement> {
+        let mut all = Vec::new();
+        for round in &self.rounds {
+            let mut add = |kind, certificate: Option<&Certificate>| {
+                all.extend(certificate.cloned().map(|certificate| Statement { round: round.round, kind, certificate }));
+            };
+            add(StatementKind::Gate, round.decision.as_ref().and_then(|decision| decision.certificate.as_ref()));
+            add(StatementKind::Certificate, round.proven.as_ref().and_then(|proven| proven.certificate.as_ref()));
+            add(StatementKind::Ladder, round.proven.as_ref().and_then(|proven| proven.ladder.as_ref()));
+        }
+        all
+    }
+
     /// The mean reward of all interactions: minus their mean cost.
     pub fn mean_reward(&self) -> f64 {
-        let costs = self.logs.iter().flat_map(Logs::cost);
-        let records: usize = self.logs.iter().map(Logs::len).sum();
+        let costs = self.session.logs().iter().flat_map(Logs::cost);
+        let records: usize = self.session.logs().iter().map(Logs::len).sum();
         -costs.sum::<f64>() / records as f64
     }
 }
@@ -134,7 +149,7 @@ pub fn simulate_observed(
     let mut start = 0;
     for (round, &n) in sizes.iter().enumerate() {
         let clock = Instant::now();
-        let newest = environment.collect(session.running(), Turn { round, start, n })?;
+        let newest = environment.collect(session.running().as_ref(), Turn { round, start, n })?;
         let mean_cost = newest.cost().iter().sum::<f64>() / n as f64;
         start += n;
         let certify = match plan.certify {
@@ -161,7 +176,5 @@ pub fn simulate_observed(
             return Err(Error::Stopped);
         }
     }
-    let policies = session.deployed().iter().chain([session.running()]).cloned().collect();
-    let learned = session.learned().cloned().collect();
-    Ok(Outcome { state: session.state().clone(), rounds, logs: session.logs().to_vec(), policies, learned })
+    Ok(Outcome { session, rounds })
 }

@@ -69,7 +69,7 @@ impl RoundRecord {
             true_risk: round.true_risk,
             accuracy: round.accuracy,
             certified: proven.and_then(|proven| proven.ladder.as_ref()).map(|ladder| ladder.upper),
-            certified_first_prior: proven.map(|proven| proven.certificate.upper),
+            certified_first_prior: proven.and_then(|proven| proven.certificate.as_ref()).map(|c| c.upper),
             lambda: round.learned.lambda,
             sharpness: round.learned.sharpness,
         }

@@ -12,7 +12,6 @@ use super::methods::Method;
 use super::sets::{Set, Source, how_to_get};
 use super::{Size, What, published};
 use crate::failure::{Failure, Result};
-use crate::files::replace;
 use crate::statistics::mean_and_deviation;
 use table::Table;
 
@@ -169,14 +168,13 @@ impl Results<'_> {
         let stem = folder.join(what.name());
         let file = |end: &str| folder.join(format!("{}.{end}", what.name()));
         let (csv_file, markdown_file) = (file("csv"), file("md"));
-        let write =
-            |path: &Path, text: &str| replace(path, text.as_bytes()).map_err(|e| Failure::file(path, "written", e));
+        let write = |path: &Path, text: &str| surefoot_data::replace(path, text.as_bytes()).map_err(Failure::new);
         write(&csv_file, &csv(what, &rows))?;
         let markdown: Vec<String> = tables.iter().map(Table::markdown).collect();
         write(&markdown_file, &(markdown.join("\n") + &self.sources_used(&rows)))?;
         let mut files = vec![csv_file, markdown_file];
         if let Some(picture) = self.picture(what, &rows) {
-            files.extend(picture.write(&stem).map_err(|e| Failure::file(&stem, "written", e))?);
+            files.extend(picture.write(&stem)?);
         }
         let text: Vec<String> = tables.iter().map(Table::text).collect();
         Ok(Written { result: what, text: text.join("\n\n"), files, rows })

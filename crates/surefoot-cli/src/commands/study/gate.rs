@@ -105,7 +105,7 @@ impl Gate {
         results.iter_mut().for_each(|result| result.rounds_to_nine_tenths = reaches(&result.risk, goal));
         if let Some(stem) = &self.output {
             let figure = figure(&config, &results, self.seeds);
-            let paths = figure.write(stem).map_err(|e| Failure::file(stem, "written", e))?;
+            let paths = figure.write(stem)?;
             eprintln!("wrote {} and {}", paths[0].display(), paths[1].display());
         }
         let output = Output { version: env!("CARGO_PKG_VERSION"), seeds: self.seeds, config: &config, rules: &results };

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use surefoot::Lambda;
 
 use crate::commands::Running;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::figure;
 use crate::progress;
 use report::{MethodResult, Report};
@@ -69,7 +69,7 @@ impl Rates {
         let report = Report::new(size, results.collect());
         let mut written = String::new();
         if let Some(stem) = &self.output {
-            let paths = report.figure().write(stem).map_err(|e| Failure::file(stem, "written", e))?;
+            let paths = report.figure().write(stem)?;
             written = format!("\nFigure: {} and {}", paths[0].display(), paths[1].display());
         }
         self.running.answer(&report, || format!("{}{written}\n{:.0} s", report.text(), clock.elapsed().as_secs_f64()))

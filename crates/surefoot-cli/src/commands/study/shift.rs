@@ -81,8 +81,7 @@ impl Shift {
         })?;
         let report = Report::new(config, self.seeds, &self.drifts, &runs);
         if let Some(stem) = &self.output {
-            let paths =
-                Figure::write_grid(&report.figures(), 1, stem).map_err(|e| Failure::file(stem, "written", e))?;
+            let paths = Figure::write_grid(&report.figures(), 1, stem)?;
             eprintln!("wrote {} and {}", paths[0].display(), paths[1].display());
         }
         self.running.answer(&report, || format!("{}\n{:.0} s", report.text(), clock.elapsed().as_secs_f64()))

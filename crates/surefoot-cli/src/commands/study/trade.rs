@@ -99,7 +99,7 @@ impl Trade {
         };
         let settings: Vec<Setting> = configs.into_iter().zip(runs).map(setting).collect();
         if let Some(stem) = &self.output {
-            let paths = figure(&config, &settings).write(stem).map_err(|e| Failure::file(stem, "written", e))?;
+            let paths = figure(&config, &settings).write(stem)?;
             eprintln!("wrote {} and {}", paths[0].display(), paths[1].display());
         }
         let output =
@@ -123,7 +123,7 @@ fn last(outcome: &Outcome) -> [f64; 4] {
     let end = outcome.rounds.last().expect("a schedule has a round");
     let proven = end.proven.as_ref();
     let ladder = proven.and_then(|proven| proven.ladder.as_ref()).map_or(f64::NAN, |c| c.upper);
-    let first_prior = proven.map_or(f64::NAN, |proven| proven.certificate.upper);
+    let first_prior = proven.and_then(|proven| proven.certificate.as_ref()).map_or(f64::NAN, |c| c.upper);
     [end.true_risk, ladder, first_prior, outcome.mean_reward()]
 }
 

@@ -1,7 +1,9 @@
 //! The tests of chance: how often they call right logs wrong, and whether they find wrong ones.
 
 use super::*;
-use crate::lint::weights::{Verdict, Weights};
+use surefoot::evaluation::{WeightSums, WeightVerdict};
+
+use crate::lint::normal;
 
 /// Seeds of a log with a warning or an error.
 fn alarms(
@@ -56,11 +58,11 @@ fn skewed_weights_are_called_wrong_no_more_often_than_the_level_says() {
     for n in [1200, 3000] {
         let (mut high, mut low) = (0, 0);
         for _ in 0..10_000 {
-            let mut weights = Weights::default();
+            let mut weights = WeightSums::default();
             (0..n).for_each(|_| weights.add(if random.next() < 0.1 { 10.0 } else { 0.0 }));
-            match weights.verdict(0.01) {
-                Verdict::Above => high += 1,
-                Verdict::Below | Verdict::BelowOrRare => low += 1,
+            match weights.verdict(normal::limit(0.01)) {
+                WeightVerdict::Above => high += 1,
+                WeightVerdict::Below | WeightVerdict::BelowOrRare => low += 1,
                 _ => {}
             }
         }

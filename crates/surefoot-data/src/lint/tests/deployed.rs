@@ -1,5 +1,7 @@
 //! Policies of Surefoot: those that took the decisions, and one that the logs are asked about.
 
+use std::sync::Arc;
+
 use surefoot::policy::{Posterior, Scale};
 use surefoot::{Contexts, FeatureMap, LinearGaussian, Policy};
 
@@ -12,11 +14,11 @@ use crate::record_policy::RecordPolicy;
 /// A policy over three actions with these weights of `x`.
 fn policy(weights: [f64; 3]) -> RecordPolicy {
     let posterior = Posterior::new(3, weights.to_vec(), Scale::Shared(1.0)).unwrap();
-    let policy = Box::new(LinearGaussian::new(FeatureMap::identity(1), posterior).unwrap());
+    let policy = Arc::new(LinearGaussian::new(FeatureMap::identity(1), posterior).unwrap());
     let field = Field::Number { column: "x".into(), mean: 0.0, scale: 1.0, indicator: false };
     let encoding = Encoding::new(vec![field]).unwrap();
     let lineage = Lineage { prior: None, logs: vec![], learner: None, made_by: "a test".into() };
-    RecordPolicy::Encoded { policy, inputs: Box::new(Inputs::new(Actions::Count(3), encoding, [0.0, 1.0], lineage)) }
+    RecordPolicy::Encoded { policy, inputs: Arc::new(Inputs::new(Actions::Count(3), encoding, [0.0, 1.0], lineage)) }
 }
 
 fn drawn(seed: u64, n: usize, judged: &RecordPolicy) -> Log {

@@ -1,4 +1,4 @@
-//! ColumnNames of numbers of any type, and lists of them, row by row.
+//! Columns of numbers of any type, and lists of them, row by row.
 
 use std::ops::Range;
 

@@ -4,7 +4,7 @@ use super::*;
 
 fn challenger(strength: f64, fixed_since: Option<(usize, usize)>) -> Challenger {
     let fixed_since = fixed_since.map(|(round, record)| FixedSince { round, since: Since { round, record }, size: 4 });
-    Challenger { policy: policy(strength), fixed_since }
+    Challenger { policy: Arc::new(policy(strength)), fixed_since }
 }
 
 fn incumbent() -> Challenger {
@@ -18,7 +18,7 @@ fn rounds(sizes: &[usize]) -> Vec<Logs> {
 
 fn judge(gate: Gate, challengers: &[Challenger], rounds: &[Logs]) -> Result<Verdict> {
     let deployed = vec![policy(0.5); rounds.len()];
-    gate.judge(challengers, &incumbent(), 0, &deployed, rounds, &Protocol::default())
+    gate.judge(challengers, &incumbent(), Some(0), &deployed, rounds, &Protocol::default())
 }
 
 const MARGIN: Gate = Gate::NonInferiority { margin: 0.1 };
@@ -113,8 +113,14 @@ fn only_what_the_incumbent_collected_counts() {
     let protocol = Protocol::default();
     let judge = |rounds: &[Logs], fixed_since| {
         let deployed = [policy(-1.0), policy(0.5)];
-        let verdict =
-            Gate::Improvement.judge(&[challenger(2.0, fixed_since)], &incumbent(), 1, &deployed, rounds, &protocol);
+        let verdict = Gate::Improvement.judge(
+            &[challenger(2.0, fixed_since)],
+            &incumbent(),
+            Some(1),
+            &deployed,
+            rounds,
+            &protocol,
+        );
         verdict.unwrap().certificate.unwrap()
     };
     let before = [judge(&rounds, None), judge(&rounds, Some((0, 500)))];

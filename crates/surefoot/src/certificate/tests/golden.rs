@@ -82,9 +82,9 @@ fn check(found: Bound, form: Form, upper: f64, lambda: f64, what: &str) {
 
 /// At each lambda alone.
 #[track_caller]
-fn check_estimates(evidence: &[Evidence], smoothing: Smoothing, judged: Subject, lambdas: &[f64], estimates: &[f64]) {
+fn check_estimates(evidence: &[Weighed], smoothing: Smoothing, judged: Subject, lambdas: &[f64], estimates: &[f64]) {
     for (&lambda, &expected) in lambdas.iter().zip(estimates) {
-        let found = bound(evidence, smoothing, judged, &protocol(&[lambda], Form::Psi), 0.05).unwrap().estimate;
+        let found = bound_of(evidence, smoothing, judged, &protocol(&[lambda], Form::Psi), 0.05).unwrap().estimate;
         assert!((found - expected).abs() <= 1e-12 * expected.abs(), "lambda {lambda}: {found} {expected}");
     }
 }
@@ -99,8 +99,8 @@ fn every_bound_is_the_reference_s() {
             "posterior" => Subject::Posterior { kl: case.kl, error: 0.0, turned: false },
             _ => Subject::Fixed { size: case.size },
         };
-        let evidence = [Evidence::of(&case.p, &case.q, &case.c)];
-        let found = bound(&evidence, smoothing, judged, &protocol(&case.lambdas, form), case.delta).unwrap();
+        let evidence = [Weighed::of(&case.p, &case.q, &case.c)];
+        let found = bound_of(&evidence, smoothing, judged, &protocol(&case.lambdas, form), case.delta).unwrap();
         check(found, form, case.upper, case.lambda, &format!("case {i}, {} {}", case.smoothing, case.judged));
         check_estimates(&evidence, smoothing, judged, &case.lambdas, &case.estimates);
     }
@@ -110,9 +110,9 @@ fn every_bound_is_the_reference_s() {
 fn every_bound_under_shift_is_the_reference_s() {
     for (i, case) in reference().shift.iter().enumerate() {
         let (smoothing, form) = (smoothing_of(&case.smoothing), form_of(&case.form));
-        let evidence: Vec<Evidence> = case.rounds.iter().map(|r| Evidence::of(&r.p, &r.q, &r.c)).collect();
+        let evidence: Vec<Weighed> = case.rounds.iter().map(|r| Weighed::of(&r.p, &r.q, &r.c)).collect();
         let judged = Subject::Posterior { kl: case.rounds.iter().map(|r| r.kl).sum(), error: 0.0, turned: false };
-        let found = bound(&evidence, smoothing, judged, &protocol(&case.lambdas, form), case.delta).unwrap();
+        let found = bound_of(&evidence, smoothing, judged, &protocol(&case.lambdas, form), case.delta).unwrap();
         check(found, form, case.upper, case.lambda, &format!("case {i}"));
         check_estimates(&evidence, smoothing, judged, &case.lambdas, &case.estimates);
     }

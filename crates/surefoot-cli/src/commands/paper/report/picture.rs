@@ -1,12 +1,12 @@
 //! Pictures: panels of lines.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use super::table::{groups, title};
 use super::{NOISE, Point, Results, Summary};
 use crate::commands::paper::methods::Method;
 use crate::commands::paper::{FIGURE, TABLE, What};
+use crate::failure::Result;
 use crate::figure::{Figure, Scale, Series};
 
 /// Panels side by side.
@@ -15,7 +15,7 @@ pub(super) struct Picture {
 }
 
 impl Picture {
-    pub(super) fn write(&self, stem: &Path) -> io::Result<[PathBuf; 2]> {
+    pub(super) fn write(&self, stem: &Path) -> Result<[PathBuf; 2]> {
         Figure::write_grid(&self.panels, self.panels.len().min(2), stem)
     }
 }

@@ -1,13 +1,15 @@
 //! One run: every certificate at every round of loops in worlds whose risks are known.
 
+use std::sync::Arc;
+
 use surefoot::certificate::{Case, Challenger, Form, Share, Smoothing, Spending};
 use surefoot::learn::{Family, Sharpness};
 use surefoot::optim::{Adam, Optimiser};
-use surefoot::simulate::{Certify, Outcome, Plan};
+use surefoot::simulate::{Certify, Plan};
 use surefoot::worlds::{Environment, Finite, Turn};
 use surefoot::{Algorithm, Certificate, Gate, Lambda, Learner, Logs, Policy, Protocol, Result};
 
-use super::worlds::{CLEAR, NARROW, SET, WIDE, World};
+use super::worlds::{CLEAR, NARROW, Played, SET, WIDE, World};
 
 /// What a run saw of a statement.
 #[derive(Debug, Clone, Copy)]
@@ -76,7 +78,7 @@ impl Run {
 
 /// What was learned is judged on the records that it was learned from.
 fn sequential(world: &World, learner: &Learner, sizes: &[usize], delta: f64, lambda: f64) -> Result<Vec<Seen>> {
-    let Outcome { logs, policies, .. } = world.play(&world.still, &learner.clone().into(), sizes)?;
+    let Played { logs, policies, .. } = world.play(&world.still, &learner.clone().into(), sizes)?;
     let risks = policies.iter().map(|policy| world.still[0].risk(policy)).collect::<Result<Vec<f64>>>()?;
     let mut psi = Seen::claim("Theorem 3.2", world);
     let mut plain = Seen::claim("Theorem 3.2, plain form", world);
@@ -106,17 +108,17 @@ fn sequential(world: &World, learner: &Learner, sizes: &[usize], delta: f64, lam
 /// One batch.
 fn batch(world: &World, seed: u64, delta: f64) -> Result<Vec<Seen>> {
     let learner = learner(Algorithm::BatchLs, 0.5, seed);
-    let Outcome { state, logs, .. } = world.play(&world.still, &learner.into(), &[60])?;
-    let found = Certificate::risk(state.current(), state.first(), &Case::whole(&logs, &one(delta, 0.5)))?;
+    let Played { newest, policies, logs, .. } = world.play(&world.still, &learner.into(), &[60])?;
+    let found = Certificate::risk(&newest, &policies[0], &Case::whole(&logs, &one(delta, 0.5)))?;
     let mut batch = Seen::claim("batch LS", world);
-    batch.look(found.upper, world.still[0].risk(state.current())?);
+    batch.look(found.upper, world.still[0].risk(&newest)?);
     Ok(vec![batch])
 }
 
 /// Contexts drift: each policy is judged by the round that it was learned from.
 fn shift(world: &World, seed: u64, sizes: &[usize], delta: f64, lambda: f64) -> Result<Vec<Seen>> {
     let learner = learner(Algorithm::ShiftAdjLs, lambda, seed);
-    let Outcome { logs, policies, .. } = world.play(&world.drifting, &learner.into(), sizes)?;
+    let Played { logs, policies, .. } = world.play(&world.drifting, &learner.into(), sizes)?;
     let mut ls = Seen::claim("Theorem C.1", world);
     let mut adjusted = Seen::claim("Theorem C.1, adjusted", world);
     let protocol = one(delta, lambda);
@@ -169,16 +171,18 @@ fn held_back(world: &World, seed: u64, sizes: &[usize], delta: f64) -> Result<Ve
         ..learner(Algorithm::SeqAdjLs, 0.9, seed)
     };
     let plan = Plan { learner, gate: Gate::Always, certify: Certify::Each };
-    let Outcome { rounds, logs, policies, .. } = world.play(&world.still, &plan, sizes)?;
+    let Played { rounds, logs, policies, .. } = world.play(&world.still, &plan, sizes)?;
     let mut ladder = Seen::claim("ladder", world);
     let mut improvement = Seen::claim("improvement on the incumbent", world);
     let mut before = world.still[0].risk(&policies[0])?;
     for (k, round) in rounds.iter().enumerate() {
         let found = round.proven.as_ref().and_then(|proven| proven.ladder.as_ref());
         ladder.look(found.map_or(f64::INFINITY, |found| found.upper), round.true_risk);
-        let challenger = Challenger { policy: policies[k + 1].clone(), fixed_since: round.learned.fixed_since };
-        let incumbent = Challenger { policy: policies[k].clone(), fixed_since: None };
-        let verdict = Gate::Improvement.judge(&[challenger], &incumbent, k, &policies[..=k], &logs[..=k], &protocol)?;
+        let challenger =
+            Challenger { policy: Arc::new(policies[k + 1].clone()), fixed_since: round.learned.fixed_since };
+        let incumbent = Challenger { policy: Arc::new(policies[k].clone()), fixed_since: None };
+        let verdict =
+            Gate::Improvement.judge(&[challenger], &incumbent, Some(k), &policies[..=k], &logs[..=k], &protocol)?;
         improvement.look(verdict.certificate.map_or(f64::INFINITY, |found| found.upper), round.true_risk - before);
         before = round.true_risk;
     }
@@ -193,7 +197,7 @@ fn gates(world: &World, seed: u64, delta: f64) -> Result<Vec<Seen>> {
     let judge = |(mut seen, gate, margin): (Seen, Gate, f64)| {
         let learner = Learner { held_back: 0.5, protocol: protocol.clone(), ..learner(Algorithm::SeqAdjLs, 0.9, seed) };
         let plan = Plan { learner, gate, certify: Certify::Never };
-        let Outcome { rounds, policies, .. } = world.play(&world.still, &plan, &sizes)?;
+        let Played { rounds, policies, .. } = world.play(&world.still, &plan, &sizes)?;
         let mut before = world.still[0].risk(&policies[0])?;
         for round in &rounds {
             if round.decision.as_ref().is_none_or(|decision| decision.promoted) {
@@ -232,7 +236,7 @@ fn defaults(world: &World, seed: u64, kind: Loop, delta: f64) -> Result<Vec<Seen
         ..learner(Algorithm::SeqAdjLs, 0.9, seed)
     };
     let plan = Plan { learner, gate: Gate::Improvement, certify: Certify::Each };
-    let Outcome { rounds, policies, .. } = world.play(&world.still, &plan, &[150, 100, 250, 120, 200])?;
+    let Played { rounds, policies, .. } = world.play(&world.still, &plan, &[150, 100, 250, 120, 200])?;
     let (ladder, gate) = match kind {
         Loop::Default => ("ladder, defaults", "gate, defaults"),
         Loop::HoldingMoreBack => ("ladder, 1.5 rounds held back", "gate, 1.5 rounds held back"),
@@ -255,7 +259,7 @@ fn defaults(world: &World, seed: u64, kind: Loop, delta: f64) -> Result<Vec<Seen
 fn without_divergence(world: &World, seed: u64, delta: f64) -> Result<Vec<Seen>> {
     let sizes = [60; 5];
     let learner = learner(Algorithm::SeqAdjLs, 0.9, seed);
-    let Outcome { logs, policies, .. } = world.play(&world.still, &learner.into(), &sizes)?;
+    let Played { logs, policies, .. } = world.play(&world.still, &learner.into(), &sizes)?;
     let mut free = Seen::control("no divergence", world);
     for (k, policy) in policies.iter().enumerate().skip(1) {
         let found = Certificate::risk(policy, policy, &Case::whole(&logs[..k], &one(delta, 0.2)))?;

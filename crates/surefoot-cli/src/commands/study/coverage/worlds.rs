@@ -1,9 +1,11 @@
 //! The worlds of the study: finitely many contexts, so that every risk is known exactly.
 
+use std::sync::Arc;
+
 use surefoot::policy::Softmax;
-use surefoot::simulate::{Outcome, Plan};
+use surefoot::simulate::{Plan, SimulatedRound};
 use surefoot::worlds::{Environment, Finite, Synthetic, SyntheticSettings, Truth};
-use surefoot::{FeatureMap, LinearGaussian, Result, simulate};
+use surefoot::{FeatureMap, LinearGaussian, Logs, Policy, Result, simulate};
 
 /// A kind of world.
 #[derive(Debug, Clone, Copy)]
@@ -74,8 +76,26 @@ impl World {
     }
 
     /// The loop, from the first policy on; contexts and luck have the learner's seed.
-    pub(super) fn play(&self, phases: &[Truth], plan: &Plan, sizes: &[usize]) -> Result<Outcome> {
+    pub(super) fn play(&self, phases: &[Truth], plan: &Plan, sizes: &[usize]) -> Result<Played> {
         let world = Finite::new(phases.to_vec(), plan.learner.seed)?;
-        simulate(&world, self.first.clone(), plan, sizes, |_| ())
+        let outcome = simulate(&world, self.first.clone(), plan, sizes, |_| ())?;
+        let gaussian =
+            |policy: &Arc<dyn Policy>| policy.as_gaussian().cloned().expect("a learned policy is a posterior");
+        Ok(Played {
+            policies: outcome.policies().iter().map(gaussian).collect(),
+            logs: outcome.session.logs().to_vec(),
+            newest: outcome.session.newest().clone(),
+            rounds: outcome.rounds,
+        })
     }
+}
+
+/// What a loop left behind.
+pub(super) struct Played {
+    pub(super) rounds: Vec<SimulatedRound>,
+    pub(super) logs: Vec<Logs>,
+    /// What was deployed in each round, and at the end what the last one left.
+    pub(super) policies: Vec<LinearGaussian>,
+    /// The last policy learned.
+    pub(super) newest: LinearGaussian,
 }

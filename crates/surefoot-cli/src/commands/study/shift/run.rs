@@ -39,29 +39,30 @@ pub(super) struct Certified {
 
 impl Run {
     pub(super) fn new(experiment: &Experiment, outcome: &Outcome) -> Result<Self> {
-        let rounds = outcome.rounds.len();
+        let (rounds, policies, logs) = (outcome.rounds.len(), outcome.policies(), outcome.session.logs());
         let worlds = (0..=rounds).map(|k| experiment.truth(k)).collect::<Result<Vec<Truth>>>()?;
-        let first = worlds.iter().map(|world| Ok(world.risk(&outcome.policies[0])?)).collect::<Result<Vec<f64>>>()?;
+        let first = worlds.iter().map(|world| Ok(world.risk(&policies[0])?)).collect::<Result<Vec<f64>>>()?;
         let mut risk = vec![first[0]];
         risk.extend(outcome.rounds.iter().map(|round| round.true_risk));
         let (mut certified, mut records, mut sum) = (Vec::new(), 0.0, 0.0);
-        for (round, (world, learned)) in outcome.rounds.iter().zip(worlds.iter().zip(&outcome.learned)) {
+        for (round, (world, learned)) in outcome.rounds.iter().zip(worlds.iter().zip(outcome.session.learned())) {
             let proven = round.proven.as_ref().expect("every round is certified");
-            let shifts = proven.certificate.bounds == Quantity::MeanRisk;
+            let certificate = proven.certificate.as_ref().expect("what is learned has a divergence");
+            let shifts = certificate.bounds == Quantity::MeanRisk;
             if shifts {
                 records += round.learned.n as f64;
                 sum += round.learned.n as f64 * world.risk(learned)?;
             }
             certified.push(Certified {
-                upper: proven.certificate.upper,
+                upper: certificate.upper,
                 ladder: proven.ladder.as_ref().filter(|_| !shifts).map(|ladder| ladder.upper),
                 bounded: if shifts { sum / records } else { round.true_risk },
                 next: round.true_risk,
             });
         }
-        let last = &outcome.policies[rounds];
-        let weighted = worlds.iter().zip(&outcome.logs).map(|(world, logs)| Ok(world.risk(last)? * logs.len() as f64));
-        let records: usize = outcome.logs.iter().map(|logs| logs.len()).sum();
+        let last = &policies[rounds];
+        let weighted = worlds.iter().zip(logs).map(|(world, logs)| Ok(world.risk(last)? * logs.len() as f64));
+        let records: usize = logs.iter().map(|logs| logs.len()).sum();
         Ok(Run {
             past: weighted.sum::<Result<f64>>()? / records as f64,
             best: worlds.iter().map(Truth::optimal_risk).collect(),

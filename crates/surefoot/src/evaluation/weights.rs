@@ -1,7 +1,7 @@
 //! Importance weights: sums of them, and whether their mean is 1.
 //!
 //! For any policy `pi` that does nothing the logger could not do, `E[pi(a|x)/q] = 1`: a test of the propensities `q` that
-//! needs no reward. Weights are skewed, and the usual `z = sqrt(n) (mean - 1)/deviation` then falls below its limit too often:
+//! needs no reward. WeightSums are skewed, and the usual `z = sqrt(n) (mean - 1)/deviation` then falls below its limit too often:
 //! where few large weights were drawn, mean and deviation are both too small. Hall's transformation of it (1992, *On the
 //! removal of skewness by transformation*) has the normal tail up to order `1/n`:
 //!
@@ -10,24 +10,27 @@
 //! ```
 //!
 //! Even so it is a limit theorem, and says nothing where a few records make up the mean: there the answer is
-//! [`Verdict::CannotTell`].
+//! [`WeightVerdict::CannotTell`].
 
-use super::normal;
+use serde::{Deserialize, Serialize};
 
-/// Sums of weights.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Weights {
+/// Sums of importance weights `w = p/q`, which add up.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct WeightSums {
     /// Their number, those that are 0 included.
-    pub(super) count: f64,
+    pub count: f64,
     sum: f64,
     squares: f64,
     cubes: f64,
-    pub(super) largest: f64,
+    /// The largest.
+    pub largest: f64,
 }
 
 /// Whether a mean weight is 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WeightVerdict {
+    /// It is, as far as one can tell.
     Fits,
     /// Too few records make up the mean.
     CannotTell,
@@ -41,12 +44,12 @@ pub(super) enum Verdict {
 }
 
 /// The effective number of records from which on the limit theorem is trusted. The skewness of a mean of `n` weights that are
-/// 0 or `c` is `1/sqrt(n)` of those that are not 0: 0.1 here, which Hall's transformation takes care of; the tests of this
-/// room count its false alarms.
-pub(super) const ENOUGH: f64 = 100.0;
+/// 0 or `c` is `1/sqrt(n)` of those that are not 0: 0.1 here, which Hall's transformation takes care of; the tests of `lint`
+/// count its false alarms.
+pub const ENOUGH: f64 = 100.0;
 
 /// A mean that is closer to 1 is not worth a word: three decimals of a propensity of 1/3 are one in a thousand off.
-pub(super) const NEGLIGIBLE: f64 = 2e-3;
+pub const NEGLIGIBLE: f64 = 2e-3;
 
 /// The share of the sum that one record must stay below so that a mean below 1 is held against the propensities. If
 /// probabilities that are too small to be drawn in `n` records (below `1/n`) made up what is missing, those up to a thousand
@@ -54,8 +57,9 @@ pub(super) const NEGLIGIBLE: f64 = 2e-3;
 /// more than this share.
 const SHARE: f64 = 1e-3;
 
-impl Weights {
-    pub(super) fn add(&mut self, w: f64) {
+impl WeightSums {
+    /// Adds a weight.
+    pub fn add(&mut self, w: f64) {
         self.count += 1.0;
         self.sum += w;
         self.squares += w * w;
@@ -64,8 +68,8 @@ impl Weights {
     }
 
     /// Those of other records too.
-    pub(super) fn and(&self, other: &Weights) -> Self {
-        Weights {
+    pub fn and(&self, other: &WeightSums) -> Self {
+        WeightSums {
             count: self.count + other.count,
             sum: self.sum + other.sum,
             squares: self.squares + other.squares,
@@ -75,8 +79,8 @@ impl Weights {
     }
 
     /// All of them times a factor.
-    pub(super) fn times(&self, factor: f64) -> Self {
-        Weights {
+    pub fn times(&self, factor: f64) -> Self {
+        WeightSums {
             count: self.count,
             sum: self.sum * factor,
             squares: self.squares * factor * factor,
@@ -86,11 +90,12 @@ impl Weights {
     }
 
     /// Among so many, the others being 0.
-    pub(super) fn among(&self, count: f64) -> Self {
-        Weights { count, ..*self }
+    pub fn among(&self, count: f64) -> Self {
+        WeightSums { count, ..*self }
     }
 
-    pub(super) fn mean(&self) -> f64 {
+    /// Their mean.
+    pub fn mean(&self) -> f64 {
         self.sum / self.count
     }
 
@@ -105,17 +110,18 @@ impl Weights {
         (variance, c - 3.0 * m * s + 2.0 * m * m * m)
     }
 
-    pub(super) fn standard_error(&self) -> f64 {
+    /// The standard error of the mean.
+    pub fn standard_error(&self) -> f64 {
         (self.moments().0 / self.count).sqrt()
     }
 
     /// `(sum w)^2/sum w^2`.
-    pub(super) fn effective(&self) -> f64 {
+    pub fn effective(&self) -> f64 {
         if self.squares > 0.0 { self.sum * self.sum / self.squares } else { 0.0 }
     }
 
     /// By how many standard errors the mean is off, with the skewness taken out.
-    pub(super) fn z(&self) -> f64 {
+    pub fn z(&self) -> f64 {
         let off = self.mean() - 1.0;
         let (variance, third) = self.moments();
         if variance == 0.0 {
@@ -129,19 +135,19 @@ impl Weights {
         root * (((1.0 + g * w / 3.0).powi(3) - 1.0) / g + g / (6.0 * self.count))
     }
 
-    /// Whether the mean is 1, at this level.
-    pub(super) fn verdict(&self, level: f64) -> Verdict {
+    /// Whether the mean is 1, where a right one is beyond `limit` standard errors as seldom as one likes.
+    pub fn verdict(&self, limit: f64) -> WeightVerdict {
         let (z, off) = (self.z(), self.mean() - 1.0);
         if !z.is_finite() && self.moments().0 != 0.0 || !self.squares.is_finite() || self.effective() < ENOUGH {
-            return Verdict::CannotTell;
+            return WeightVerdict::CannotTell;
         }
-        if z.abs() <= normal::limit(level) || off.abs() <= NEGLIGIBLE {
-            return Verdict::Fits;
+        if z.abs() <= limit || off.abs() <= NEGLIGIBLE {
+            return WeightVerdict::Fits;
         }
         match off > 0.0 {
-            true => Verdict::Above,
-            false if self.largest < SHARE * self.sum || self.moments().0 == 0.0 => Verdict::Below,
-            false => Verdict::BelowOrRare,
+            true => WeightVerdict::Above,
+            false if self.largest < SHARE * self.sum || self.moments().0 == 0.0 => WeightVerdict::Below,
+            false => WeightVerdict::BelowOrRare,
         }
     }
 }

@@ -1,0 +1,276 @@
+//! RUNS as folders: what was deployed, logged, learned and certified. See `docs/formats.md`.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use surefoot::audit::{AuditedPolicy, AuditedRound, Run, Statement};
+use surefoot::certificate::{Challenger, FixedSince, Since};
+use surefoot::session::Checkpoint;
+use surefoot::{Fingerprint, Gate, Learner, Logs, Policy, Session};
+
+use crate::certificate_file::{read_certificates, write_certificates};
+use crate::error::{Error, Result};
+use crate::files::replace;
+use crate::learn::Learned;
+use crate::policy_file::{PolicyReader, write_policy, write_policy_with};
+use crate::round_file::{read_round, write_round};
+use crate::tensors::json;
+
+const ROUNDS: &str = "rounds";
+const POLICIES: &str = "policies";
+const CERTIFICATES: &str = "certificates.json";
+const SESSION: &str = "session.json";
+/// Before the number of a policy that was learned and not deployed.
+const CANDIDATE: &str = "candidate-";
+
+const FORMAT: &str = "surefoot-session";
+const VERSION: u64 = 1;
+
+/// What a session needs to go on, besides the policies and rounds beside it, which it names by their fingerprints.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SessionFile {
+    format: String,
+    version: u64,
+    learner: Learner,
+    gate: Gate,
+    first: Fingerprint,
+    learned: Vec<Named>,
+    incumbent: Named,
+    started: Option<usize>,
+    challengers: Vec<Named>,
+    kept: Option<(f64, f64)>,
+}
+
+/// A policy by its fingerprint, and since when it was fixed.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Named {
+    policy: Fingerprint,
+    fixed_since: Option<Fixed>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fixed {
+    round: usize,
+    since: Since,
+    size: usize,
+}
+
+/// Fails unless a run can be saved in the folder: it is not there, or empty.
+pub fn check_new_folder(folder: &Path) -> Result<()> {
+    match fs::read_dir(folder).map(|mut entries| entries.next().is_none()) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(malformed(folder, "the folder should be new or empty, but is not")),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(reason) => Err(Error::Write { place: folder.display().to_string(), reason }),
+    }
+}
+
+/// Saves a session and what was claimed on its way. The certificates come last, so that a folder without them is seen to
+/// be incomplete.
+pub fn write_session(folder: &Path, session: &Session, statements: Vec<Statement>) -> Result<()> {
+    if session.learner().custom.is_some() {
+        return Err(malformed(folder, "an estimator of the user's own cannot be saved"));
+    }
+    let (rounds, policies) = make(folder)?;
+    let mut written: Vec<Fingerprint> = Vec::new();
+    let deployed = session.deployed().iter().chain([session.running()]);
+    for (k, policy) in deployed.enumerate() {
+        write_policy(&policies.join(numbered("", k)), policy.as_ref())?;
+        written.extend(policy.identity());
+    }
+    for (k, policy) in session.learned().enumerate() {
+        let print = policy.identity();
+        if print.is_some_and(|print| !written.contains(&print)) {
+            write_policy(&policies.join(numbered(CANDIDATE, k + 1)), policy.as_ref())?;
+        }
+    }
+    for (k, (logs, policy)) in session.logs().iter().zip(session.deployed()).enumerate() {
+        write_round(&rounds.join(numbered("", k)), logs, policy.identity())?;
+    }
+    let Checkpoint { first, learned, incumbent, started, challengers, kept, .. } = session.checkpoint();
+    let named = |challenger: &Challenger| Named {
+        policy: challenger.policy.identity().expect("what is in a session has an identity"),
+        fixed_since: challenger.fixed_since.map(|FixedSince { round, since, size }| Fixed { round, since, size }),
+    };
+    let file = SessionFile {
+        format: FORMAT.into(),
+        version: VERSION,
+        learner: session.learner().clone(),
+        gate: session.gate(),
+        first: first.fingerprint(),
+        learned: learned.iter().map(named).collect(),
+        incumbent: named(&incumbent),
+        started,
+        challengers: challengers.iter().map(named).collect(),
+        kept,
+    };
+    let path = folder.join(SESSION);
+    let text = serde_json::to_string_pretty(&file)
+        .map_err(|reason| Error::Json { place: path.display().to_string(), reason })?;
+    replace(&path, format!("{text}\n").as_bytes())?;
+    write_certificates(&folder.join(CERTIFICATES), statements)
+}
+
+/// Reads a session, to go on with it bit for bit.
+pub fn read_session(folder: &Path) -> Result<Session> {
+    let path = folder.join(SESSION);
+    let text = fs::read(&path).map_err(|reason| Error::io(&path, reason))?;
+    let file: SessionFile = json(&path.display().to_string(), &text, FORMAT, VERSION)?;
+    let Run { rounds, policies, .. } = RunFiles::of(folder)?.read()?;
+    let known: HashMap<Fingerprint, Arc<dyn Policy>> =
+        policies.into_iter().filter_map(|known| Some((known.policy.identity()?, known.policy))).collect();
+    let find = |print: Fingerprint| {
+        known.get(&print).cloned().ok_or_else(|| malformed(&path, format!("the policy {print} is not in the folder")))
+    };
+    let challenger = |named: &Named| -> Result<Challenger> {
+        let fixed_since = named.fixed_since.as_ref();
+        let fixed_since =
+            fixed_since.map(|fixed| FixedSince { round: fixed.round, since: fixed.since, size: fixed.size });
+        Ok(Challenger { policy: find(named.policy)?, fixed_since })
+    };
+    let all = |named: &[Named]| named.iter().map(challenger).collect::<Result<Vec<_>>>();
+    let collected_by = |round: &AuditedRound| {
+        let print = round.collected_by.ok_or_else(|| malformed(&path, format!("{}: by whom?", round.name)))?;
+        find(print)
+    };
+    let first = find(file.first)?;
+    let first = first.as_gaussian().ok_or_else(|| malformed(&path, "the first policy should be linear Gaussian"))?;
+    let checkpoint = Checkpoint {
+        first: first.clone(),
+        deployed: rounds.iter().map(collected_by).collect::<Result<_>>()?,
+        logs: rounds.into_iter().map(|round| round.logs).collect(),
+        learned: all(&file.learned)?,
+        incumbent: challenger(&file.incumbent)?,
+        started: file.started,
+        challengers: all(&file.challengers)?,
+        kept: file.kept,
+    };
+    Session::resume(file.learner, file.gate, checkpoint)
+        .map_err(|reason| Error::Content { place: path.display().to_string(), reason })
+}
+
+/// Saves what was learned from logs of others: the prior as policy 0, what was learned as policy 1. Nothing says what
+/// collected the rounds.
+pub fn write_learned(folder: &Path, learned: &Learned, logs: &[Logs]) -> Result<()> {
+    let (rounds, policies) = make(folder)?;
+    for (k, policy) in [&learned.prior, &learned.policy].into_iter().enumerate() {
+        write_policy_with(&policies.join(numbered("", k)), policy, Some(&learned.inputs))?;
+    }
+    for (k, logs) in logs.iter().enumerate() {
+        write_round(&rounds.join(numbered("", k)), logs, None)?;
+    }
+    write_certificates(&folder.join(CERTIFICATES), learned.statements())
+}
+
+/// The folders of a new run, for its rounds and its policies.
+fn make(folder: &Path) -> Result<(PathBuf, PathBuf)> {
+    check_new_folder(folder)?;
+    let (rounds, policies) = (folder.join(ROUNDS), folder.join(POLICIES));
+    for folder in [&rounds, &policies] {
+        fs::create_dir_all(folder).map_err(|reason| Error::Write { place: folder.display().to_string(), reason })?;
+    }
+    Ok((rounds, policies))
+}
+
+fn numbered(prefix: &str, number: usize) -> String {
+    format!("{prefix}{number:03}.safetensors")
+}
+
+/// Where the files of a run are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunFiles {
+    /// What is claimed.
+    pub certificates: PathBuf,
+    /// The rounds, in their order.
+    pub rounds: Vec<PathBuf>,
+    /// All policies, in any order.
+    pub policies: Vec<PathBuf>,
+}
+
+impl RunFiles {
+    /// The files of a saved run.
+    pub fn of(folder: &Path) -> Result<Self> {
+        let certificates = folder.join(CERTIFICATES);
+        if !certificates.is_file() {
+            return Err(malformed(folder, format!("no {CERTIFICATES}")));
+        }
+        let rounds = in_order(numbers(&folder.join(ROUNDS), "")?)?;
+        let mut policies = numbers(&folder.join(POLICIES), "")?;
+        policies.extend(numbers(&folder.join(POLICIES), CANDIDATE)?);
+        Ok(RunFiles { certificates, rounds, policies: policies.into_iter().map(|(_, path)| path).collect() })
+    }
+
+    /// Reads all of them; fails with everything that is wrong with any.
+    pub fn read(self) -> Result<Run> {
+        let mut reader = PolicyReader::default();
+        let mut wrong: Vec<Error> = Vec::new();
+        let mut run = Run::default();
+        match read_certificates(&self.certificates) {
+            Ok(statements) => run.statements = statements,
+            Err(error) => wrong.push(error),
+        }
+        for path in self.policies {
+            match reader.read(&path) {
+                Ok(policy) => run.policies.push(AuditedPolicy { name: path.display().to_string(), policy }),
+                Err(error) => wrong.push(error),
+            }
+        }
+        let rounds: Vec<_> = self.rounds.par_iter().map(|path| read_round(path)).collect();
+        for (path, round) in self.rounds.iter().zip(rounds) {
+            match round {
+                Ok(round) => run.rounds.push(AuditedRound {
+                    name: path.display().to_string(),
+                    logs: round.logs,
+                    collected_by: round.policy,
+                }),
+                Err(error) => wrong.push(error),
+            }
+        }
+        match wrong.len() {
+            0 => Ok(run),
+            1 => Err(wrong.remove(0)),
+            n => {
+                let all: Vec<String> = wrong.iter().map(ToString::to_string).collect();
+                Err(Error::Several { files: n, reasons: all.join("\n  ") })
+            }
+        }
+    }
+}
+
+/// The files of a folder named by a prefix and a number, in the order of the numbers.
+fn numbers(folder: &Path, prefix: &str) -> Result<Vec<(usize, PathBuf)>> {
+    let unreadable = |reason| Error::io(folder, reason);
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let number = name.strip_prefix(prefix).and_then(|name| name.strip_suffix(".safetensors")?.parse().ok());
+        if let Some(number) = number {
+            found.push((number, path));
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// The files of the rounds, none of which is missing.
+fn in_order(files: Vec<(usize, PathBuf)>) -> Result<Vec<PathBuf>> {
+    for (expected, (number, path)) in files.iter().enumerate() {
+        if *number != expected {
+            let missing = path.with_file_name(numbered("", expected));
+            return Err(malformed(&missing, format!("is missing, but {} is there", path.display())));
+        }
+    }
+    Ok(files.into_iter().map(|(_, path)| path).collect())
+}
+
+fn malformed(path: &Path, reason: impl Into<String>) -> Error {
+    Error::Malformed { place: path.display().to_string(), reason: reason.into() }
+}

@@ -1,0 +1,193 @@
+//! What records say about a policy, as sums that add up over rounds, shards and machines.
+
+use super::bound::Smoothing;
+use crate::error::{Error, Result};
+use crate::logs::Logs;
+use crate::math::sum::Sum;
+use crate::policy::{Policy, probability};
+
+/// The relative error of a term and of their sum, which is compensated: some 20 roundings.
+pub(super) const ROUNDING: f64 = 20.0 * f64::EPSILON;
+
+/// Which factor a record multiplies into the martingale: see `bound.rs` for the four of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Factor {
+    pub(crate) smoothing: Smoothing,
+    /// Whether the policy was fixed before the records, so that its own probability is in the factor; for a posterior
+    /// the mean over its predictors is.
+    pub(crate) fixed: bool,
+}
+
+impl Factor {
+    pub(crate) const LS: Factor = Factor { smoothing: Smoothing::Ls, fixed: false };
+    pub(crate) const ADJUSTED: Factor = Factor { smoothing: Smoothing::Adjusted, fixed: false };
+    pub(crate) const FIXED: Factor = Factor { smoothing: Smoothing::Ls, fixed: true };
+    pub(crate) const FIXED_ADJUSTED: Factor = Factor { smoothing: Smoothing::Adjusted, fixed: true };
+
+    /// The logarithm of the factor, or its mean over the predictors, and `|p d/dp|` of it; `ln_1p` since most are near 1.
+    fn log_and_slope(self, l: f64, p: f64, q: f64, c: f64) -> (f64, f64) {
+        match (self.smoothing, self.fixed) {
+            (Smoothing::Ls, false) => {
+                let value = p * (-l * c / q).ln_1p();
+                (value, value.abs())
+            }
+            (Smoothing::Ls, true) => {
+                let x = -l * p * c / q;
+                (x.ln_1p(), (x / (1.0 + x)).abs())
+            }
+            (Smoothing::Adjusted, false) => {
+                let (with, without) = ((-l * (1.0 / q - 1.0) * c).ln_1p(), (l * c).ln_1p());
+                (p * with + (1.0 - p) * without, (p * (with - without)).abs())
+            }
+            (Smoothing::Adjusted, true) => {
+                let x = -l * (p / q - 1.0) * c;
+                (x.ln_1p(), (l * p * c / (q * (1.0 + x))).abs())
+            }
+        }
+    }
+}
+
+/// What records say at one lambda.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct LogSum {
+    /// `sum_i E ln(factor_i)`.
+    pub(crate) logs: Sum,
+    /// By how much that moves at most, relative to the propensities.
+    pub(crate) slopes: Sum,
+    /// A bound on its rounding error.
+    pub(crate) rounding: f64,
+}
+
+impl LogSum {
+    /// Adds what other records say.
+    pub(crate) fn merge(&mut self, other: &LogSum) {
+        self.logs.join(other.logs);
+        self.slopes.join(other.slopes);
+        self.rounding += other.rounding;
+    }
+}
+
+/// What records say about a policy: for each factor that was asked for, the sums at every lambda. Two of them over the
+/// same grid add up; the size does not grow with the records.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Evidence {
+    records: usize,
+    sums: Vec<(Factor, Vec<LogSum>)>,
+}
+
+impl Evidence {
+    /// What no records say.
+    pub(crate) fn none(factors: &[Factor], lambdas: &[f64]) -> Self {
+        let sums = factors.iter().map(|&factor| (factor, vec![LogSum::default(); lambdas.len()]));
+        Evidence { records: 0, sums: sums.collect() }
+    }
+
+    /// What no records say by the same factors at the same lambdas.
+    pub(super) fn emptied(&self) -> Self {
+        let sums = self.sums.iter().map(|(factor, sums)| (*factor, vec![LogSum::default(); sums.len()]));
+        Evidence { records: 0, sums: sums.collect() }
+    }
+
+    /// Of records whose sums are known at each lambda, about a policy that was fixed before them.
+    pub(crate) fn of_sums(records: usize, sums: Vec<LogSum>) -> Self {
+        Evidence { records, sums: vec![(Factor::FIXED, sums)] }
+    }
+
+    /// Adds what other records say.
+    ///
+    /// # Panics
+    /// If the other was made for other factors or another number of lambdas.
+    pub(crate) fn merge(&mut self, other: &Evidence) {
+        self.records += other.records;
+        assert_eq!(self.sums.len(), other.sums.len(), "evidence of the same factors");
+        for ((factor, sums), (other_factor, others)) in self.sums.iter_mut().zip(&other.sums) {
+            assert_eq!((*factor, sums.len()), (*other_factor, others.len()), "evidence over the same grid");
+            sums.iter_mut().zip(others).for_each(|(sum, other)| sum.merge(other));
+        }
+    }
+
+    /// The number of records.
+    pub(crate) fn records(&self) -> usize {
+        self.records
+    }
+
+    /// The sums of a factor at every lambda.
+    ///
+    /// # Panics
+    /// If the factor was not asked for.
+    pub(crate) fn at(&self, factor: Factor) -> &[LogSum] {
+        let found = self.sums.iter().find(|(known, _)| *known == factor);
+        &found.expect("evidence of this factor was gathered").1
+    }
+}
+
+/// The probability of each logged action under the judged policy, for the records of a round whose cost is not 0. All
+/// others have the factor 1 whatever the policy does, and only count. It lives until its sums are known.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Weighed {
+    records: usize,
+    /// The places of the records whose cost is not 0.
+    places: Vec<usize>,
+    p: Vec<f64>,
+    q: Vec<f64>,
+    c: Vec<f64>,
+}
+
+impl Weighed {
+    /// Asks the policy about the records of a round.
+    pub(crate) fn new(policy: &dyn Policy, logs: &Logs) -> Result<Self> {
+        if logs.actions() != policy.actions() {
+            let expected = format!("{} actions, as the policy", policy.actions());
+            return Err(Error::size("the logs", expected, logs.actions()));
+        }
+        let weighing = logs.weighing();
+        let mut p = policy.propensity(weighing.contexts(), weighing.action(), weighing.eligible())?;
+        p.iter_mut().for_each(|p| *p = probability(*p));
+        let running = Self::running(logs);
+        if let Some(i) = p.iter().position(|p| !(0.0..=1.0).contains(p)) {
+            return Err(Error::value(running.places[i], "the probability of the logged action", "in [0, 1]", p[i]));
+        }
+        Ok(Weighed { p, ..running })
+    }
+
+    /// Of the policy that collected them: `p = q`.
+    pub(crate) fn running(logs: &Logs) -> Self {
+        Self::of(logs.propensity(), logs.propensity(), logs.cost())
+    }
+
+    /// Of p, q and c of all records.
+    pub(crate) fn of(p: &[f64], q: &[f64], c: &[f64]) -> Self {
+        let places: Vec<usize> = (0..c.len()).filter(|&i| c[i] != 0.0).collect();
+        let at = |column: &[f64]| -> Vec<f64> { places.iter().map(|&i| column[i]).collect() };
+        Weighed { records: c.len(), p: at(p), q: at(q), c: at(c), places }
+    }
+
+    /// What the records before a place say, and those from it on.
+    pub(crate) fn split(&self, record: usize, factors: &[Factor], lambdas: &[f64]) -> [Evidence; 2] {
+        let record = record.min(self.records);
+        let cut = self.places.partition_point(|&i| i < record);
+        let part = |records, range: std::ops::Range<usize>| {
+            let sums = |factor: Factor| lambdas.iter().map(|&l| self.sum(factor, l, range.clone())).collect();
+            Evidence { records, sums: factors.iter().map(|&factor| (factor, sums(factor))).collect() }
+        };
+        [part(record, 0..cut), part(self.records - record, cut..self.p.len())]
+    }
+
+    /// What all of them say.
+    pub(crate) fn evidence(&self, factors: &[Factor], lambdas: &[f64]) -> Evidence {
+        let [_, all] = self.split(0, factors, lambdas);
+        all
+    }
+
+    fn sum(&self, factor: Factor, lambda: f64, range: std::ops::Range<usize>) -> LogSum {
+        let (mut logs, mut sizes, mut slopes) = (Sum::default(), 0.0, Sum::default());
+        let (p, q, c) = (&self.p[range.clone()], &self.q[range.clone()], &self.c[range]);
+        for ((&p, &q), &c) in p.iter().zip(q).zip(c) {
+            let (value, slope) = factor.log_and_slope(lambda, p, q, c);
+            logs.add(value);
+            sizes += value.abs();
+            slopes.add(slope);
+        }
+        LogSum { logs, slopes, rounding: ROUNDING * sizes }
+    }
+}
