@@ -222,19 +222,26 @@ fn bad_parquet_files_are_refused_in_these_words() {
     let expected = [
         ("bomb", wrong("a page of 23 bytes should become 2147483647, which is implausible")),
         ("chunk-outside", wrong("row group 0: action should lie between byte 4 and the footer at 4, but has 75 at 4")),
+        ("children", footer.clone()),
         ("deep", footer.clone()),
+        ("dictionary", wrong("a page of 5 bytes should have 2147483647 values, which is implausible")),
+        ("dictionary-short", wrong("a dictionary of 5 bytes should have 1048576 values, which is implausible")),
         ("empty", wrong("should have at least 12 bytes, but has 0")),
         ("endless-footer", footer.clone()),
         ("endless-header", wrong("a page's header is none")),
         ("encrypted", wrong("should begin and end with PAR1, but does with PAR1 and PARE")),
         ("fixed-bytes", refused("b", "FixedSizeBinary(3)")),
-        ("footer-cut", footer),
+        ("footer-cut", footer.clone()),
         ("footer-too-long", wrong("the footer should fit a file of 2542 bytes, but has 2542")),
+        ("groups", footer),
+        ("lengths", wrong("the lengths of a page of text are none, which is implausible")),
+        ("list", wrong("a page of 29 bytes should have 1000000000 values, which is implausible")),
         ("list-of-structs", refused("c", r#"List(Struct("i": Int64, "v": Float64), field: 'element')"#)),
         ("magic", wrong("should begin and end with PAR1, but does with CSV1 and PAR1")),
         ("map", refused("m", r#"Map("key_value": non-null Struct("key": non-null Utf8, "value": Int64), unsorted)"#)),
         ("no-columns", wrong("it has no columns")),
         ("page-header", wrong("a page's header is none")),
+        ("shared", wrong("a page of 1049867 bytes has 8388608000 bytes of text, which is implausible")),
         ("short", wrong("should have at least 12 bytes, but has 8")),
         ("time-of-day", refused("t", "Time64(µs)")),
         ("truncated", wrong(r"should begin and end with PAR1, but does with PAR1 and \x1c\x00\x00\x1c")),
@@ -447,25 +454,25 @@ fn what_open_bandit_pipeline_has_no_place_for_is_refused_by_name() {
 }
 
 #[test]
-fn a_file_that_says_that_it_has_more_rows_than_it_has_is_refused_at_its_end() {
+fn a_file_that_says_that_it_has_other_rows_than_it_has_is_refused() {
     let folder = Folder::new();
     let path = folder.path().join("log.parquet");
-    let number = |rows: i64| {
-        let column = Arc::new(Int64Array::from_iter_values(0..rows)) as ArrayRef;
-        RecordBatch::try_from_iter([("a", column)]).unwrap()
-    };
-    write(&path, &[number(100)]).unwrap();
+    let column = Arc::new(Int64Array::from_iter_values(0..100)) as ArrayRef;
+    write(&path, &[RecordBatch::try_from_iter([("a", column)]).unwrap()]).unwrap();
     let bytes = fs::read(&path).unwrap();
     // 100 is the varint 200, 1: of the file in field 3, and of its only row group in field 3.
-    let mut changed = bytes.clone();
     let start = bytes.len() - 8 - u32::from_le_bytes(*bytes[bytes.len() - 8..].first_chunk().unwrap()) as usize;
     let places: Vec<usize> = (start..bytes.len() - 3).filter(|&i| bytes[i..i + 3] == [0x16, 200, 1]).collect();
-    for place in places {
-        changed[place + 1] = 202;
+    for (rows, found) in [(101, "100"), (99, "100 or more")] {
+        let mut changed = bytes.clone();
+        for place in &places {
+            changed[place + 1] = (2 * (rows - 64)) | 128;
+        }
+        fs::write(&path, changed).unwrap();
+        let error = read(&path).unwrap_err().to_string();
+        let expected = format!("the rows should be {rows}, as the footer says, but are {found}");
+        assert!(error.ends_with(&expected), "{error}");
     }
-    fs::write(&path, changed).unwrap();
-    let error = read(&path).unwrap_err().to_string();
-    assert!(error.ends_with("the rows should be 101, as the footer says, but are 100"), "{error}");
 }
 
 #[test]

@@ -1,11 +1,12 @@
 """Writes the files that others made, with pyarrow 26, polars 2 and numpy 2: `python make.py`, in this folder.
 
-The bytes depend on the versions; the tests only on what is in the files. `bad-*` files are made from good ones,
-but for `bad-endless-*`, which a fuzzer found: they kept the Parquet reader busy for seconds or for good.
+The bytes depend on the versions; the tests only on what is in the files. `bad-*` files are made from good ones or by
+hand, but for `bad-endless-*`, which a fuzzer found: they kept the Parquet reader busy for seconds or for good.
 """
 
 import datetime as dt
 import decimal
+import gzip
 import struct
 
 import numpy as np
@@ -109,6 +110,77 @@ def bad_parquet():
     deep = bytes([0x15, 2, 0x19, 0xFC]) + bytes([0xD8, 0x04]) + element * 600 + bytes([0])
     bad("deep", b"PAR1" + deep + struct.pack("<I", len(deep)) + b"PAR1")
     bomb()
+    by_hand()
+
+
+def varint(n):
+    out = b""
+    while n > 127:
+        out += bytes([n & 127 | 128])
+        n >>= 7
+    return out + bytes([n])
+
+
+def by_hand():
+    """Files of one column `a` that count more than they hold, for which the Parquet reader makes room."""
+    most = 2**31 - 1
+
+    def struct_of(fields):
+        """Thrift's compact protocol: a number is an i64, bytes are text, a list is one of structs, or
+        empty and of numbers, (n,) is one of n structs that are not there."""
+        out, last = b"", 0
+        for field, value in fields.items():
+            kind, value = {
+                int: lambda v: (6, varint(2 * v)),
+                bytes: lambda v: (8, varint(len(v)) + v),
+                list: lambda v: (9, bytes([16 * len(v) + (12 if v else 5)]) + b"".join(map(struct_of, v))),
+                tuple: lambda v: (9, b"\xfc" + varint(*v)),
+                dict: lambda v: (12, struct_of(v)),
+            }[type(value)](value)
+            out, last = out + bytes([16 * (field - last) + kind]) + value, field
+        return out + b"\0"
+
+    def page(count, data, encoding=0, dictionary=False, unpacked=None):
+        of_kind = {7: {1: count, 2: encoding}} if dictionary else {5: {1: count, 2: encoding, 3: 3, 4: 3}}
+        return struct_of({1: 2 * dictionary, 2: unpacked or len(data), 3: len(data), **of_kind}) + data
+
+    def write(name, kind, rows, data, dictionary=b"", repetition=0, codec=0, children=1, groups=None):
+        body = b"PAR1" + dictionary + data
+        size = len(dictionary + data)
+        column = {1: kind, 2: [], 3: [], 4: codec, 5: rows, 6: size, 7: size, 9: 4 + len(dictionary)}
+        column.update({11: 4} if dictionary else {})
+        schema = [{4: b"r", 5: children}, {1: kind, 3: repetition, 4: b"a"}]
+        groups = groups or [{1: [{2: 0, 3: column}], 2: size, 3: rows}]
+        footer = struct_of({1: 1, 2: schema, 3: rows, 4: groups})
+        open(f"parquet/bad-{name}.parquet", "wb").write(body + footer + struct.pack("<I", len(footer)) + b"PAR1")
+
+    def run(count, value):
+        return varint(2 * count) + bytes([value])
+
+    def levels(*runs):
+        return struct.pack("<I", len(b"".join(runs))) + b"".join(runs)
+
+    def lengths(count, first, steps=()):
+        """Blocks of one miniblock: the first with these steps and a width of 32 bits, the others of no steps."""
+        packed = b"".join(struct.pack("<I", step) for step in steps)
+        blocks = b"\0\x20" + packed + bytes(4 * (128 - len(steps))) if steps else b"\0\0"
+        return varint(128) + varint(1) + varint(count) + varint(2 * first) + blocks + b"\0\0" * (count // 128)
+
+    number, text = 2, 6
+    three = struct.pack("<3q", 1, 2, 3)
+    write("children", number, 3, page(3, three), children=most)
+    write("groups", number, 3, page(3, three), groups=(most,))
+    indices = bytes([1]) + run(3, 0)
+    for name, count in ("dictionary", most), ("dictionary-short", 2**20):
+        write(name, text, 3, page(3, indices, 8), page(count, b"\1\0\0\0x", dictionary=True))
+    n = 10**9
+    entries = levels(run(1, 0), run(n - 1, 1)) + levels(run(n, 1)) + bytes([1]) + run(n, 0)
+    write("list", number, 1, page(n, entries, 8), page(1, three[:8], dictionary=True), repetition=2)
+    write("lengths", text, 3, page(3, varint(128) + varint(1) + varint(2**40) + b"\0\0\0", 6))
+    # A text of 1 MiB, 8,000 times: the first shares nothing, the others all.
+    n, size = 8000, 2**20
+    shared = lengths(n, 0, [size]) + lengths(n, size, [2**32 - size]) + b"x" * size
+    write("shared", text, n, page(n, gzip.compress(shared, mtime=0), 7, unpacked=len(shared)), codec=2)
 
 
 def bomb():
@@ -118,18 +190,10 @@ def bomb():
     path = "parquet/bad-bomb.parquet"
     file = open(path, "rb").read()
 
-    def varint(n):
-        n <<= 1
-        out = b""
-        while n > 127:
-            out += bytes([n & 127 | 128])
-            n >>= 7
-        return out + bytes([n])
-
     # The header of the page begins with {1: 0, 2: unpacked, 3: packed, .., both sizes in one byte: the first takes five
     # bytes now, and the page gives four of its own for them, so that the chunk stays as long as it was.
     assert file[4:7] == b"\x15\x00\x15" and file[7] < 128 and file[8] == 0x15 and file[9] < 128, file[4:12]
-    longer = b"\x15\x00\x15" + varint(2**31 - 1) + bytes([0x15, file[9] - 2 * 4])
+    longer = b"\x15\x00\x15" + varint(2 * (2**31 - 1)) + bytes([0x15, file[9] - 2 * 4])
     footer = len(file) - 8 - struct.unpack("<I", file[-8:-4])[0]
     open(path, "wb").write(file[:4] + longer + file[10:footer - 4] + file[footer:])
 

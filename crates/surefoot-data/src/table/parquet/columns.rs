@@ -12,7 +12,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use ::parquet::arrow::{ProjectionMask, parquet_to_arrow_schema};
-use ::parquet::basic::Type;
 use ::parquet::schema::types::SchemaDescriptor;
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
@@ -44,7 +43,7 @@ impl Selected {
                 format!("its schema has {} columns, but {sum} by type", schema.num_columns()),
             ));
         }
-        let mut walk = Walk { place, file: schema, ignore, next: 0, leaves: Vec::new(), names: HashSet::new() };
+        let mut walk = Walk { place, ignore, next: 0, leaves: Vec::new(), names: HashSet::new() };
         for field in arrow.fields() {
             walk.field(field.name(), field)?;
         }
@@ -80,7 +79,6 @@ pub(super) fn check_written(place: &str, schema: &Schema) -> Result<()> {
 /// A walk over the columns of a file, leaf by leaf.
 struct Walk<'a> {
     place: &'a str,
-    file: &'a SchemaDescriptor,
     ignore: &'a dyn Fn(&str) -> bool,
     /// The next leaf, and those to be read.
     next: usize,
@@ -90,9 +88,8 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn field(&mut self, name: &str, field: &Field) -> Result<()> {
-        let leaves = leaves(field.data_type());
         if (self.ignore)(name) {
-            self.next += leaves;
+            self.next += leaves(field.data_type());
             return Ok(());
         }
         if let DataType::Struct(fields) = field.data_type() {
@@ -102,12 +99,7 @@ impl Walk<'_> {
             DataType::List(inner) => inner.data_type(),
             other => other,
         };
-        let file = (leaves == 1).then(|| self.file.column(self.next));
-        // The reader makes room for as many bytes a value as the file says.
-        let wide = |file: &Arc<::parquet::schema::types::ColumnDescriptor>| {
-            file.physical_type() == Type::FIXED_LEN_BYTE_ARRAY && !(1..=32).contains(&file.type_length())
-        };
-        if !is_readable(inner) || file.is_none_or(|file| wide(&file)) {
+        if !is_readable(inner) {
             return Err(refused(self.place, name, field.data_type()));
         }
         if !self.names.insert(name.to_owned()) {

@@ -4,29 +4,37 @@
 //! the text before it, then the rest in the first encoding. Lengths are packed by `DELTA_BINARY_PACKED`: the size of a
 //! block, how many miniblocks it has, how many values there are, the first one; then for each block the least step, a
 //! bit width for each miniblock, and the packed steps. A few bytes can claim any number of values of any length.
+//!
+//! `ByteViewArrayDecoderDeltaLength::new` and `DeltaByteArrayDecoder::new` make room for all lengths that a page should have:
+//! `bad-lengths`, of 92 bytes, asked for 4 TiB, which ends the process. The second then copies each text with all that it
+//! shares: `bad-shared`, of 1.2 kB, asked for 8 GiB. It also takes a length below zero for a very large one, and gives other text
+//! than was written.
 
-/// The number of texts and the bytes of all of them together, unpacked, in a page with `values` of them or fewer; `None`
-/// if the lengths are none.
-pub(super) fn size(bytes: &[u8], values: usize, shared: bool) -> Option<u64> {
-    let (first, rest) = lengths(bytes, values)?;
-    if !shared {
-        return Some(first);
-    }
-    let (second, _) = lengths(rest, values)?;
-    Some(first + second)
+/// The number of texts in a page of `DELTA_LENGTH_BYTE_ARRAY` with `most` of them or fewer; `None` if the lengths are none.
+pub(super) fn count(mut bytes: &[u8], most: usize) -> Option<usize> {
+    head(&mut bytes, most).map(|(_, _, count)| count)
+}
+
+/// The bytes of all texts together, unpacked, in a page of `DELTA_BYTE_ARRAY` with `most` of them or fewer; `None` if the
+/// lengths are none.
+pub(super) fn size(bytes: &[u8], most: usize) -> Option<u64> {
+    let (shared, rest) = lengths(bytes, most)?;
+    Some(shared + lengths(rest, most)?.0)
+}
+
+/// What a list of lengths begins with: how many values a miniblock has, how many miniblocks a block has, and how many
+/// values there are.
+fn head(bytes: &mut &[u8], most: usize) -> Option<(usize, usize, usize)> {
+    let mut number = || usize::try_from(varint(bytes)?).ok();
+    let (block, minis, count) = (number()?, number()?, number()?);
+    let fits = count <= most && minis > 0 && block > 0 && block.is_multiple_of(minis);
+    fits.then(|| (block / minis, minis, count))
 }
 
 /// The sum of one list of lengths, with `most` of them or fewer, and what follows it.
 fn lengths(mut bytes: &[u8], most: usize) -> Option<(u64, &[u8])> {
-    let block = usize::try_from(varint(&mut bytes)?).ok()?;
-    let minis = usize::try_from(varint(&mut bytes)?).ok()?;
-    let count = usize::try_from(varint(&mut bytes)?).ok()?;
+    let (mini, minis, mut left) = head(&mut bytes, most)?;
     let mut last = zigzag(&mut bytes)?;
-    if count > most || minis == 0 || block == 0 || !block.is_multiple_of(minis) {
-        return None;
-    }
-    let mini = block / minis;
-    let mut left = count;
     let mut sum = 0;
     if left > 0 {
         sum += u64::try_from(last).ok()?;
@@ -96,13 +104,14 @@ mod tests {
         assert_eq!(lengths(&plain, 5), Some((15, &[][..])));
         let packed = [&[128, 1, 4, 8, 14, 3, 2, 0, 0, 0][..], &[0b1100_0000, 0b0011_1111], &[0; 6]].concat();
         assert_eq!(lengths(&packed, 8), Some((30, &[][..])));
-        assert_eq!(size(&packed, 8, false), Some(30));
-        assert_eq!(size(&[packed, plain.to_vec()].concat(), 8, true), Some(45));
+        assert_eq!(count(&packed, 8), Some(8));
+        assert_eq!(size(&[packed, plain.to_vec()].concat(), 8), Some(45));
     }
 
     #[test]
     fn more_values_than_the_page_has_and_lengths_below_zero_are_refused() {
         assert_eq!(lengths(&[128, 1, 4, 5, 2, 2, 0, 0, 0, 0], 4), None);
+        assert_eq!(count(&[128, 1, 4, 5, 2], 4), None);
         assert_eq!(lengths(&[128, 1, 4, 1, 1], 4), None);
         assert_eq!(lengths(&[128, 1, 0, 1, 2], 4), None);
         assert_eq!(lengths(&[], 4), None);

@@ -3,10 +3,15 @@
 //! A struct is a row of fields, each a byte with the step from the last field's number (0: the number follows) and the
 //! type, then the value; a type of 0 ends it. Integers are zigzag varints.
 //!
-//! The reader takes the type of a field that it knows on trust; in a list of booleans that it passes over, each takes no
-//! bytes, and so does everything at the end of the input: a few bytes can keep it busy for minutes. So the known fields are held against [`FOOTER`] and
-//! [`PAGE_HEADER`], and such lists, which Parquet has in neither, are refused. Nothing here takes memory or recurses by
-//! what the bytes say: the deepest nesting is [`DEEPEST`], and the end of the input ends everything.
+//! When `ThriftCompactInputProtocol::skip_till_depth` passes over a list or map of booleans, no entry takes a byte: 7 bytes
+//! that say 2^31 of them keep it busy for 5 seconds and more, and a footer can have many. In the header of a page, doubles
+//! take none either at the end of the input, which `ThriftReadInputProtocol::skip_bytes` does not notice: a list of 2^31 of
+//! them took more than 20 seconds. `bad-endless-footer` and `bad-endless-header` are such. Parquet has no lists of booleans
+//! and no maps, so they are refused. apache/arrow-rs#9874 is about the like.
+//!
+//! To find them is to read what the reader reads, which takes the type of a field that it knows on trust: so these fields
+//! are held against [`FOOTER`] and [`PAGE_HEADER`]. Those that the reader passes over are not in there. Nothing here takes
+//! memory or recurses by what the bytes say: the deepest nesting is [`DEEPEST`], and the end of the input ends everything.
 
 use std::io::Read;
 
@@ -84,39 +89,24 @@ const ELEMENT: Shape = Begins(
         (10, LOGICAL),
     ],
 );
-const STATISTICS: Shape =
-    Struct(&[(1, Bytes), (2, Bytes), (3, Integer), (4, Integer), (5, Bytes), (6, Bytes), (7, Boolean), (8, Boolean)]);
 const BOX: Shape =
     Struct(&[(1, Double), (2, Double), (3, Double), (4, Double), (5, Double), (6, Double), (7, Double), (8, Double)]);
 const COLUMN: Shape = Struct(&[
     (1, Integer),
     (2, List(&Integer)),
-    (3, List(&Bytes)),
     (4, Integer),
     (5, Integer),
     (6, Integer),
     (7, Integer),
-    (8, List(&KEY_VALUE)),
     (9, Integer),
     (10, Integer),
     (11, Integer),
-    (12, STATISTICS),
-    (13, List(&Struct(&[(1, Integer), (2, Integer), (3, Integer)]))),
     (14, Integer),
     (15, Integer),
-    (16, Struct(&[(1, Integer), (2, List(&Integer)), (3, List(&Integer))])),
     (17, Struct(&[(1, BOX), (2, List(&Integer))])),
 ]);
-const CHUNK: Shape = Struct(&[
-    (1, Bytes),
-    (2, Integer),
-    (3, COLUMN),
-    (4, Integer),
-    (5, Integer),
-    (6, Integer),
-    (7, Integer),
-    (9, Bytes),
-]);
+const CHUNK: Shape =
+    Struct(&[(1, Bytes), (2, Integer), (3, COLUMN), (4, Integer), (5, Integer), (6, Integer), (7, Integer)]);
 const GROUP: Shape = Struct(&[
     (1, List(&CHUNK)),
     (2, Integer),
@@ -136,7 +126,6 @@ pub(super) const FOOTER: Shape = Struct(&[
     (5, List(&KEY_VALUE)),
     (6, Bytes),
     (7, List(&Struct(&[(1, EMPTY), (2, EMPTY)]))),
-    (9, Bytes),
 ]);
 
 /// Parquet's `PageHeader`.
@@ -145,7 +134,7 @@ pub(super) const PAGE_HEADER: Shape = Struct(&[
     (2, Asked(Tag::Unpacked)),
     (3, Asked(Tag::Packed)),
     (4, Integer),
-    (5, Struct(&[(1, Asked(Tag::Data)), (2, Integer), (3, Integer), (4, Integer), (5, STATISTICS)])),
+    (5, Struct(&[(1, Asked(Tag::Data)), (2, Integer), (3, Integer), (4, Integer)])),
     (6, EMPTY),
     (7, Struct(&[(1, Asked(Tag::Dictionary)), (2, Integer), (3, Boolean)])),
     (
@@ -158,7 +147,6 @@ pub(super) const PAGE_HEADER: Shape = Struct(&[
             (5, Integer),
             (6, Integer),
             (7, Boolean),
-            (8, STATISTICS),
         ]),
     ),
 ]);
