@@ -73,13 +73,13 @@ impl Softmax {
         let mut rng = stream(training.seed, Purpose::Logger, 0);
         let start = vec![0.0; features.output() * k];
         let (weights, _) = training.adam.minimise(start, data.len(), &mut rng, |w, batch, gradient| {
-            let rows: Vec<Row<'_>> = batch.iter().map(|&i| x.row(i as usize)).collect();
+            let rows: Vec<Row<'_>> = batch.iter().map(|&i| x.row(i)).collect();
             let n = rows.len() as f64;
             let mut p = vec![0.0; rows.len() * k];
             scores(&rows, w, k, &mut p);
             let mut value = 0.5 * decay * w.iter().map(|w| w * w).sum::<f64>();
             for (p, &i) in p.chunks_exact_mut(k).zip(batch) {
-                let label = data.labels()[i as usize] as usize;
+                let label = data.labels()[i] as usize;
                 softmax(p, 1.0);
                 value -= p[label].max(f64::MIN_POSITIVE).ln() / n;
                 p[label] -= 1.0;
