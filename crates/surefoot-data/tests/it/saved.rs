@@ -1,14 +1,10 @@
 //! Policies, rounds of logs and certificates as files: what comes back, and the text of every error.
 
-#![allow(missing_docs)]
-
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use common::Folder;
+use crate::common::Folder;
 use surefoot::audit::{Statement, StatementKind};
 use surefoot::certificate::Case;
 use surefoot::contexts::Row;
