@@ -98,8 +98,8 @@ impl Gate {
 
     /// Judges the challengers of an incumbent, the newest last, on all rounds so far. `deployed` holds the logging
     /// policy of each round. The incumbent has collected every round since round `started`. If it has not collected a
-    /// round yet, [`Improvement`](Gate::Improvement) and [`NonInferiority`](Gate::NonInferiority) have nothing to compare
-    /// with, and it stays.
+    /// round yet, [`Improvement`](Gate::Improvement) and [`NonInferiority`](Gate::NonInferiority) have nothing to
+    /// compare with, and it stays.
     pub fn judge<P: AsRef<dyn Policy>>(
         &self,
         challengers: &[Challenger],
