@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 __all__ = [
     "ArrowTable",
     "Certificate",
-    "Session",
     "Environment",
     "Features",
     "Learner",
@@ -18,7 +17,10 @@ __all__ = [
     "Logs",
     "Policy",
     "Rounds",
+    "Session",
     "__version__",
+    "_verify",
+    "_verify_run",
     "certify",
     "check_estimator",
     "evaluate",
@@ -27,8 +29,6 @@ __all__ = [
     "select",
     "simulate",
     "sizes",
-    "_verify",
-    "_verify_run",
     "write_certificates",
 ]
 

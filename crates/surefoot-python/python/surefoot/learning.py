@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from surefoot._progress import watch
 from surefoot._results import History
-from surefoot._surefoot import Certificate, Session, Features, Learner, Logs, Policy
+from surefoot._surefoot import Certificate, Features, Learner, Logs, Policy, Session
 from surefoot.errors import refused
 
 try:
