@@ -7,8 +7,8 @@
 //! - a warning if it would be weaker than its reader thinks, or about something else,
 //! - a note if it is only good to know.
 //!
-//! Each statistical test has the false alarm rate [`LEVEL`], divided by the number of comparisons that it makes: each
-//! test calls about one in ten thousand correct logs wrong.
+//! Each statistical test has the false alarm rate [`LEVEL`], which is divided among the comparisons that it makes. So
+//! each test calls about one in ten thousand correct logs wrong.
 
 mod cells;
 mod choices;
