@@ -157,7 +157,7 @@ impl Run {
         let pool = threads(self.threads)?;
         serve(|_| {
             pool.install(|| {
-                let Outcome { session, rounds } =
+                let Outcome { session, rounds, .. } =
                     simulate(&world, first.clone(), &learner.clone().into(), &sizes, |_| ())?;
                 // The simulation looks at the truth after every round, which no learner can: one look is counted.
                 let truth = world.truth(sizes.len())?;

@@ -247,7 +247,7 @@ pub struct ProvenReward {
 
 impl ProvenReward {
     fn of(standing: &Standing, range: RewardRange) -> Self {
-        let Standing { estimate, upper, lambda } = *standing;
+        let Standing { estimate, upper, lambda, .. } = *standing;
         ProvenReward { estimate: range.reward(estimate), at_least: range.reward(upper), lambda }
     }
 }

@@ -130,6 +130,7 @@ impl LogReader {
     /// let reader = LogReader::new(vec!["logs.csv".into()], None, ColumnNames::default()).stopped_by(|| true);
     /// assert!(matches!(reader.batches().next(), Some(Err(Error::Stopped))));
     /// ```
+    #[must_use]
     pub fn stopped_by(mut self, stop: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         self.stop = Stop(Some(Arc::new(stop)));
         self
@@ -294,6 +295,7 @@ impl LogBatch {
     ///
     /// # Panics
     /// If the range is not within the records.
+    #[must_use]
     pub fn slice(&self, range: Range<usize>) -> Self {
         let (start, rows) = match &self.rows {
             None => (self.start + range.start, None),

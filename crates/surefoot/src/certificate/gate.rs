@@ -22,6 +22,7 @@ use crate::policy::Policy;
 /// true risk may be far below its own bound.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Gate {
     /// Every learned policy is deployed.
     #[default]
@@ -48,6 +49,7 @@ pub struct Challenger {
 
 /// The decision of the gate.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Verdict {
     /// The index of the promoted challenger; `None` if the incumbent stays.
     pub promoted: Option<usize>,

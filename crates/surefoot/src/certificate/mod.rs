@@ -45,6 +45,7 @@ use crate::policy::{LinearGaussian, Policy, Posterior, same_basis};
 /// A proven upper bound, with every number that is needed to recompute it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Certificate {
     /// The theorem.
     pub theorem: Theorem,

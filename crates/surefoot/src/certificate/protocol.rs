@@ -75,6 +75,7 @@ impl Form {
 /// How delta is spent over rounds, so that all statements hold together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Spending {
     /// Round `j` gets `6/(pi^2 (j + 1)^2)` of delta: the loop may run forever.
     Forever,

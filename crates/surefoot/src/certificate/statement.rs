@@ -6,6 +6,7 @@ use super::bound::Smoothing;
 
 /// The theorem behind a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Theorem {
     /// Theorem 3.2, logarithmic smoothing.
     #[serde(rename = "3.2")]
@@ -80,6 +81,7 @@ impl Theorem {
 /// The quantity that a certificate bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Quantity {
     /// The risk of the policy.
     Risk,

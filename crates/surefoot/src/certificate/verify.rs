@@ -10,6 +10,7 @@ use crate::policy::{LinearGaussian, Policy};
 
 /// A value of a certificate that could not be reproduced.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Mismatch {
     /// The name of the value.
     pub what: String,

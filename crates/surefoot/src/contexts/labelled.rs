@@ -44,6 +44,7 @@ impl Labelled {
     }
 
     /// Selects rows in the given order; the contexts are shared.
+    #[must_use]
     pub fn select(&self, rows: &[usize]) -> Self {
         Labelled { contexts: self.contexts.select(rows), labels: rows.iter().map(|&i| self.labels[i]).collect() }
     }

@@ -120,6 +120,7 @@ impl Contexts {
     }
 
     /// The rows of a range; the storage is shared.
+    #[must_use]
     pub fn slice(&self, range: Range<usize>) -> Self {
         assert!(range.start <= range.end && range.end <= self.len());
         Contexts { range: self.range.start + range.start..self.range.start + range.end, ..self.clone() }
@@ -130,6 +131,7 @@ impl Contexts {
     /// # Panics
     /// If a row does not exist, or if the storage has 4,294,967,296 rows or more, whose numbers do not fit in four
     /// bytes.
+    #[must_use]
     pub fn select(&self, rows: &[usize]) -> Self {
         let number = |&i: &usize| u32::try_from(self.locate(i)).expect("a row below 4294967296");
         let list = rows.iter().map(number).collect();
@@ -140,6 +142,7 @@ impl Contexts {
     /// shared.
     ///
     /// If all rows already have norm 1, up to the rounding of `f32`, they are not changed and stay shared.
+    #[must_use]
     pub fn unit_rows(mut self) -> Self {
         let is_unit = |norm: f64| norm == 0.0 || (norm - 1.0).abs() < 1e-6;
         if (0..self.len()).all(|i| is_unit(self.norm(i))) {
@@ -165,6 +168,7 @@ impl Contexts {
 
     /// Chooses the form of the rows: sparse if at most a quarter of the values are non-zero, dense otherwise. There,
     /// sparse rows take at most half the memory, and products with them take about as long.
+    #[must_use]
     pub fn compact(self) -> Self {
         match is_sparse_smaller(self.len(), self.features(), self.filled()) {
             sparse if sparse == self.is_sparse() => self,
@@ -174,6 +178,7 @@ impl Contexts {
     }
 
     /// The same rows in sparse form, without zeros.
+    #[must_use]
     pub fn to_sparse(&self) -> Self {
         self.rebuild(true, self.features(), self.filled(), |row, out| {
             row.for_each(|f, v| {
@@ -185,6 +190,7 @@ impl Contexts {
     }
 
     /// The same rows in dense form.
+    #[must_use]
     pub fn to_dense(&self) -> Self {
         self.rebuild(false, self.features(), 0, copy)
     }

@@ -16,6 +16,7 @@ use crate::error::{Result, check_setting};
 ///   and only `p c / (q (1 + l c)) <= h <= 0` holds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "name")]
+#[non_exhaustive]
 pub enum Regularizer {
     /// Inverse propensity scoring: `p c / q`.
     Ips,

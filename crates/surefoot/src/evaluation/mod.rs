@@ -88,6 +88,7 @@ impl<'a> Observed<'a> {
 
 /// The estimates of a policy's risk.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Evaluation {
     /// The number of records.
     pub records: usize,
@@ -103,6 +104,7 @@ pub struct Evaluation {
 
 impl Evaluation {
     /// Converts costs to rewards of this range.
+    #[must_use]
     pub fn in_rewards(mut self, range: RewardRange) -> Self {
         let width = range.reward(-1.0) - range.reward(0.0);
         let turned = |i: Interval| Interval { lower: range.reward(i.upper), upper: range.reward(i.lower) };
@@ -120,6 +122,7 @@ impl Evaluation {
 
 /// The result of one estimator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Estimate {
     /// The estimator.
     pub estimator: Estimator,
@@ -136,6 +139,7 @@ pub struct Estimate {
 
 /// The difference between two policies, by one estimator over the same records.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Contrast {
     /// The estimator.
     pub estimator: Estimator,
@@ -169,6 +173,7 @@ const LIMIT: f64 = 3.9;
 /// Their expectation is 1 if the logged propensities are right and every action of the target policy could be logged. A
 /// mean that is many standard errors from 1 indicates wrong propensities.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Weights {
     /// Their mean.
     pub mean: f64,

@@ -20,6 +20,7 @@ use crate::math::sum::Sum;
 /// `w_j ~ w0_j exp(S_j(l))` minimise the right-hand side; for them the first two terms are
 /// `-ln sum_j w0_j exp(S_j(l))`. So the mixture's bound is never above that of a single policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Selection {
     /// The number of records.
     pub records: usize,
@@ -37,6 +38,7 @@ pub struct Selection {
 
 /// The bound for one policy.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Standing {
     /// The smoothed estimate behind the bound, `psi_l` of `-S/(l N)`: the bound without any price.
     pub estimate: f64,

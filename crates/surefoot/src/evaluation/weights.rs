@@ -68,6 +68,7 @@ impl WeightSums {
     }
 
     /// Adds the sums of other records.
+    #[must_use]
     pub fn and(&self, other: &WeightSums) -> Self {
         WeightSums {
             count: self.count + other.count,
@@ -79,6 +80,7 @@ impl WeightSums {
     }
 
     /// Multiplies all weights by a factor.
+    #[must_use]
     pub fn times(&self, factor: f64) -> Self {
         WeightSums {
             count: self.count,
@@ -90,6 +92,7 @@ impl WeightSums {
     }
 
     /// The same weights among `count` records, the others being 0.
+    #[must_use]
     pub fn among(&self, count: f64) -> Self {
         WeightSums { count, ..*self }
     }

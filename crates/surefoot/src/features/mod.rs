@@ -104,6 +104,7 @@ impl FeatureMap {
     }
 
     /// Appends a feature that is always 1.
+    #[must_use]
     pub fn with_intercept(mut self) -> Self {
         self.intercept = true;
         self

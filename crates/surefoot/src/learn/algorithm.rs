@@ -8,6 +8,7 @@ use crate::objective::Criterion;
 /// Which algorithm turns the logs into the next policy.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Algorithm {
     /// Logarithmic smoothing on what the first policy collected (Sakhi et al. 2024): it is never replaced.
     BatchLs,

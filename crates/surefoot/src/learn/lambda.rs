@@ -12,6 +12,7 @@ use crate::error::{Error, Result, check_setting};
 /// [`Algorithm::BatchLs`] and [`Algorithm::Crm`], whose data is one batch).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Lambda {
     /// The one of [`CANDIDATES`](Lambda::CANDIDATES) whose policy has the best certificate; 0.4 for [`Algorithm::Crm`]
     /// and [`Algorithm::Scrm`], which do not smooth.

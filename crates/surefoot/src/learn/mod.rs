@@ -34,6 +34,7 @@ use crate::policy::{Basis, LinearGaussian, Policy, Posterior, Scale};
 /// The family of posteriors that is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Family {
     /// One scale: the paper's.
     #[default]
@@ -223,6 +224,7 @@ impl State {
 
 /// What a step reports of itself.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct StepReport {
     /// Records of this round.
     pub n: usize,
@@ -244,6 +246,7 @@ pub struct StepReport {
 
 /// A policy that was learned at one lambda from one anchor, and what is known of it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Candidate {
     /// The lambda.
     pub lambda: f64,

@@ -12,6 +12,7 @@ use crate::policy::{LinearGaussian, Policy};
 
 /// A policy that was learned from all rounds, and what they say of it. Costs are in `[-1, 0]`, lower is better.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Retrained {
     /// The new policy.
     pub policy: LinearGaussian,

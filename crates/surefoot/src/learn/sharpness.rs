@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 /// the first policy as prior stay with that policy.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Sharpness {
     /// The one of [`CANDIDATES`](Sharpness::CANDIDATES) whose policy has the best certificate, chosen in rounds 1, 2, 4, 8
     /// and so on, and kept in between.

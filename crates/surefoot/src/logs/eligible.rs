@@ -58,6 +58,7 @@ impl Eligible {
     }
 
     /// The sets of a range of records; the storage is shared.
+    #[must_use]
     pub fn slice(&self, range: Range<usize>) -> Self {
         assert!(range.start <= range.end && range.end <= self.len());
         Eligible { sets: Arc::clone(&self.sets), rows: self.rows.start + range.start..self.rows.start + range.end }

@@ -112,6 +112,7 @@ impl Logs {
     }
 
     /// Names the version of the policy that collected these records.
+    #[must_use]
     pub fn with_policy_version(mut self, version: impl Into<String>) -> Self {
         self.policy_version = version.into();
         self
@@ -143,6 +144,7 @@ impl Logs {
     ///
     /// # Panics
     /// If the range does not lie within the records.
+    #[must_use]
     pub fn slice(&self, range: Range<usize>) -> Self {
         assert!(range.start <= range.end && range.end <= self.len());
         Logs {

@@ -8,6 +8,7 @@ use crate::estimator::Regularizer;
 /// What is minimised over the records, before the divergence is added.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
+#[non_exhaustive]
 pub enum Criterion {
     /// `mean of h`.
     Mean {

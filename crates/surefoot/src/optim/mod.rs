@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 /// How an objective is minimised.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "method")]
+#[non_exhaustive]
 pub enum Optimiser {
     /// Minibatches: the paper's.
     Adam(Adam),
@@ -26,6 +27,7 @@ impl Default for Optimiser {
 
 /// What happened on the way.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct Trace {
     /// The objective: the mean over the minibatches of each epoch (Adam), or after each iteration (L-BFGS).
     pub objective: Vec<f64>,

@@ -52,6 +52,7 @@ impl From<Learner> for Plan {
 
 /// One round of the simulated loop.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct SimulatedRound {
     /// Its number, counted from 1.
     pub round: usize,
@@ -75,6 +76,7 @@ pub struct SimulatedRound {
 
 /// The decision of the gate.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct GateDecision {
     /// Whether a challenger was promoted.
     pub promoted: bool,
@@ -86,6 +88,7 @@ pub struct GateDecision {
 
 /// The result of a simulated loop.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Outcome {
     /// The session after the last round, with its logs and all deployed and learned policies.
     pub session: Session,

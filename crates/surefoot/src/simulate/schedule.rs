@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 /// How a budget of interactions is divided into rounds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Schedule {
     /// This many rounds of equal size (the first ones get one more if the budget is not divisible).
     Equal(usize),

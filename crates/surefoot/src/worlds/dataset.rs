@@ -42,6 +42,7 @@ impl Dataset {
     }
 
     /// The same data with [unit rows](Contexts::unit_rows), which every bandit made from it can then share.
+    #[must_use]
     pub fn unit_rows(self) -> Self {
         Dataset { train: self.train.unit_rows(), test: self.test.unit_rows(), ..self }
     }

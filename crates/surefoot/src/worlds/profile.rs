@@ -6,6 +6,7 @@ use crate::policy::{Policy, distribution_of};
 
 /// All probabilities of a policy on the contexts of a [`Truth`], to compute several quantities from.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Profile<'a> {
     truth: &'a Truth,
     p: Vec<f64>,

@@ -146,7 +146,7 @@ fn what_a_loop_certifies_is_true_and_verifies() {
         let plan = Plan { learner: learner(algorithm, shape), gate, certify: Certify::Each };
         let outcome = run(&plan, &[400, 300, 800], 0.1);
         let (mut policies, logs) = (outcome.policies(), outcome.session.logs().to_vec());
-        let Outcome { rounds, session } = outcome;
+        let Outcome { rounds, session, .. } = outcome;
         // Where nothing is ever redeployed, what is judged is the candidate.
         policies.push(Arc::new(session.newest().clone()));
         let prints: Vec<_> = policies.iter().map(|policy| policy.identity().unwrap()).collect();

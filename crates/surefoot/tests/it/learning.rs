@@ -55,7 +55,7 @@ fn every_learner_keeps_the_contract() {
                     simulate(&world, first(&world, 0.3), &learner.clone().into(), &[300, 300, 300], |_| {}).unwrap()
                 })
             };
-            let Outcome { session, rounds } = run(1);
+            let Outcome { session, rounds, .. } = run(1);
             let state = session.state();
             let again = run(3).session;
             let again = again.state();
