@@ -11,11 +11,9 @@ use crate::failure::{Failure, Result};
 /// The log files, and what their columns mean.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct LogFlags {
-    /// Log files, in the order in which they were written: .parquet, .csv, .jsonl, .dsjson, .vw or .npz
-    #[arg(required = true)]
+    #[arg(required = true, help = format!("Log files, in the order in which they were written: {}", Format::extensions()))]
     logs: Vec<PathBuf>,
-    /// Their format, if their names do not tell: parquet, csv, jsonl, dsjson, vw or obp
-    #[arg(long, help_heading = "Columns")]
+    #[arg(long, help_heading = "Columns", help = format!("Their format, if their names do not tell: {}", Format::names()))]
     format: Option<Format>,
     /// The column of the action [usual names: action, item_id]
     #[arg(long, value_name = "COLUMN", help_heading = "Columns")]

@@ -123,7 +123,7 @@ pub fn convert(reader: &LogReader, path: &Path, format: Format, ignore: &[String
     let reader = reader.clone().with_skipped();
     let mut targets = targets(&reader)?;
     targets.retain(|target| !among(ignore, &target.from));
-    let strict = matches!(format, Format::Dsjson | Format::Vw | Format::Obp);
+    let strict = format.has_fixed_columns();
     let actions = match targets.iter().any(|target| target.role == Some(Role::Action)) {
         true => Scan::of(&reader, &Grouping::File)?.actions,
         false => Actions::Count(0),

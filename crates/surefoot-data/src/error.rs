@@ -38,8 +38,8 @@ pub enum Error {
     },
     /// The name of a log file does not imply a format.
     #[error(
-        "{}: the name should end in .parquet, .csv, .jsonl, .dsjson, .vw or .npz, or the format be given, but it does not",
-        path.display()
+        "{}: the name should end in {}, or the format be given, but it does not",
+        path.display(), crate::table::Format::extensions()
     )]
     UnknownFormat {
         /// The file.

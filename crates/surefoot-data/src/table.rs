@@ -77,31 +77,52 @@ impl Format {
     pub const ALL: [Format; 6] =
         [Format::Parquet, Format::Csv, Format::JsonLines, Format::Dsjson, Format::Vw, Format::Obp];
 
+    /// All that the rest of the crate asks about a format: its name, the extensions of its files, the usual one first,
+    /// and whether it has a fixed set of columns, so that other columns cannot be written.
+    fn about(self) -> (&'static str, &'static [&'static str], bool) {
+        match self {
+            Format::Parquet => ("parquet", &["parquet", "pq"], false),
+            Format::Csv => ("csv", &["csv"], false),
+            Format::JsonLines => ("jsonl", &["jsonl", "ndjson"], false),
+            Format::Dsjson => ("dsjson", &["dsjson"], true),
+            Format::Vw => ("vw", &["vw", "dat"], true),
+            Format::Obp => ("obp", &["npz"], true),
+        }
+    }
+
     /// The format implied by the extension of a file name.
     pub fn of(path: &Path) -> Result<Self> {
-        let end = path.extension().and_then(|end| end.to_str()).map(str::to_ascii_lowercase);
-        let found = match end.as_deref() {
-            Some("parquet" | "pq") => Format::Parquet,
-            Some("csv") => Format::Csv,
-            Some("jsonl" | "ndjson") => Format::JsonLines,
-            Some("dsjson") => Format::Dsjson,
-            Some("vw" | "dat") => Format::Vw,
-            Some("npz") => Format::Obp,
-            _ => return Err(Error::UnknownFormat { path: path.to_owned() }),
-        };
-        Ok(found)
+        let end = path.extension().and_then(|end| end.to_str()).map(str::to_ascii_lowercase).unwrap_or_default();
+        let found = Format::ALL.into_iter().find(|format| format.about().1.contains(&end.as_str()));
+        found.ok_or_else(|| Error::UnknownFormat { path: path.to_owned() })
     }
 
     /// Its name, as [`FromStr`] parses it.
     pub fn name(self) -> &'static str {
-        match self {
-            Format::Parquet => "parquet",
-            Format::Csv => "csv",
-            Format::JsonLines => "jsonl",
-            Format::Dsjson => "dsjson",
-            Format::Vw => "vw",
-            Format::Obp => "obp",
-        }
+        self.about().0
+    }
+
+    /// Whether it has a fixed set of columns.
+    pub(crate) fn has_fixed_columns(self) -> bool {
+        self.about().2
+    }
+
+    /// The names of all formats as a text: `parquet, csv or ...`.
+    pub fn names() -> String {
+        listed(Format::ALL.map(|format| format.name().to_owned()))
+    }
+
+    /// The usual extensions of all formats as a text: `.parquet, .csv or ...`.
+    pub fn extensions() -> String {
+        listed(Format::ALL.map(|format| format!(".{}", format.about().1[0])))
+    }
+}
+
+/// `a, b or c`.
+fn listed<const N: usize>(words: [String; N]) -> String {
+    match &words[..] {
+        [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
+        words => words.concat(),
     }
 }
 

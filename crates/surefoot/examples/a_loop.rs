@@ -2,6 +2,8 @@
 //!
 //! `cargo run --release -p surefoot --example a_loop`
 
+#![allow(clippy::print_stdout)] // An example talks.
+
 use surefoot::observer::Silent;
 use surefoot::worlds::{Environment, Synthetic, SyntheticSettings, Turn};
 use surefoot::{FeatureMap, Gate, Lambda, Learner, Policy, Session};

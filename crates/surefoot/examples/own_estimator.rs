@@ -2,6 +2,8 @@
 //!
 //! `cargo run --release -p surefoot --example own_estimator`
 
+#![allow(clippy::print_stdout)] // An example talks.
+
 use surefoot::estimator::{Custom, CustomEstimator};
 use surefoot::learn::State;
 use surefoot::worlds::{Environment, Synthetic, SyntheticSettings, Turn};

@@ -2,6 +2,8 @@
 //!
 //! `cargo run --release -p surefoot --example own_policy`
 
+#![allow(clippy::print_stdout)] // An example talks.
+
 use surefoot::certificate::{Case, Smoothing};
 use surefoot::evaluation::{EvaluationSettings, Observed};
 use surefoot::logs::Eligible;

@@ -25,8 +25,7 @@ pub(crate) struct Score {
     /// Files of contexts, in any format of logs
     #[arg(required = true)]
     contexts: Vec<PathBuf>,
-    /// Their format, if their names do not tell: parquet, csv, jsonl, dsjson, vw or obp
-    #[arg(long)]
+    #[arg(long, help = format!("Their format, if their names do not tell: {}", Format::names()))]
     format: Option<Format>,
     /// The column of the event's id [usual name: event_id]
     #[arg(long, value_name = "COLUMN")]
