@@ -11,10 +11,10 @@ use surefoot::optim::{Adam, Lbfgs, Optimiser};
 use surefoot::simulate::{Certify, Outcome, Plan, Schedule, SimulatedRound};
 use surefoot::worlds::{Dataset, Environment, LabelBandit, Synthetic, SyntheticSettings, Truth};
 use surefoot::{Algorithm, Contexts, FeatureMap, Gate, Learner, LinearGaussian, Protocol};
+use surefoot_terminal::{Failure, Result, progress};
 
-use crate::failure::{Failure, Result};
 use crate::options::Config;
-use crate::{progress, sets};
+use crate::sets;
 
 /// Everything that a run needs.
 #[derive(Debug)]

@@ -2,11 +2,8 @@
 
 mod commands;
 mod experiment;
-mod failure;
-mod figure;
 mod logs;
 mod options;
-mod progress;
 mod sets;
 mod statistics;
 

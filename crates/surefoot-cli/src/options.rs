@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
-
-use crate::failure::{Failure, Result};
+use surefoot_terminal::{Failure, Result};
 
 /// Declares the options once: as flags, as keys of a TOML file, and as the `config` of a result, which holds them all.
 macro_rules! options {

@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 
 use surefoot::worlds::Dataset;
 use surefoot_data::catalogue;
-
-use crate::failure::{Failure, Result};
+use surefoot_terminal::{Failure, Result};
 
 /// The variable that names the data folder, and the folder if it is not set.
 pub(crate) const VARIABLE: &str = "SUREFOOT_DATA";

@@ -7,10 +7,9 @@ use clap::{Args, Subcommand};
 use comfy_table::{Table, presets};
 use serde::Serialize;
 use surefoot_data::catalogue::{self, Entry, Presence, Report, Shape};
+use surefoot_terminal::{Failure, Result, Running, progress};
 
-use super::Running;
-use crate::failure::{Failure, Result};
-use crate::{progress, sets};
+use crate::sets;
 
 /// List, check and convert the data sets of the paper's experiments
 ///

@@ -11,14 +11,13 @@ use surefoot_data::{
     EncodingSettings, LearnRequest, LearnSummary, Prior, ReadRequest, Rounds, check_new_folder, learn_from,
     write_certificates, write_learned, write_policy_with,
 };
+use surefoot_terminal::figure::with_suffix;
+use surefoot_terminal::{Failure, Result, Running, progress};
 
-use super::Running;
+use super::folder_failure;
 use crate::experiment;
-use crate::failure::{Failure, Result, folder_failure, logs_failure};
-use crate::figure::with_suffix;
-use crate::logs::{LogFlags, RewardFlags};
+use crate::logs::{LogFlags, RewardFlags, logs_failure};
 use crate::options::{Options, Text};
-use crate::progress;
 
 /// Learn the next policy from all rounds in the logs, with a certificate
 ///

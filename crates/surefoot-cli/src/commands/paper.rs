@@ -13,9 +13,8 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use surefoot_terminal::{Failure, Result, Running};
 
-use super::Running;
-use crate::failure::{Failure, Result};
 use crate::options::{Config, Options};
 use cells::{Cell, Store};
 use methods::Method;

@@ -12,13 +12,12 @@ use surefoot::learn::Candidate;
 use surefoot::simulate::{GateDecision, SimulatedRound};
 
 use surefoot_data::{check_new_folder, write_session};
+use surefoot_terminal::figure::{self, Figure, Series};
+use surefoot_terminal::{Failure, Result, Running, progress};
 
-use super::Running;
+use super::folder_failure;
 use crate::experiment::{Beginning, Experiment, World, dataset};
-use crate::failure::{Failure, Result, folder_failure};
-use crate::figure::{self, Figure, Series};
 use crate::options::{Config, Options};
-use crate::progress;
 
 /// Run the loop of deploying, logging and learning in a simulated world
 ///

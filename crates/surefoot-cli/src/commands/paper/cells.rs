@@ -8,11 +8,11 @@ use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
 use surefoot::simulate::{Outcome, SimulatedRound};
+use surefoot_terminal::{Failure, Result};
 
 use super::methods::Method;
 use super::sets::Set;
 use crate::experiment::Beginning;
-use crate::failure::{Failure, Result};
 use crate::options::Config;
 
 /// One run.

@@ -6,12 +6,12 @@ mod table;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use surefoot_terminal::{Failure, Result};
 
 use super::cells::{Cell, Record, RoundRecord, Store};
 use super::methods::Method;
 use super::sets::{Set, Source, how_to_get};
 use super::{Size, What, published};
-use crate::failure::{Failure, Result};
 use crate::statistics::mean_and_deviation;
 use table::Table;
 

@@ -5,8 +5,7 @@ use std::path::Path;
 use serde::Serialize;
 use surefoot::worlds::Dataset;
 use surefoot_data::catalogue::{self, Entry};
-
-use crate::failure::Result;
+use surefoot_terminal::Result;
 
 /// A set of the paper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, clap::ValueEnum, Serialize)]

@@ -8,14 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use indicatif::ProgressBar;
 use surefoot::simulate::Certify;
 use surefoot::worlds::Dataset;
+use surefoot_terminal::{Failure, Result, progress};
 
 use super::Size;
 use super::cells::{Cell, Record, Store};
 use super::sets::{Set, Source};
 use crate::experiment::{Experiment, World};
-use crate::failure::{Failure, Result};
 use crate::options::Config;
-use crate::progress;
 
 /// What a world is known by: the set, the features and the seed.
 type Key = (Set, String, u64);

@@ -8,10 +8,8 @@ use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use rayon::prelude::*;
 use serde::Serialize;
+use surefoot_terminal::{Failure, Result, Running, progress};
 
-use crate::commands::Running;
-use crate::failure::{Failure, Result};
-use crate::progress;
 use runs::{Run, Seen};
 
 /// Count how often each certificate is wrong, in worlds whose risks are known exactly

@@ -7,11 +7,10 @@ use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use surefoot::simulate::Outcome;
+use surefoot_terminal::figure::{self, Figure, Series};
+use surefoot_terminal::{Failure, Result, Running};
 
-use crate::commands::Running;
 use crate::experiment::over_seeds;
-use crate::failure::{Failure, Result};
-use crate::figure::{self, Figure, Series};
 use crate::options::{Config, Options};
 use crate::statistics::mean_and_deviation;
 

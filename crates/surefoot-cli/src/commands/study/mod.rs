@@ -7,8 +7,7 @@ mod shift;
 mod trade;
 
 use clap::Subcommand;
-
-use crate::failure::Result;
+use surefoot_terminal::Result;
 
 /// Compare what the theory says with what is seen where the truth is known
 #[derive(Debug, Subcommand)]

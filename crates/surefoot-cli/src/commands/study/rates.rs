@@ -9,11 +9,8 @@ use std::time::Instant;
 use clap::Args;
 use rayon::prelude::*;
 use surefoot::Lambda;
+use surefoot_terminal::{Result, Running, figure, progress};
 
-use crate::commands::Running;
-use crate::failure::Result;
-use crate::figure;
-use crate::progress;
 use report::{MethodResult, Report};
 use run::{METHODS, Size, run};
 

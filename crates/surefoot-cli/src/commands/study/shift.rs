@@ -7,11 +7,10 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
+use surefoot_terminal::figure::{self, Figure};
+use surefoot_terminal::{Failure, Result, Running};
 
-use crate::commands::Running;
 use crate::experiment::over_seeds;
-use crate::failure::{Failure, Result};
-use crate::figure::{self, Figure};
 use crate::options::{Config, Options, Text};
 use report::Report;
 use run::{METHODS, Run};

@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use surefoot_terminal::Result;
+use surefoot_terminal::figure::{Figure, Scale, Series};
+
 use super::table::{groups, title};
 use super::{NOISE, Point, Results, Summary};
 use crate::commands::paper::methods::Method;
 use crate::commands::paper::{FIGURE, TABLE, What};
-use crate::failure::Result;
-use crate::figure::{Figure, Scale, Series};
 
 /// Panels side by side.
 pub(super) struct Picture {

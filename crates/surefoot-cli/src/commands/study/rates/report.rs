@@ -2,9 +2,9 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
+use surefoot_terminal::figure::{Figure, Scale, Series};
 
 use super::run::{DELTA, FLOOR, Method, Point, Rule, Run, Size};
-use crate::figure::{Figure, Scale, Series};
 use crate::statistics::mean_and_deviation;
 
 /// A method with all its runs.

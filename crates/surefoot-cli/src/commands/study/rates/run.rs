@@ -6,8 +6,7 @@ use surefoot::optim::{Lbfgs, Optimiser};
 use surefoot::policy::Uniform;
 use surefoot::worlds::{Environment, Profile, Synthetic, SyntheticSettings, Truth, Turn};
 use surefoot::{Algorithm, Lambda, Learner, LinearGaussian, Policy};
-
-use crate::failure::Result;
+use surefoot_terminal::Result;
 
 /// The world is small, so that the rounds reach the range in which rates show.
 pub(super) const ACTIONS: usize = 3;

@@ -2,9 +2,9 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
+use surefoot_terminal::figure::{Figure, Series};
 
 use super::run::{METHODS, Run};
-use crate::figure::{Figure, Series};
 use crate::options::Config;
 use crate::statistics::mean_and_deviation;
 

@@ -3,9 +3,9 @@
 use surefoot::certificate::Quantity;
 use surefoot::simulate::Outcome;
 use surefoot::worlds::Truth;
+use surefoot_terminal::Result;
 
 use crate::experiment::Experiment;
-use crate::failure::Result;
 
 /// The learners, each that remembers beside the one that forgets.
 pub(super) const METHODS: [&str; 4] = ["seq-ls", "shift-ls", "seq-adj-ls", "shift-adj-ls"];

@@ -2,7 +2,7 @@
 
 /// How an axis is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Scale {
+pub enum Scale {
     /// Equal steps are equally long.
     #[default]
     Linear,

@@ -18,14 +18,14 @@ use kuva::render::render::{Scene, TextAnchor};
 
 use crate::failure::{Failure, Result};
 use axis::Axis;
-pub(crate) use axis::Scale;
-pub(crate) use forest::{Forest, Mark};
+pub use axis::Scale;
+pub use forest::{Forest, Mark};
 use ink::{
     AXIS, GRID, INK, LABEL, MOST_MARKERS, SOFT_INK, Style, TICK, TITLE, line, polygon, styles, text, text_width, wrap,
 };
 
 /// Fails unless a figure can be written under this name: better before the work than after it.
-pub(crate) fn check(stem: &Path) -> Result<()> {
+pub fn check(stem: &Path) -> Result<()> {
     let named = stem.file_name().is_some() && !stem.as_os_str().to_string_lossy().ends_with(['/', '\\']);
     let folder = stem.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if !named {
@@ -40,7 +40,7 @@ pub(crate) fn check(stem: &Path) -> Result<()> {
 
 /// One method, policy or bound.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Series {
+pub struct Series {
     /// Its name in the legend; without one, it has no entry there.
     pub label: String,
     /// Its points, in the order in which the line goes through them.
@@ -58,7 +58,7 @@ pub(crate) struct Series {
 /// Points whose numbers are not finite (or beyond 1e300), or not above 0 on a logarithmic axis, are left out: the line
 /// has a gap there, and so has the band where one of its ends is such a number.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Figure {
+pub struct Figure {
     /// What the figure shows.
     pub title: String,
     /// The quantity on the horizontal axis.
@@ -85,12 +85,12 @@ const MARGIN: f64 = 20.0;
 
 impl Figure {
     /// Writes `stem.svg` and `stem.png`, whole or not at all.
-    pub(crate) fn write(&self, stem: &Path) -> Result<[PathBuf; 2]> {
+    pub fn write(&self, stem: &Path) -> Result<[PathBuf; 2]> {
         Figure::write_grid(slice::from_ref(self), 1, stem)
     }
 
     /// The same with several figures, in so many columns.
-    pub(crate) fn write_grid(figures: &[Figure], columns: usize, stem: &Path) -> Result<[PathBuf; 2]> {
+    pub fn write_grid(figures: &[Figure], columns: usize, stem: &Path) -> Result<[PathBuf; 2]> {
         write_scene(&scene(figures, columns), extent(figures, columns), stem)
     }
 }
@@ -107,7 +107,7 @@ fn write_scene(scene: &Scene, extent: [f64; 2], stem: &Path) -> Result<[PathBuf;
 }
 
 /// Appends to the last component of a path; unlike `with_extension`, keeps a dot that is already there.
-pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     name.into()

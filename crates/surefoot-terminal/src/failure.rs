@@ -5,42 +5,29 @@ use std::path::Path;
 
 /// A message, and a hint where there is something to try.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub struct Failure {
     message: String,
     hint: Option<String>,
 }
 
-pub(crate) type Result<T> = std::result::Result<T, Failure>;
+/// What a command's work comes to.
+pub type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
-    pub(crate) fn new(message: impl Display) -> Self {
+    /// A failure that says this.
+    pub fn new(message: impl Display) -> Self {
         Failure { message: message.to_string(), hint: None }
     }
 
-    pub(crate) fn hint(mut self, hint: impl Display) -> Self {
+    /// The same, with something to try.
+    pub fn hint(mut self, hint: impl Display) -> Self {
         self.hint = Some(hint.to_string());
         self
     }
 
-    pub(crate) fn file(path: &Path, what: &str, error: impl Display) -> Self {
+    /// A file that cannot be read, written or whatever was to be done with it.
+    pub fn file(path: &Path, what: &str, error: impl Display) -> Self {
         Failure::new(format!("{}: cannot be {what}: {error}", path.display()))
-    }
-}
-
-/// Why a run cannot be saved in a folder.
-pub(crate) fn folder_failure(error: surefoot_data::Error) -> Failure {
-    Failure::new(error).hint("a saved run is never written over: choose another folder, or remove this one")
-}
-
-/// What is wrong with logs; lint tells more of it.
-pub(crate) fn logs_failure(error: surefoot_data::Error) -> Failure {
-    match error {
-        surefoot_data::Error::Core(error) => {
-            let text = error.to_string();
-            let failure = Failure::from(error);
-            if text.contains("needs one, but is none") { failure.hint("--model linear fits one") } else { failure }
-        }
-        error => Failure::new(error).hint("surefoot lint tells all that is wrong with logs at once"),
     }
 }
 
@@ -74,7 +61,8 @@ impl From<surefoot::Error> for Failure {
 
 impl From<surefoot_data::Error> for Failure {
     fn from(error: surefoot_data::Error) -> Self {
-        let sets = crate::sets::keys().join(", ");
+        let sets: Vec<&str> = surefoot_data::catalogue::all().iter().map(|entry| entry.key).collect();
+        let sets = sets.join(", ");
         Failure::new(error).hint(format!(
             "a data set is digits, {sets} (see surefoot data), a file ending in .npz, or a folder with the files of \
              MNIST, EMNIST, CIFAR-100 or CIFAR-10; simulated worlds are synthetic and drift"

@@ -11,8 +11,10 @@ use crate::failure::Result;
 
 /// An estimate and its intervals.
 #[derive(Debug, Clone)]
-pub(crate) struct Mark {
+pub struct Mark {
+    /// The name of its row.
     pub label: String,
+    /// The estimate, where there is one.
     pub value: Option<f64>,
     /// The interval that is drawn as a thick line.
     pub thick: Option<(f64, f64)>,
@@ -22,11 +24,14 @@ pub(crate) struct Mark {
 
 /// Estimates in groups, each with a colour of its own.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Forest {
+pub struct Forest {
+    /// What the figure shows.
     pub title: String,
+    /// The quantity on the horizontal axis.
     pub x_label: String,
     /// What thick and thin lines are.
     pub note: String,
+    /// The groups, with their names.
     pub groups: Vec<(String, Vec<Mark>)>,
 }
 
@@ -37,7 +42,7 @@ const FOOT: f64 = 76.0;
 
 impl Forest {
     /// Writes `stem.svg` and `stem.png`, whole or not at all.
-    pub(crate) fn write(&self, stem: &Path) -> Result<[PathBuf; 2]> {
+    pub fn write(&self, stem: &Path) -> Result<[PathBuf; 2]> {
         let extent = [WIDTH, self.height()];
         write_scene(&self.scene(extent), extent, stem)
     }
