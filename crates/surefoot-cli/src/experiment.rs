@@ -3,14 +3,11 @@
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use surefoot::certificate::Spending;
-use surefoot::learn::{Crm, Window};
-use surefoot::optim::{Adam, Lbfgs, Optimiser};
+use surefoot::learn::LearnerSettings;
 use surefoot::simulate::{Certify, Outcome, Plan, Schedule, SimulatedRound};
 use surefoot::worlds::{Dataset, Environment, LabelBandit, Synthetic, SyntheticSettings, Truth};
-use surefoot::{Algorithm, Contexts, FeatureMap, Gate, Learner, LinearGaussian, Protocol};
+use surefoot::{Contexts, FeatureMap, LinearGaussian};
 use surefoot_terminal::{Failure, Result, progress};
 
 use crate::options::Config;
@@ -137,9 +134,11 @@ impl Experiment {
     /// In a world that others may share: those whose configurations have the same data, noise, seed and features.
     pub(crate) fn in_world(config: &Config, world: Arc<World>) -> Result<Self> {
         let first = world.first_policy(config.alpha)?.with_exploration(config.exploration)?;
-        let sizes = schedule(config)?.sizes(world.interactions(config)?)?;
+        let schedule = Schedule::named(&config.schedule, config.rounds, &config.algorithm)?;
+        let sizes = schedule.sizes(world.interactions(config)?)?;
         let certify = if config.certify { Certify::Each } else { Certify::Never };
-        let plan = Plan { learner: learner(config, sizes.len())?, gate: gate(&config.gate)?, certify };
+        let (learner, gate) = settings(config, sizes.len()).learner()?;
+        let plan = Plan { learner, gate, certify };
         Ok(Experiment { world, first, plan, sizes })
     }
 
@@ -204,16 +203,6 @@ pub(crate) struct Beginning {
     pub(crate) optimal_risk: f64,
 }
 
-/// A setting that does not say one of the things it can say.
-fn unknown(flag: &str, value: &str, allowed: &str) -> Failure {
-    Failure::new(format!("{flag} should be {allowed}, but is {value}"))
-}
-
-/// A value of an enum of the core, by its name; a file may say anything.
-fn named<T: DeserializeOwned>(flag: &str, value: &str, allowed: &str) -> Result<T> {
-    serde_json::from_value(serde_json::Value::String(value.to_owned())).map_err(|_| unknown(flag, value, allowed))
-}
-
 fn feature_map(config: &Config, known: &Contexts) -> Result<FeatureMap> {
     let example = "for example --features rff:1500, or --features kernel:500";
     let map = FeatureMap::named(&config.features, known, config.seed).map_err(|e| match &e {
@@ -223,86 +212,32 @@ fn feature_map(config: &Config, known: &Contexts) -> Result<FeatureMap> {
     Ok(if config.intercept { map.with_intercept() } else { map })
 }
 
-/// The learner of a configuration.
-pub(crate) fn learner(config: &Config, rounds: usize) -> Result<Learner> {
-    let crm = Crm {
-        gamma: match config.crm_weights.0.as_str() {
-            "self-normalised" => None,
-            gamma => {
-                let bad = || unknown("crm-weights", gamma, "a number or self-normalised");
-                Some(gamma.parse().map_err(|_| bad())?)
-            }
-        },
-        penalty: config.crm_penalty,
-        divergence: config.crm_divergence,
-        learn_scale: !config.crm_fixed_scale,
-        window: named::<Window>("crm-window", &config.crm_window, "newest or all")?,
-    };
-    let algorithm = match config.algorithm.as_str() {
-        "crm" => Algorithm::Crm(crm),
-        "scrm" => Algorithm::Scrm(crm),
-        name => {
-            let allowed = "batch-ls, seq-ls, seq-adj-ls, shift-ls, shift-adj-ls, crm or scrm";
-            named("algorithm", name, allowed)?
-        }
-    };
-    let optimiser = match config.optimiser.as_str() {
-        "adam" => {
-            let adam = Adam {
-                learning_rate: config.learning_rate,
-                decay: named("decay", &config.decay, "none, linear or cosine")?,
-                epochs: config.epochs,
-                batch_size: config.batch_size,
-                ..Adam::default()
-            };
-            Optimiser::Adam(adam)
-        }
-        "lbfgs" => Optimiser::Lbfgs(Lbfgs { iterations: config.iterations, ..Lbfgs::default() }),
-        name => return Err(unknown("optimiser", name, "adam or lbfgs")),
-    };
-    let learner = Learner {
-        algorithm,
-        lambda: config.lambda.0.parse()?,
-        sharpness: config.sharpness.0.parse()?,
-        family: config.posterior.parse()?,
-        start: named("start", &config.start, "warm or anchor")?,
-        precision: named("precision", &config.precision, "single or double")?,
-        optimiser,
+/// What a configuration says of the learner.
+fn settings(config: &Config, rounds: usize) -> LearnerSettings {
+    LearnerSettings {
+        algorithm: config.algorithm.clone(),
+        lambda: config.lambda.0.clone(),
+        posterior: config.posterior.clone(),
+        sharpness: config.sharpness.0.clone(),
+        start: config.start.clone(),
+        optimiser: config.optimiser.clone(),
+        epochs: config.epochs,
+        batch_size: config.batch_size,
+        learning_rate: config.learning_rate,
+        decay: config.decay.clone(),
+        precision: config.precision.clone(),
+        iterations: config.iterations,
+        held_back: config.held_back.0.clone(),
         trade: config.trade,
-        protocol: Protocol {
-            delta: config.delta,
-            spending: match config.spending.as_str() {
-                "forever" => Spending::Forever,
-                "even" => Spending::Even { rounds },
-                name => return Err(unknown("spending", name, "forever or even")),
-            },
-            ..Protocol::default()
-        },
+        delta: config.delta,
+        spending: config.spending.clone(),
+        rounds: Some(rounds),
+        gate: config.gate.clone(),
         seed: config.seed,
-        ..Learner::default()
-    };
-    let held_back = match config.held_back.0.as_str() {
-        "auto" => learner.usually_held_back(gate(&config.gate)?),
-        rounds => rounds.parse().map_err(|_| unknown("held-back", rounds, "auto or a number of rounds"))?,
-    };
-    Ok(Learner { held_back, ..learner })
-}
-
-/// The rule of a gate.
-fn gate(text: &str) -> Result<Gate> {
-    text.parse().map_err(|e| Failure::from(e).hint("for example --gate non-inferiority:0.01"))
-}
-
-fn schedule(config: &Config) -> Result<Schedule> {
-    let doubling = config.algorithm == "scrm";
-    Ok(match config.schedule.as_str() {
-        "auto" if doubling => Schedule::Doubling(config.rounds),
-        "auto" | "equal" => Schedule::Equal(config.rounds),
-        "doubling" => Schedule::Doubling(config.rounds),
-        list => {
-            let bad = || unknown("schedule", list, "auto, equal, doubling, or a list of sizes such as 100,200,400");
-            let sizes = list.split(',').map(|n| n.trim().parse().map_err(|_| bad()));
-            Schedule::Sizes(sizes.collect::<Result<_>>()?)
-        }
-    })
+        crm_weights: config.crm_weights.0.clone(),
+        crm_penalty: config.crm_penalty,
+        crm_divergence: config.crm_divergence,
+        crm_fixed_scale: config.crm_fixed_scale,
+        crm_window: config.crm_window.clone(),
+    }
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
+use surefoot::learn::LearnerSettings;
 use surefoot_terminal::{Failure, Result};
 
 /// Declares the options once: as flags, as keys of a TOML file, and as the `config` of a result, which holds them all.
@@ -35,6 +36,11 @@ macro_rules! options {
             }
         }
     };
+}
+
+/// Where the defaults of a learner's settings come from.
+fn usual() -> LearnerSettings {
+    LearnerSettings::default()
 }
 
 options! {
@@ -70,10 +76,10 @@ options! {
     /// How the next policy is learned [default: seq-adj-ls]
     #[arg(long, value_name = "NAME", help_heading = "Learning",
           value_parser = ["batch-ls", "seq-ls", "seq-adj-ls", "shift-ls", "shift-adj-ls", "crm", "scrm"])]
-    algorithm: String = "seq-adj-ls".into(),
+    algorithm: String = usual().algorithm,
     /// Scales of the posterior: one, one a feature, or one a principal axis of the contexts [default: isotropic]
     #[arg(long, value_name = "SHAPE", help_heading = "Learning", value_parser = ["isotropic", "per-feature", "shaped"])]
-    posterior: String = "isotropic".into(),
+    posterior: String = usual().posterior,
     /// Features of a context: raw, rff:NUMBER or rff:NUMBER:BANDWIDTH (random Fourier), kernel:NUMBER or
     /// kernel:NUMBER:BANDWIDTH (principal components of a kernel). Without a bandwidth, the median distance between
     /// contexts known before the data, 0.5 times it for a kernel [default: raw]
@@ -88,37 +94,37 @@ options! {
     /// Smoothing and strength of the divergence: auto (chosen by certificate), auto-doubling (in rounds
     /// 1, 2, 4, 8, ... and kept in between), a number, 1/sqrt(m), theorem-4.4:ALPHA:GAMMA or corollary-4.5:ALPHA:GAMMA:BETA1:BETA2 [default: auto]
     #[arg(long, help_heading = "Learning")]
-    lambda: Text = Text("auto".into()),
+    lambda: Text = Text(usual().lambda),
     /// How much sharper than the first policy the prior of the search is: a number, or auto (1, 3 or 7, chosen by
     /// certificate in rounds 1, 2, 4, 8, ...). More than 1 undoes the flattening of a first policy that was meant to explore
     /// [default: 1]
     #[arg(long, value_name = "FACTOR", help_heading = "Learning")]
-    sharpness: Text = Text("1".into()),
+    sharpness: Text = Text(usual().sharpness),
     /// Where the search of a round starts: at the current policy (warm) or at the prior (anchor) [default: warm]
     #[arg(long, value_name = "WHERE", help_heading = "Learning", value_parser = ["warm", "anchor"])]
-    start: String = "warm".into(),
+    start: String = usual().start,
 
     /// Whether what is proven about each round's policy is told [default: false]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", help_heading = "Certificates")]
     certify: bool = false,
     /// Probability with which any certificate of a kind may be wrong, in any round [default: 0.05]
     #[arg(long, help_heading = "Certificates")]
-    delta: f64 = 0.05,
+    delta: f64 = usual().delta,
     /// How delta is spent over rounds: as if there were no end to them (forever), or evenly over these (even)
     /// [default: forever]
     #[arg(long, value_name = "RULE", help_heading = "Certificates", value_parser = ["forever", "even"])]
-    spending: String = "forever".into(),
+    spending: String = usual().spending,
     /// How many of the newest records only certify, until later rounds learn from them, in rounds: 0.5 is half of one;
     /// auto is 1 where something is chosen by certificate or there is a gate, and 0 else [default: auto]
     #[arg(long, value_name = "ROUNDS", help_heading = "Certificates")]
-    held_back: Text = Text("auto".into()),
+    held_back: Text = Text(usual().held_back),
     /// By what lambda and sharpness are chosen: 0 the certified risk, 1 the estimated risk, or a mean of both [default: 0]
     #[arg(long, value_name = "T", help_heading = "Certificates")]
-    trade: f64 = 0.0,
+    trade: f64 = usual().trade,
     /// When a candidate replaces what is running: always, improvement, non-inferiority:MARGIN or certified-risk
     /// [default: always]
     #[arg(long, value_name = "RULE", help_heading = "Certificates")]
-    gate: String = "always".into(),
+    gate: String = usual().gate,
 
     /// Rounds [default: 10]
     #[arg(long, value_name = "K", help_heading = "Rounds")]
@@ -130,46 +136,46 @@ options! {
 
     /// Minibatches or the whole batch [default: adam]
     #[arg(long, value_name = "NAME", help_heading = "Search", value_parser = ["adam", "lbfgs"])]
-    optimiser: String = "adam".into(),
+    optimiser: String = usual().optimiser,
     /// Passes of Adam over the records in a round [default: 10]
     #[arg(long, value_name = "N", help_heading = "Search")]
-    epochs: usize = 10,
+    epochs: usize = usual().epochs,
     /// Records a step of Adam [default: 128]
     #[arg(long, value_name = "N", help_heading = "Search")]
-    batch_size: usize = 128,
+    batch_size: usize = usual().batch_size,
     /// Step size of Adam [default: 0.01]
     #[arg(long, value_name = "RATE", help_heading = "Search")]
-    learning_rate: f64 = 0.01,
+    learning_rate: f64 = usual().learning_rate,
     /// How the step size falls to 0 within a round [default: linear]
     #[arg(long, value_name = "COURSE", help_heading = "Search", value_parser = ["none", "linear", "cosine"])]
-    decay: String = "linear".into(),
+    decay: String = usual().decay,
     /// Numbers in which Adam searches; what is logged or reported is always in double precision [default: single]
     #[arg(long, value_name = "NAME", help_heading = "Search", value_parser = ["single", "double"])]
-    precision: String = "single".into(),
+    precision: String = usual().precision,
 
     /// Iterations of L-BFGS in a round, at the most [default: 200]
     #[arg(long, value_name = "N", help_heading = "Search")]
-    iterations: usize = 200,
+    iterations: usize = usual().iterations,
 
     /// crm, scrm: gamma of the weights p/(q + gamma), or self-normalised [default: 0.01]
     #[arg(long, value_name = "GAMMA", help_heading = "Readings of crm and scrm")]
-    crm_weights: Text = Text("0.01".into()),
+    crm_weights: Text = Text(usual().crm_weights),
     /// crm, scrm: weight of the standard error [default: 1]
     #[arg(long, value_name = "WEIGHT", help_heading = "Readings of crm and scrm")]
-    crm_penalty: f64 = 1.0,
+    crm_penalty: f64 = usual().crm_penalty,
     /// crm, scrm: whether KL/(lambda N) is added [default: false]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", help_heading = "Readings of crm and scrm")]
-    crm_divergence: bool = false,
+    crm_divergence: bool = usual().crm_divergence,
     /// crm, scrm: whether the scale of the posterior stays as it is [default: false]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", help_heading = "Readings of crm and scrm")]
-    crm_fixed_scale: bool = false,
+    crm_fixed_scale: bool = usual().crm_fixed_scale,
     /// scrm: which rounds it learns from [default: newest]
     #[arg(long, value_name = "ROUNDS", help_heading = "Readings of crm and scrm", value_parser = ["newest", "all"])]
-    crm_window: String = "newest".into(),
+    crm_window: String = usual().crm_window,
 
     /// Seed of everything that is random [default: 1]
     #[arg(long, help_heading = "Run")]
-    seed: u64 = 1,
+    seed: u64 = usual().seed,
 }
 
 /// A text that may be written as a number in TOML.

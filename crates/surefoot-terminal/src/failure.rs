@@ -54,6 +54,7 @@ impl From<surefoot::Error> for Failure {
                 "rounds of doubling size use up the interactions quickly; try fewer --rounds or --schedule equal",
             ),
             ("the number of rounds", _) => failure.hint("each round needs at least one interaction"),
+            ("gate", _) => failure.hint("for example --gate non-inferiority:0.01"),
             _ => failure,
         }
     }

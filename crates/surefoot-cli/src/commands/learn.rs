@@ -6,6 +6,7 @@ use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use surefoot::audit::Statement;
+use surefoot::learn::LearnerSettings;
 use surefoot::{Fingerprint, Learner};
 use surefoot_data::{
     EncodingSettings, LearnRequest, LearnSummary, Prior, ReadRequest, Rounds, check_new_folder, learn_from,
@@ -15,9 +16,7 @@ use surefoot_terminal::figure::with_suffix;
 use surefoot_terminal::{Failure, Result, Running, progress};
 
 use super::folder_failure;
-use crate::experiment;
 use crate::logs::{LogFlags, RewardFlags, logs_failure};
-use crate::options::{Options, Text};
 
 /// Learn the next policy from all rounds in the logs, with a certificate
 ///
@@ -80,7 +79,7 @@ pub(crate) struct Learn {
     posterior: String,
     /// Smoothing and strength of the divergence: auto (chosen by certificate) or a number
     #[arg(long, default_value = "auto", help_heading = "Learning")]
-    lambda: Text,
+    lambda: String,
     /// Share of decisions that are drawn uniformly, so that later logs can tell of every action; a prior from a file brings
     /// its own
     #[arg(long, value_name = "E", default_value_t = 0.05, help_heading = "Learning")]
@@ -186,16 +185,16 @@ impl Learn {
     }
 
     fn learner(&self) -> Result<Learner> {
-        let config = Options {
-            algorithm: Some(self.algorithm.clone()),
-            posterior: Some(self.posterior.clone()),
-            lambda: Some(self.lambda.clone()),
-            delta: Some(self.delta),
-            epochs: Some(self.epochs),
-            seed: Some(self.seed),
-            ..Options::default()
+        let settings = LearnerSettings {
+            algorithm: self.algorithm.clone(),
+            posterior: self.posterior.clone(),
+            lambda: self.lambda.clone(),
+            delta: self.delta,
+            epochs: self.epochs,
+            seed: self.seed,
+            ..LearnerSettings::default()
         };
-        experiment::learner(&config.complete(), 1)
+        Ok(settings.learner()?.0)
     }
 }
 
