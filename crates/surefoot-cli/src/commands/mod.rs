@@ -6,11 +6,9 @@ pub(crate) mod demo;
 pub(crate) mod evaluate;
 pub(crate) mod learn;
 pub(crate) mod lint;
-pub(crate) mod paper;
 pub(crate) mod score;
 pub(crate) mod select;
 pub(crate) mod simulate;
-pub(crate) mod study;
 pub(crate) mod verify;
 
 use surefoot::Certificate;

@@ -15,7 +15,7 @@ use crate::sets;
 
 /// Everything that a run needs.
 #[derive(Debug)]
-pub(crate) struct Experiment {
+pub struct Experiment {
     world: Arc<World>,
     first: LinearGaussian,
     plan: Plan,
@@ -24,7 +24,7 @@ pub(crate) struct Experiment {
 
 /// A world that can be simulated, and what policies make of its contexts.
 #[derive(Debug)]
-pub(crate) struct World {
+pub struct World {
     place: Place,
     features: FeatureMap,
 }
@@ -56,7 +56,7 @@ impl World {
     }
 
     /// The same, whose contexts stay as they are: policies make the features, and can be saved with them.
-    pub(crate) fn unmapped(config: &Config, dataset: Option<&Dataset>) -> Result<Self> {
+    pub fn unmapped(config: &Config, dataset: Option<&Dataset>) -> Result<Self> {
         let (place, known) = match dataset {
             Some(data) => {
                 let labels = LabelBandit::new(data, config.noise, config.seed)?;
@@ -117,7 +117,7 @@ impl World {
 }
 
 /// The data set of a configuration, with unit rows so that all seeds share it; synthetic worlds have none.
-pub(crate) fn dataset(config: &Config) -> Result<Option<Dataset>> {
+pub fn dataset(config: &Config) -> Result<Option<Dataset>> {
     let data = match config.dataset.as_str() {
         "synthetic" | "drift" => return Ok(None),
         name => sets::load(name, &sets::folder())?,
@@ -127,12 +127,12 @@ pub(crate) fn dataset(config: &Config) -> Result<Option<Dataset>> {
 
 impl Experiment {
     /// In a world of its own.
-    pub(crate) fn new(config: &Config, dataset: Option<&Dataset>) -> Result<Self> {
+    pub fn new(config: &Config, dataset: Option<&Dataset>) -> Result<Self> {
         Experiment::in_world(config, Arc::new(World::new(config, dataset)?))
     }
 
     /// In a world that others may share: those whose configurations have the same data, noise, seed and features.
-    pub(crate) fn in_world(config: &Config, world: Arc<World>) -> Result<Self> {
+    pub fn in_world(config: &Config, world: Arc<World>) -> Result<Self> {
         let first = world.first_policy(config.alpha)?.with_exploration(config.exploration)?;
         let schedule = Schedule::named(&config.schedule, config.rounds, &config.algorithm)?;
         let sizes = schedule.sizes(world.interactions(config)?)?;
@@ -143,12 +143,12 @@ impl Experiment {
     }
 
     /// The number of rounds.
-    pub(crate) fn rounds(&self) -> usize {
+    pub fn rounds(&self) -> usize {
         self.sizes.len()
     }
 
     /// What is known about the world before the first round, and the first policy there.
-    pub(crate) fn beginning(&self) -> Result<Beginning> {
+    pub fn beginning(&self) -> Result<Beginning> {
         let truth = self.truth(0)?;
         let (true_risk, accuracy) = truth.evaluate(&self.first)?;
         Ok(Beginning { true_risk, accuracy, optimal_risk: truth.optimal_risk() })
@@ -166,7 +166,7 @@ impl Experiment {
     }
 
     /// Runs the loop.
-    pub(crate) fn run(&self, on_round: impl FnMut(&SimulatedRound) + Send) -> Result<Outcome> {
+    pub fn run(&self, on_round: impl FnMut(&SimulatedRound) + Send) -> Result<Outcome> {
         let environment = self.world.environment();
         Ok(surefoot::simulate(environment, self.first.clone(), &self.plan, &self.sizes, on_round)?)
     }
@@ -174,7 +174,7 @@ impl Experiment {
 
 /// Runs each configuration with so many seeds, from its own on; returns what `run` makes of each experiment and its
 /// outcome.
-pub(crate) fn over_seeds<T: Send>(
+pub fn over_seeds<T: Send>(
     configs: &[Config],
     seeds: u64,
     quiet: bool,
@@ -197,10 +197,13 @@ pub(crate) fn over_seeds<T: Send>(
 
 /// The first policy, before anything is learned.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Beginning {
-    pub(crate) true_risk: f64,
-    pub(crate) accuracy: f64,
-    pub(crate) optimal_risk: f64,
+pub struct Beginning {
+    /// Its true risk.
+    pub true_risk: f64,
+    /// How often it takes the best action.
+    pub accuracy: f64,
+    /// The lowest risk that any policy can have there.
+    pub optimal_risk: f64,
 }
 
 fn feature_map(config: &Config, known: &Contexts) -> Result<FeatureMap> {

@@ -30,7 +30,7 @@ use run::{METHODS, Run};
     surefoot study shift --features rff:3 --drifts 0,9,18 --seeds 40\n  \
     surefoot study shift --dimensions 10 --lambda 0.1 --drifts 0,18 --json"
 )]
-pub(crate) struct Shift {
+pub(super) struct Shift {
     #[command(flatten)]
     options: Options,
     /// Seeds for each speed and method, each with a world of its own
@@ -47,7 +47,7 @@ pub(crate) struct Shift {
 }
 
 impl Shift {
-    pub(crate) fn run(self) -> Result<()> {
+    pub(super) fn run(self) -> Result<()> {
         self.running.start()?;
         if let Some(stem) = &self.output {
             figure::check(stem)?;

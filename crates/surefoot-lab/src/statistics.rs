@@ -1,7 +1,7 @@
 //! Summaries over seeds.
 
 /// The mean, and the standard deviation with divisor `n - 1` (0 for one value).
-pub(crate) fn mean_and_deviation(values: impl Iterator<Item = f64>) -> (f64, f64) {
+pub fn mean_and_deviation(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let values: Vec<f64> = values.collect();
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;

@@ -23,7 +23,7 @@ use crate::statistics::mean_and_deviation;
     allow_negative_numbers = true,
     after_help = "Examples:\n  surefoot study gate\n  surefoot study gate --dataset synthetic --interactions 20000 --json"
 )]
-pub(crate) struct Gate {
+pub(super) struct Gate {
     #[command(flatten)]
     options: Options,
     /// Seeds for each rule
@@ -81,7 +81,7 @@ struct Output<'a> {
 }
 
 impl Gate {
-    pub(crate) fn run(self) -> Result<()> {
+    pub(super) fn run(self) -> Result<()> {
         self.running.start()?;
         if let Some(stem) = &self.output {
             figure::check(stem)?;

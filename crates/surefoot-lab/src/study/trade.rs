@@ -24,7 +24,7 @@ use crate::statistics::mean_and_deviation;
     after_help = "Examples:\n  surefoot study trade --output trade\n  \
     surefoot study trade --dataset path/to/mnist --seeds 1 --held-backs 0,1 --lambdas 0.4,0.9,auto"
 )]
-pub(crate) struct Trade {
+pub(super) struct Trade {
     #[command(flatten)]
     options: Options,
     /// Seeds for each setting
@@ -69,7 +69,7 @@ struct Output<'a> {
 }
 
 impl Trade {
-    pub(crate) fn run(self) -> Result<()> {
+    pub(super) fn run(self) -> Result<()> {
         self.running.start()?;
         if let Some(stem) = &self.output {
             figure::check(stem)?;

@@ -24,7 +24,7 @@ use run::{METHODS, Size, run};
 #[command(after_help = "Examples:\n  \
     surefoot study rates\n  \
     surefoot study rates --rounds 64 --seeds 10 --output figures/rates --json")]
-pub(crate) struct Rates {
+pub(super) struct Rates {
     /// Rounds of deploying, logging and learning
     #[arg(long, value_name = "K", default_value_t = 100, value_parser = clap::value_parser!(u64).range(2..=1000))]
     rounds: u64,
@@ -45,7 +45,7 @@ pub(crate) struct Rates {
 }
 
 impl Rates {
-    pub(crate) fn run(self) -> Result<()> {
+    pub(super) fn run(self) -> Result<()> {
         self.running.start()?;
         if let Some(stem) = &self.output {
             figure::check(stem)?;

@@ -3,8 +3,8 @@
 use comfy_table::{CellAlignment, presets};
 
 use super::{Point, Results, Summary};
-use crate::commands::paper::methods::Method;
-use crate::commands::paper::{LITERAL, TABLE, What};
+use crate::paper::methods::Method;
+use crate::paper::{LITERAL, TABLE, What};
 
 /// Rows of text.
 pub(super) struct Table {

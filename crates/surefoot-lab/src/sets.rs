@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use surefoot::worlds::Dataset;
-use surefoot_data::catalogue;
 use surefoot_terminal::{Failure, Result};
 
-/// The variable that names the data folder, and the folder if it is not set.
-pub(crate) const VARIABLE: &str = "SUREFOOT_DATA";
-pub(crate) const FOLDER: &str = "data";
+/// The variable that names the data folder.
+pub const VARIABLE: &str = "SUREFOOT_DATA";
+/// The data folder, if the variable is not set.
+pub const FOLDER: &str = "data";
 
 /// The data folder, where no flag says so.
 pub(crate) fn folder() -> PathBuf {
@@ -16,7 +16,7 @@ pub(crate) fn folder() -> PathBuf {
 }
 
 /// A data set by its name.
-pub(crate) fn load(name: &str, folder: &Path) -> Result<Dataset> {
+pub fn load(name: &str, folder: &Path) -> Result<Dataset> {
     surefoot_data::load_named(name, folder).map_err(|error| match error {
         // Its own error already says how to get it.
         surefoot_data::Error::NotThere { .. } => {
@@ -25,9 +25,4 @@ pub(crate) fn load(name: &str, folder: &Path) -> Result<Dataset> {
         }
         error => error.into(),
     })
-}
-
-/// The keys of the catalogue.
-pub(crate) fn keys() -> Vec<&'static str> {
-    catalogue::all().iter().map(|entry| entry.key).collect()
 }

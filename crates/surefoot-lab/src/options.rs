@@ -9,29 +9,37 @@ use surefoot_terminal::{Failure, Result};
 
 /// Declares the options once: as flags, as keys of a TOML file, and as the `config` of a result, which holds them all.
 macro_rules! options {
-    ($($(#[$meta:meta])* $name:ident: $type:ty = $default:expr),* $(,)?) => {
+    ($($(#[doc = $doc:literal])* #[arg $arg:tt] $name:ident: $type:ty = $default:expr),* $(,)?) => {
         /// Settings of a simulation; what is `None` has its default.
         #[derive(Debug, Clone, Default, PartialEq, Args, Serialize, Deserialize)]
         #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-        pub(crate) struct Options {
-            $($(#[$meta])* #[serde(default, skip_serializing_if = "Option::is_none")] pub(crate) $name: Option<$type>,)*
+        pub struct Options {
+            $(
+                $(#[doc = $doc])*
+                #[arg $arg]
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub $name: Option<$type>,
+            )*
         }
 
         /// The same settings, complete.
         #[derive(Debug, Clone, PartialEq, Serialize)]
         #[serde(rename_all = "kebab-case")]
-        pub(crate) struct Config {
-            $(pub(crate) $name: $type,)*
+        pub struct Config {
+            $(
+                $(#[doc = $doc])*
+                pub $name: $type,
+            )*
         }
 
         impl Options {
             /// These settings, and those of `other` where these have none.
-            pub(crate) fn or(self, other: Options) -> Options {
+            pub fn or(self, other: Options) -> Options {
                 Options { $($name: self.$name.or(other.$name),)* }
             }
 
             /// These settings, and the defaults where they have none.
-            pub(crate) fn complete(self) -> Config {
+            pub fn complete(self) -> Config {
                 Config { $($name: self.$name.unwrap_or_else(|| $default),)* }
             }
         }
@@ -180,7 +188,7 @@ options! {
 
 /// A text that may be written as a number in TOML.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Text(pub(crate) String);
+pub struct Text(pub String);
 
 impl std::str::FromStr for Text {
     type Err = std::convert::Infallible;
@@ -216,14 +224,14 @@ impl<'de> Deserialize<'de> for Text {
 
 impl Options {
     /// The settings of a TOML file.
-    pub(crate) fn read(path: &Path) -> Result<Options> {
+    fn read(path: &Path) -> Result<Options> {
         let text = std::fs::read_to_string(path).map_err(|e| Failure::file(path, "read", e))?;
         let example = "the keys are the names of the flags, such as: algorithm = \"seq-ls\"";
         toml::from_str(&text).map_err(|e| Failure::file(path, "understood", e.to_string().trim_end()).hint(example))
     }
 
     /// The flags, completed by the file if there is one.
-    pub(crate) fn with_file(self, path: Option<&PathBuf>) -> Result<Options> {
+    pub fn with_file(self, path: Option<&PathBuf>) -> Result<Options> {
         match path {
             Some(path) => Ok(self.or(Options::read(path)?)),
             None => Ok(self),

@@ -31,7 +31,7 @@ use work::Work;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  surefoot paper all --quick\n  surefoot paper table1 --sets mnist\n  \
                   surefoot paper figure1 figure2 --seeds 3 --data path/to/data --output results")]
-pub(crate) struct Paper {
+pub struct Paper {
     /// What to run
     #[arg(required = true, value_name = "RESULT")]
     results: Vec<What>,
@@ -200,7 +200,8 @@ impl Size {
 }
 
 impl Paper {
-    pub(crate) fn run(self) -> Result<()> {
+    /// Runs the command.
+    pub fn run(self) -> Result<()> {
         self.running.start()?;
         let clock = Instant::now();
         let size = Size::new(self.quick, self.seeds);

@@ -7,8 +7,8 @@ use surefoot_terminal::figure::{Figure, Scale, Series};
 
 use super::table::{groups, title};
 use super::{NOISE, Point, Results, Summary};
-use crate::commands::paper::methods::Method;
-use crate::commands::paper::{FIGURE, TABLE, What};
+use crate::paper::methods::Method;
+use crate::paper::{FIGURE, TABLE, What};
 
 /// Panels side by side.
 pub(super) struct Picture {

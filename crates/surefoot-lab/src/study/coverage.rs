@@ -21,7 +21,7 @@ use runs::{Run, Seen};
 /// exit code is 1 if a verdict is not as it should be.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  surefoot study coverage\n  surefoot study coverage --runs 500 --seed 7 --json")]
-pub(crate) struct Coverage {
+pub(super) struct Coverage {
     /// Runs; fewer than 20 would tell too little
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(20..=1_000_000))]
     runs: u64,
@@ -92,7 +92,7 @@ impl Misses {
 }
 
 impl Coverage {
-    pub(crate) fn run(self) -> Result<()> {
+    pub(super) fn run(self) -> Result<()> {
         self.running.start()?;
         let tallies = self.count()?;
         let Coverage { runs, delta, seed, .. } = self;
