@@ -1,5 +1,5 @@
-//! The sets on which the paper's experiments run, and their stand-ins: what they are, where they come from, and whether
-//! what lies in a data folder is what it should be.
+//! The data sets of the paper's experiments, and stand-ins for them: what they are, where they come from, and how to
+//! check that the files in a data folder are the right ones.
 //!
 //! ```
 //! use surefoot_data::catalogue;
@@ -20,17 +20,17 @@ use crate::error::{Error, Result};
 use crate::layout::{self, Layout};
 use crate::source::Source;
 
-/// A set, or a stand-in for one.
+/// A data set, or a stand-in for one.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Entry {
-    /// The name under which commands know it.
+    /// The name that commands use for it.
     pub key: &'static str,
     /// What it is, in a few words.
     pub title: &'static str,
     /// How large it is.
     pub shape: Shape,
-    /// Who made it, and under which licence it is.
+    /// Its authors and its licence.
     pub licence: &'static str,
     /// How to get it.
     pub how_to_get: &'static str,
@@ -52,15 +52,16 @@ enum Place {
     File,
 }
 
-/// A file of a set. Of a gzipped one, size and hash are those of what is in it: anybody may have packed it.
+/// A file of a data set. For a gzipped file, size and hash are those of the unpacked content, since anyone may have
+/// compressed it.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct File {
     /// Its name, unpacked.
     pub name: &'static str,
-    /// Its bytes, unpacked.
+    /// Its size in bytes, unpacked.
     pub size: u64,
-    /// SHA-256 in hexadecimal digits, where it is known.
+    /// SHA-256 in hexadecimal digits, if known.
     pub sha256: Option<&'static str>,
 }
 
@@ -72,9 +73,9 @@ pub struct Shape {
     pub train: usize,
     /// Rows of the test split.
     pub test: usize,
-    /// Features of a row.
+    /// The number of features.
     pub features: usize,
-    /// Classes.
+    /// The number of classes.
     pub classes: usize,
 }
 
@@ -225,25 +226,25 @@ pub fn all() -> &'static [Entry] {
     &ALL
 }
 
-/// The set of this key.
+/// The set with this key.
 pub fn find(key: &str) -> Option<&'static Entry> {
     ALL.iter().find(|entry| entry.key == key)
 }
 
-/// How much of a set a data folder has.
+/// How much of a set is in a data folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Presence {
     /// None of its files.
     Missing,
-    /// Not all of its files; those that are missing.
+    /// Only some of its files; the value lists the missing ones.
     Incomplete(Vec<String>),
-    /// All of its files, in this folder or `.npz` file.
+    /// All of its files; the value is the folder or the `.npz` file.
     There(PathBuf),
 }
 
 impl Entry {
-    /// Where the set is in a data folder, if all of its files are there; they are not opened.
+    /// The path of the set in a data folder, if all of its files are present. The files are not opened.
     pub fn find(&self, folder: &Path) -> Option<PathBuf> {
         match self.presence(folder) {
             Presence::There(path) => Some(path),
@@ -251,7 +252,7 @@ impl Entry {
         }
     }
 
-    /// How much of the set a data folder has; the files are not opened.
+    /// How much of the set is in a data folder. The files are not opened.
     pub fn presence(&self, folder: &Path) -> Presence {
         let missing = self.missing(folder);
         match missing.len() {
@@ -261,8 +262,8 @@ impl Entry {
         }
     }
 
-    /// Reads the set, which gets its key as its name. Fails if it does not have the shape it should have; whether its bytes
-    /// are right is for [`Entry::check`] to say.
+    /// Reads the set and names it by its key. Fails if the set does not have the expected shape. It does not check the
+    /// bytes; [`Entry::check`] does.
     pub fn load(&self, folder: &Path) -> Result<Dataset> {
         self.require(folder)?;
         let path = self.path(folder);
@@ -275,20 +276,21 @@ impl Entry {
         Ok(data)
     }
 
-    /// SHA-256, in hexadecimal digits, of what `sha256sum` prints about the files, unpacked and in the catalogue's order: a
-    /// line `HASH  NAME` for each. It does not depend on whether they are gzipped.
+    /// The SHA-256, in hexadecimal digits, of what `sha256sum` prints about the unpacked files in the catalogue's
+    /// order: a line `HASH  NAME` for each file. It does not depend on whether the files are gzipped.
     pub fn fingerprint(&self, folder: &Path) -> Result<String> {
         self.require(folder)?;
         Ok(fingerprint(&self.examine(folder, &mut || {})?))
     }
 
-    /// Compares sizes and hashes of all files with what they should be, then loads the set and compares its shape. Fails
-    /// only if a file is missing or cannot be read; all else is in the report.
+    /// Compares the sizes and hashes of all files with the expected ones, then loads the set and compares its shape.
+    /// Fails only if a file is missing or cannot be read; the report lists everything else.
     pub fn check(&self, folder: &Path) -> Result<Report> {
         self.check_with(folder, || {})
     }
 
-    /// [`Entry::check`], which calls `on_step` after each file and after loading: [`Entry::steps`] times if all is well.
+    /// Like [`Entry::check`], and calls `on_step` after each file and after loading: [`Entry::steps`] times if all is
+    /// well.
     pub fn check_with(&self, folder: &Path, mut on_step: impl FnMut()) -> Result<Report> {
         self.require(folder)?;
         let path = self.path(folder);
@@ -318,12 +320,12 @@ impl Entry {
         Ok(Report { path, files, shape, fingerprint, differences })
     }
 
-    /// How many steps a check takes.
+    /// The number of steps of a check.
     pub fn steps(&self) -> usize {
         self.files.len() + 1
     }
 
-    /// The folder or file of the set in a data folder, be it there or not.
+    /// The folder or file of the set in a data folder, whether or not it exists.
     pub fn path(&self, folder: &Path) -> PathBuf {
         match self.place {
             Place::Folder(name, _) => folder.join(name),
@@ -348,7 +350,7 @@ impl Entry {
         named.collect()
     }
 
-    /// Fails unless all files are there.
+    /// Fails unless all files are present.
     fn require(&self, folder: &Path) -> Result<()> {
         match self.missing(folder) {
             missing if missing.is_empty() => Ok(()),
@@ -368,7 +370,7 @@ impl Entry {
         }
     }
 
-    /// Sizes and hashes of all files, as they are.
+    /// The actual sizes and hashes of all files.
     fn examine(&self, folder: &Path, on_step: &mut dyn FnMut()) -> Result<Vec<FileReport>> {
         let one = |file: &'static File| {
             let path = self.locate(folder, file).ok_or_else(|| self.not_there(folder, &[file.name.to_owned()]))?;
@@ -391,13 +393,13 @@ impl Entry {
 pub struct Report {
     /// The folder or the `.npz` file of the set.
     pub path: PathBuf,
-    /// Each file as it is.
+    /// What was found for each file.
     pub files: Vec<FileReport>,
-    /// The shape, if the set can be loaded.
+    /// The shape, if the set could be loaded.
     pub shape: Option<Shape>,
     /// See [`Entry::fingerprint`].
     pub fingerprint: String,
-    /// What is not as it should be; nothing if all is.
+    /// The differences from what is expected; empty if there are none.
     pub differences: Vec<String>,
 }
 
@@ -405,15 +407,15 @@ pub struct Report {
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct FileReport {
-    /// The name that the catalogue has for it.
+    /// Its name in the catalogue.
     pub name: &'static str,
     /// Where it is.
     pub path: PathBuf,
-    /// Its bytes, unpacked.
+    /// Its size in bytes, unpacked.
     pub size: u64,
-    /// SHA-256 in hexadecimal digits, unpacked.
+    /// The SHA-256 of its unpacked content, in hexadecimal digits.
     pub sha256: String,
-    /// Whether the catalogue has a hash to compare it with.
+    /// Whether the catalogue has a hash to compare with.
     pub known: bool,
 }
 
@@ -446,7 +448,7 @@ impl Display for Shape {
     }
 }
 
-/// A number whose digits stand in groups of three.
+/// Formats a number with its digits in groups of three.
 fn thousands(n: u64) -> String {
     let digits = n.to_string();
     let mut grouped = String::new();

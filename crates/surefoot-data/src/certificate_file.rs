@@ -11,7 +11,7 @@ use crate::files::replace;
 use crate::tensors::json;
 
 const FORMAT: &str = "surefoot-certificates";
-/// 2: rounds are named by a tree over chunks of their records.
+/// Version 2: a round's fingerprint is a tree over chunks of its records.
 const VERSION: u64 = 2;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ pub fn write_certificates(path: &Path, certificates: Vec<Statement>) -> Result<(
     replace(path, format!("{text}\n").as_bytes())
 }
 
-/// Reads certificates. Whether they are true is another question.
+/// Reads certificates. It does not check whether they hold.
 pub fn read_certificates(path: &Path) -> Result<Vec<Statement>> {
     let text = fs::read(path).map_err(|reason| Error::io(path, reason))?;
     let document: Document = json(&path.display().to_string(), &text, FORMAT, VERSION)?;

@@ -1,4 +1,4 @@
-//! The binary files in which CIFAR-10 and CIFAR-100 come: records of one or two labels and an image.
+//! The binary files of CIFAR-10 and CIFAR-100: each record has one or two labels and an image.
 
 use std::path::PathBuf;
 
@@ -22,10 +22,10 @@ pub(crate) const CIFAR_10: &[Label] = &[Label { name: "label", classes: 10 }];
 pub(crate) const CIFAR_100: &[Label] =
     &[Label { name: "coarse label", classes: 20 }, Label { name: "fine label", classes: 100 }];
 
-/// Reads a split out of its files. Of several labels the last, which is the finest, is taken.
+/// Reads a split from its files. If a record has several labels, the last one is taken, which is the finest.
 pub(crate) fn split(files: &[PathBuf], labels: &[Label]) -> Result<Labelled> {
     let brightness = brightness();
-    // Read twice, to count and to build: what is built is all that stays in memory.
+    // Read twice, to count and then to build, so that only the result stays in memory.
     let (mut filled, mut classes) = (0, Vec::new());
     for file in files {
         let mut source = Source::open(file)?;

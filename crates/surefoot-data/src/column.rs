@@ -1,7 +1,7 @@
-//! COLUMNS: the cells of a batch as numbers, texts and lists, whatever the file had them as.
+//! COLUMNS: the cells of a batch as numbers, texts and lists, whatever types the file stores them as.
 //!
-//! A number may be of any width, or the text of one (CSV has nothing else); a list may be the text of a JSON array. What is
-//! missing stays missing: as NaN, or as nothing.
+//! A number may have any width, or be stored as text (in CSV everything is). A list may be stored as the text of a JSON
+//! array. Missing values stay missing: as NaN, or as `None`.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -15,20 +15,20 @@ use arrow_schema::DataType;
 
 use crate::error::{Error, Result};
 
-/// A column of a batch, and where it is.
+/// A column of a batch, and its place in the file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Column<'a> {
     /// The file.
     pub(crate) place: &'a str,
     /// The row of the batch's first record in the file.
     pub(crate) start: usize,
-    /// The rows of the records after that one, if some were left out.
+    /// The rows of the records, counted from `start`, if some records were left out.
     pub(crate) rows: Option<&'a [usize]>,
     pub(crate) name: &'a str,
     pub(crate) array: &'a ArrayRef,
 }
 
-/// Lists of numbers, one a record: list `i` is `values[offsets[i]..offsets[i + 1]]`.
+/// Lists of numbers, one per record: list `i` is `values[offsets[i]..offsets[i + 1]]`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Lists<T> {
     pub(crate) offsets: Vec<usize>,
@@ -53,7 +53,7 @@ impl<T> Lists<T> {
     }
 }
 
-/// A number, NaN for null; `as` widens and does nothing else, but to integers beyond 2^53.
+/// Converts to `f64`, null to NaN. `as` only widens, except for integers beyond 2^53.
 macro_rules! widened {
     ($array:expr, $type:ty) => {{
         let array: &PrimitiveArray<$type> = $array.as_primitive();
@@ -85,7 +85,7 @@ fn numeric(array: &ArrayRef) -> Option<Vec<f64>> {
     }
 }
 
-/// The number that a text is, if it is one.
+/// Parses a text as a number.
 pub(crate) fn parse(text: &str) -> Option<f64> {
     let text = text.trim();
     match text {
@@ -96,12 +96,12 @@ pub(crate) fn parse(text: &str) -> Option<f64> {
 }
 
 impl<'a> Column<'a> {
-    /// The place of a record, in errors.
+    /// The place of a record, for error messages.
     pub(crate) fn at(&self, i: usize) -> String {
         format!("{}, row {}", self.place, self.start + self.rows.map_or(i, |rows| rows[i]))
     }
 
-    /// What is wrong with the cell of a record.
+    /// An error about the cell of a record.
     pub(crate) fn error(&self, i: usize, allowed: impl Display, found: impl Display) -> Error {
         let (allowed, found) = (allowed.to_string(), found.to_string());
         Error::Field { place: self.at(i), column: self.name.into(), allowed, found }
@@ -116,13 +116,13 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// A column of which some cells are lists and some are not.
+    /// An error about a column in which only some cells are lists.
     pub(crate) fn mixed(&self) -> Error {
         let (place, column) = (self.place.into(), format!("column {}", self.name));
         Error::Field { place, column, allowed: "lists only, or no lists".into(), found: "both".into() }
     }
 
-    /// The numbers, NaN where one is missing.
+    /// The numbers, NaN where missing.
     pub(crate) fn numbers(&self) -> Result<Cow<'a, [f64]>> {
         if let DataType::Float64 = self.array.data_type() {
             let array: &PrimitiveArray<Float64Type> = self.array.as_primitive();
@@ -161,7 +161,7 @@ impl<'a> Column<'a> {
         Err(self.error(i, "a whole number from 0 on", if x.is_nan() { "missing".into() } else { x.to_string() }))
     }
 
-    /// Whether the cells are texts, which may yet be those of numbers.
+    /// Whether the cells are texts. The texts may be those of numbers.
     pub(crate) fn is_text(&self) -> bool {
         *self.array.data_type() == DataType::Utf8
     }
@@ -172,13 +172,13 @@ impl<'a> Column<'a> {
         matches!(self.array.data_type(), List(_) | LargeList(_) | FixedSizeList(..))
     }
 
-    /// The text of each cell, nothing where it is missing.
+    /// The text of each cell, `None` where missing.
     pub(crate) fn texts(&self) -> Result<Vec<Option<Cow<'a, str>>>> {
         if self.is_text() {
             let texts = self.array.as_string::<i32>();
             return Ok(texts.iter().map(|text| text.map(Cow::Borrowed)).collect());
         }
-        // Integers are written as they are: an id of 64 bits is no f64.
+        // Integers are written directly, since an `f64` cannot hold every id of 64 bits.
         macro_rules! written {
             ($type:ty) => {{
                 let array: &PrimitiveArray<$type> = self.array.as_primitive();
@@ -200,10 +200,10 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// The array of a list column, and where the list of each record is in it.
+    /// The values of a list column, and where the list of each record begins and ends in them.
     fn parts(&self) -> Option<(ArrayRef, Vec<usize>)> {
         fn offsets<O: OffsetSizeTrait>(array: &ArrayRef) -> (ArrayRef, Vec<usize>) {
-            // A slice of a list column has the entries of the whole.
+            // A slice of a list column still holds the entries of the whole column.
             let lists = array.as_list::<O>();
             let (offsets, first) = (lists.value_offsets(), lists.value_offsets()[0].as_usize());
             let offsets: Vec<usize> = offsets.iter().map(|o| o.as_usize() - first).collect();
@@ -221,11 +221,11 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// A list of numbers for each record, empty where it is missing.
+    /// A list of numbers for each record, empty where missing.
     pub(crate) fn lists(&self) -> Result<Lists<f64>> {
         let mut lists = Lists::new();
         if let Some((items, offsets)) = self.parts() {
-            // Lists that are all empty may be of any type.
+            // If all lists are empty, their type does not matter.
             let missing = || (items.null_count() == items.len()).then(|| vec![f64::NAN; items.len()]);
             let values = numeric(&items).or_else(missing).ok_or_else(|| self.mistyped("lists of numbers"))?;
             for i in 0..self.array.len() {
@@ -240,7 +240,7 @@ impl<'a> Column<'a> {
         Ok(lists)
     }
 
-    /// A list of texts for each record, empty where it is missing.
+    /// A list of texts for each record, empty where missing.
     pub(crate) fn text_lists(&self) -> Result<Lists<String>> {
         let mut lists = Lists::new();
         if let Some((items, offsets)) = self.parts() {
@@ -262,7 +262,7 @@ impl<'a> Column<'a> {
             for value in found.get(i) {
                 lists.values.push(match value {
                     serde_json::Value::String(text) => text.clone(),
-                    // The name of an action may be a number.
+                    // An action may be named by a number.
                     serde_json::Value::Number(number) => number.to_string(),
                     other => return Err(self.error(i, allowed, other)),
                 });

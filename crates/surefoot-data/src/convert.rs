@@ -1,7 +1,7 @@
-//! CONVERT: the records of any format with our names and types of columns, so that every other format can take them.
+//! CONVERT: writes the records of any format in any other, with our column names and types.
 //!
-//! Two passes: the first finds the type that all cells of a column have, the second writes them. Nothing is repaired and
-//! nothing left out on the way; what a format has no place for is an error of its writer.
+//! It takes two passes: the first finds a type that fits all cells of a column, the second writes the cells. Nothing is
+//! repaired or dropped. If the target format has no place for something, the writer returns an error.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::logs::{Actions, LogBatch, LogReader, Role};
 use crate::scan::{Grouping, Scan};
 use crate::table::{Format, write_table};
 
-/// What all cells of a column are.
+/// The common type of all cells of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// All are missing so far.
+    /// All cells so far are missing.
     Unknown,
     Flag,
     Integer,
@@ -32,7 +32,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// What the cells of a batch are.
+    /// The type of the cells of a batch.
     fn of(column: &Column<'_>) -> Kind {
         use DataType::*;
         let item = |field: &Field| if field.data_type().is_numeric() { Kind::Numbers } else { Kind::Texts };
@@ -49,7 +49,7 @@ impl Kind {
         }
     }
 
-    /// What a text is; a number with a leading zero is an id or a code.
+    /// The type of a text. A number with a leading zero is text: it is an id or a code.
     fn of_text(text: &str) -> Kind {
         let digits = text.trim_start_matches('-').as_bytes();
         if digits.len() > 1 && digits[0] == b'0' && digits[1].is_ascii_digit() {
@@ -70,13 +70,13 @@ impl Kind {
         }
     }
 
-    /// What cells of both kinds are together; nothing, if only one of them is a list.
+    /// The type that holds cells of both types. `None` if only one of them is a list.
     fn or(self, other: Kind) -> Option<Kind> {
         use Kind::*;
         match (self, other) {
             (a, b) if a == b => Some(a),
             (Unknown, kind) | (kind, Unknown) => Some(kind),
-            // An empty list has no type of its own.
+            // An empty list fits any list type.
             (Numbers, Texts) | (Texts, Numbers) => Some(Texts),
             (Numbers | Texts, _) | (_, Numbers | Texts) => None,
             (Text, _) | (_, Text) => Some(Text),
@@ -97,7 +97,7 @@ impl Kind {
     }
 }
 
-/// A column of the file and what becomes of it.
+/// A column of the file, and its name and type in the output.
 #[derive(Debug)]
 struct Target {
     /// Its name in the file.
@@ -106,19 +106,19 @@ struct Target {
     kind: Kind,
 }
 
-/// What came of a conversion.
+/// The result of a conversion.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Converted {
-    /// How many records there were.
+    /// The number of records.
     pub records: u64,
-    /// The columns that have another name now: the old one and the new one.
+    /// The renamed columns: old name, new name.
     pub renamed: Vec<(String, String)>,
-    /// The actions by their numbers, if they had names and the format knows only numbers.
+    /// The names of the actions by their numbers, if actions had names and the target format supports only numbers.
     pub numbered: Option<Vec<String>>,
 }
 
-/// Converts the records of some files to one, without the columns that are ignored (a name that ends in `*` stands for all
-/// that begin so).
+/// Converts the records of all files of the reader into one file, without the ignored columns. In `ignore`, a name that
+/// ends in `*` matches all columns that begin with what precedes it.
 pub fn convert(reader: &LogReader, path: &Path, format: Format, ignore: &[String]) -> Result<Converted> {
     let reader = reader.clone().with_skipped();
     let mut targets = targets(&reader)?;
@@ -143,7 +143,7 @@ pub fn convert(reader: &LogReader, path: &Path, format: Format, ignore: &[String
     Ok(Converted { records, renamed: renamed.collect(), numbered })
 }
 
-/// The columns of all batches, in the order in which they came.
+/// The columns of all batches, in the order in which they first appear.
 fn targets(reader: &LogReader) -> Result<Vec<Target>> {
     let mut targets: Vec<Target> = Vec::new();
     for batch in reader.batches() {
@@ -167,10 +167,10 @@ impl Target {
     }
 }
 
-/// Gives batches our names and types.
+/// Renames and casts the columns of batches.
 struct Writer {
     targets: Vec<Target>,
-    /// Whether the format takes no other types than those of the table in `table.rs`.
+    /// Whether the format accepts only the types of the table in `table.rs`.
     strict: bool,
     actions: Actions,
 }

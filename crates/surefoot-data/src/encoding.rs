@@ -1,8 +1,8 @@
 //! ENCODING: how the columns of a record become the features of a context.
 //!
-//! An encoding is fitted once, to records that are then set aside ([`EncodingFit`]), and goes with the policy: the same raw
-//! record gives the same features ever after. What was not seen when it was fitted (a category, a missing number) has an
-//! encoding too, and none is an error.
+//! An encoding is fitted once, to records that are then set aside ([`EncodingFit`]), and is saved with the policy. The
+//! same raw record always gives the same features. Values that did not occur when the encoding was fitted (a new
+//! category, a missing number) are encoded too; they are not errors.
 
 mod fit;
 
@@ -20,58 +20,60 @@ use crate::column::{Column, Lists};
 use crate::error::Result;
 use crate::logs::LogBatch;
 
-/// The features that one column of the records becomes.
+/// The features made from one column of the records.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
 pub enum Field {
-    /// `(x - mean)/scale`, 0 where it is missing; with `indicator`, a second feature that is 1 where it is missing.
+    /// `(x - mean)/scale`, 0 where the value is missing. With `indicator` there is a second feature, which is 1 where
+    /// the value is missing.
     Number {
         /// The column.
         column: String,
-        /// What is subtracted.
+        /// The value to subtract.
         mean: f64,
-        /// What it is divided by.
+        /// The value to divide by.
         scale: f64,
-        /// Whether there is a feature for missing values.
+        /// Whether there is a second feature that marks missing values.
         indicator: bool,
     },
-    /// One feature a category, of which one is 1; all are 0 where it is missing or not among them.
+    /// One feature per category: 1 for the record's category, 0 for all others. All are 0 if the category is missing or
+    /// unknown.
     OneHot {
         /// The column.
         column: String,
         /// The categories.
         categories: Vec<String>,
     },
-    /// `2^bits` features, of which the one at `XXH64("column=category") mod 2^bits` is 1.
+    /// `2^bits` features: 1 at `XXH64("column=category") mod 2^bits`, 0 elsewhere.
     Hashed {
         /// The column.
         column: String,
-        /// The logarithm of their number.
+        /// The base-2 logarithm of the number of features.
         bits: u32,
     },
-    /// The numbers of a list.
+    /// The entries of a list of numbers.
     Vector {
         /// The column.
         column: String,
-        /// How many there are.
+        /// The length of the list.
         width: usize,
     },
-    /// Numbers at given places, 0 elsewhere.
+    /// Numbers at given indices, 0 elsewhere.
     Sparse {
-        /// The column with the places.
+        /// The column with the indices.
         indices: String,
         /// The column with the numbers.
         values: String,
-        /// One more than the largest place.
+        /// The number of features: one more than the largest index.
         width: usize,
     },
-    /// Numbers with names, each added to the feature at `XXH64("name") mod 2^bits`.
+    /// Numbers with names. Each is added to the feature at `XXH64("name") mod 2^bits`.
     Named {
         /// The column with the names.
         names: String,
         /// The column with the numbers.
         values: String,
-        /// The logarithm of the number of features.
+        /// The base-2 logarithm of the number of features.
         bits: u32,
     },
 }
@@ -107,10 +109,10 @@ impl Field {
     }
 }
 
-/// The most bits of a hash: a million features.
+/// The largest number of hash bits: a million features.
 pub(crate) const MOST_BITS: u32 = 20;
 
-/// Where a hashed name is put.
+/// The feature index of a hashed name.
 fn place(name: &[&[u8]], bits: u32) -> u32 {
     use std::hash::Hasher as _;
     let mut hasher = XxHash64::with_seed(0);
@@ -118,7 +120,7 @@ fn place(name: &[&[u8]], bits: u32) -> u32 {
     (hasher.finish() & ((1 << bits) - 1)) as u32
 }
 
-/// How records become contexts: the features of all fields, one after the other.
+/// How records become contexts: the features of all fields, concatenated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Encoding {
@@ -126,7 +128,7 @@ pub struct Encoding {
 }
 
 impl Encoding {
-    /// These fields, in their order.
+    /// An encoding with these fields, in this order.
     pub fn new(fields: Vec<Field>) -> std::result::Result<Self, String> {
         fields.iter().try_for_each(Field::check)?;
         let encoding = Encoding { fields };
@@ -150,7 +152,7 @@ impl Encoding {
         self.fields.iter().map(Field::width).sum()
     }
 
-    /// What each feature is called.
+    /// The name of each feature.
     pub fn names(&self) -> Vec<String> {
         let numbered = |column: &str, n: usize| -> Vec<String> { (0..n).map(|i| format!("{column}[{i}]")).collect() };
         let names = |field: &Field| match field {
@@ -167,7 +169,7 @@ impl Encoding {
         self.fields.iter().flat_map(names).collect()
     }
 
-    /// Room for encoded records.
+    /// An empty buffer for encoded records.
     pub fn rows(&self) -> Rows {
         Rows {
             width: self.width(),
@@ -185,7 +187,7 @@ impl Encoding {
         rows.finish(batch)
     }
 
-    /// Adds the contexts of a batch to those before it.
+    /// Encodes a batch and appends the contexts to `rows`.
     pub fn encode_into(&self, batch: &LogBatch, rows: &mut Rows) -> Result<()> {
         let columns: Vec<Encoded<'_>> =
             self.fields.iter().map(|field| Encoded::new(field, batch)).collect::<Result<_>>()?;
@@ -203,7 +205,7 @@ impl Encoding {
     }
 }
 
-/// The most features of an encoding.
+/// The largest number of features of an encoding.
 const MOST_FEATURES: usize = 1 << 24;
 
 /// Encoded records.
@@ -227,7 +229,7 @@ impl Rows {
         self.len() == 0
     }
 
-    /// Adds a record; entries of the same place are added up.
+    /// Adds a record. Entries with the same index are summed.
     fn push(&mut self, entries: &mut [(u32, f32)]) {
         if !self.sparse {
             let from = self.values.len();
@@ -250,12 +252,12 @@ impl Rows {
         self.offsets.push(self.indices.len());
     }
 
-    /// The contexts; what the core refuses is said of the batch that came last.
+    /// Turns the rows into contexts. An error of the core names `batch`, the last batch, as its place.
     pub fn finish(self, batch: &LogBatch) -> Result<Contexts> {
         self.contexts().map_err(|reason| batch.refused(reason))
     }
 
-    /// The contexts.
+    /// Turns the rows into contexts.
     pub fn contexts(self) -> surefoot::Result<Contexts> {
         if self.sparse {
             return Contexts::sparse(self.offsets, self.indices, self.values, self.width).map(Contexts::compact);
@@ -273,7 +275,7 @@ enum Encoded<'a> {
         scale: f64,
         indicator: bool,
     },
-    /// The place of each record's 1, after the first feature of the field.
+    /// The index of the 1 of each record, relative to the first feature of the field.
     Category(Vec<Option<u32>>),
     Vector {
         column: Column<'a>,
@@ -284,7 +286,7 @@ enum Encoded<'a> {
         places: Vec<u32>,
         lists: Lists<f64>,
     },
-    /// No record has any.
+    /// No record of the batch has the column.
     Nothing,
 }
 
@@ -346,7 +348,7 @@ impl<'a> Encoded<'a> {
         }
     }
 
-    /// Numbers, and as many places in each record.
+    /// Values with an index for each of them.
     fn entries(column: Column<'a>, places: Vec<u32>, offsets: &[usize], lists: Lists<f64>) -> Result<Self> {
         match (0..lists.len()).find(|&i| lists.offsets[i + 1] != offsets[i + 1]) {
             Some(i) => {
@@ -357,7 +359,7 @@ impl<'a> Encoded<'a> {
         }
     }
 
-    /// The entries of a record; the features of this field begin at `first`.
+    /// Appends the entries of a record; the features of this field begin at `first`.
     fn put(&self, i: usize, first: u32, entries: &mut Vec<(u32, f32)>) -> Result<()> {
         let finite = |column: &Column<'_>, x: f64| match (x as f32).is_finite() {
             true => Ok(x as f32),

@@ -1,4 +1,4 @@
-//! The one error of the crate. Its text says which file and which part of it, what is allowed and what came.
+//! The crate's error type. The message names the file and the part of it, what is allowed and what was found.
 
 use std::fmt::Display;
 use std::io;
@@ -10,33 +10,33 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operating system cannot open or read a file or folder.
+    /// A file or folder cannot be opened or read.
     #[error("{place}: cannot be read: {reason}")]
     Io {
         /// The file or folder.
         place: String,
-        /// What the operating system says.
+        /// The error of the operating system.
         reason: io::Error,
     },
-    /// The operating system cannot write a file.
+    /// A file cannot be written.
     #[error("{place}: cannot be written: {reason}")]
     Write {
         /// The file.
         place: String,
-        /// What the operating system says.
+        /// The error of the operating system.
         reason: io::Error,
     },
-    /// Neither an `.npz` file nor a folder.
+    /// The path is neither an `.npz` file nor a folder.
     #[error(
         "{}: should be a file ending in .npz with the arrays x_train, y_train, x_test and y_test, or a folder with {}, \
          but is neither",
         path.display(), crate::layout::known()
     )]
     NotUnderstood {
-        /// What was to be loaded.
+        /// The path that should be loaded.
         path: PathBuf,
     },
-    /// The name of a log file does not tell its format.
+    /// The name of a log file does not imply a format.
     #[error(
         "{}: the name should end in .parquet, .csv, .jsonl, .dsjson, .vw or .npz, or the format be given, but it does not",
         path.display()
@@ -45,24 +45,24 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// A line of text, or a whole file of records, cannot be understood.
+    /// A line of text, or a whole file of records, cannot be parsed.
     #[error("{place}: {reason}")]
     Malformed {
-        /// The file, and the line or row in it where it got that far: `logs.csv, line 18`.
+        /// The file, and the line or row if known: `logs.csv, line 18`.
         place: String,
-        /// What should be there, and what is.
+        /// What was expected, and what was found.
         reason: String,
     },
-    /// A field of a record is not allowed.
+    /// A field of a record has a value that is not allowed.
     #[error("{place}: {column} should be {allowed}, but is {found}")]
     Field {
         /// The file, and the line (counted from 1) or row (counted from 0) in it: `logs.csv, line 18`.
         place: String,
         /// The field.
         column: String,
-        /// What may stand there.
+        /// What is allowed.
         allowed: String,
-        /// What stands there.
+        /// What was found.
         found: String,
     },
     /// A file of records lacks a column.
@@ -70,12 +70,12 @@ pub enum Error {
     MissingColumn {
         /// The file.
         place: String,
-        /// The names that it may have.
+        /// The names that the column may have.
         column: String,
-        /// The columns that there are.
+        /// The columns that the file has.
         found: String,
     },
-    /// A folder holds no file of any data set that is understood.
+    /// A folder contains no files of a known data set.
     #[error("{}: should be a folder with {}, but has none of these", folder.display(), crate::layout::known())]
     UnknownFolder {
         /// The folder.
@@ -88,7 +88,7 @@ pub enum Error {
         folder: PathBuf,
         /// The names of the missing files, separated by commas.
         missing: String,
-        /// Which other names they may have.
+        /// Other names that the files may have.
         also: &'static str,
     },
     /// A set of the catalogue is not in the data folder.
@@ -98,17 +98,17 @@ pub enum Error {
         key: &'static str,
         /// The data folder.
         folder: PathBuf,
-        /// What is missing in it.
+        /// What is missing in the folder.
         missing: String,
-        /// Where the set comes from.
+        /// How to get the set.
         how_to_get: &'static str,
     },
     /// An `.npz` file is not a readable zip archive, or an array in it cannot be unpacked.
     #[error("{place}: not a readable zip archive: {reason}")]
     Zip {
-        /// The file, and the array if it got that far.
+        /// The file, and the array if known.
         place: String,
-        /// What the zip reader says.
+        /// The error of the zip reader.
         reason: String,
     },
     /// A `.gz` file is not a readable gzip stream.
@@ -116,7 +116,7 @@ pub enum Error {
     Gzip {
         /// The file.
         place: String,
-        /// What the decoder says.
+        /// The error of the decoder.
         reason: io::Error,
     },
     /// An `.npz` file lacks an array.
@@ -126,7 +126,7 @@ pub enum Error {
         path: PathBuf,
         /// The array's name.
         array: &'static str,
-        /// What the archive holds.
+        /// The arrays in the archive.
         found: String,
     },
     /// The header of an array or an idx file is malformed.
@@ -136,19 +136,19 @@ pub enum Error {
         place: String,
         /// The part of the header.
         part: String,
-        /// What it may be.
+        /// What is allowed.
         allowed: String,
-        /// What it is.
+        /// What was found.
         found: String,
     },
-    /// The elements of an array have a type that has no meaning there.
+    /// The elements of an array have a type that is not allowed.
     #[error("{place}: the type should be {allowed}, but is {found}")]
     Type {
         /// The file, and the array in it.
         place: String,
-        /// The types that may stand there.
+        /// The allowed types.
         allowed: &'static str,
-        /// The name of the type that came, as its format writes it.
+        /// The type that was found, as the format writes it.
         found: String,
     },
     /// An array has the wrong number of dimensions or the wrong size.
@@ -156,58 +156,58 @@ pub enum Error {
     Shape {
         /// The file, and the array in it.
         place: String,
-        /// What it may be.
+        /// What is allowed.
         allowed: String,
-        /// What it is.
+        /// What was found.
         found: String,
     },
-    /// Bytes are missing at the end, or more follow.
+    /// The file is too short or too long.
     #[error("{place}: should have {expected} bytes, as its header says, but {found}")]
     Length {
         /// The file, and the array in it.
         place: String,
-        /// The bytes that the header asks for, the header included.
+        /// The number of bytes that the header implies, including the header.
         expected: u64,
-        /// How that fails.
+        /// What was found instead.
         found: String,
     },
-    /// A file of records ends within one, or has none.
+    /// A file of fixed-size records ends in the middle of a record, or has no records.
     #[error("{place}: should be records of {width} bytes, at least one, but {found}")]
     Records {
         /// The file.
         place: String,
-        /// The bytes of a record.
+        /// The number of bytes per record.
         width: usize,
-        /// How that fails.
+        /// What was found instead.
         found: String,
     },
-    /// A part of a record is not allowed.
+    /// A part of a fixed-size record is not allowed.
     #[error("{place}: record {record}: the {part} should be {allowed}, but is {value}")]
     Record {
         /// The file.
         place: String,
-        /// The record, counted from 0.
+        /// The index of the record, counted from 0.
         record: usize,
-        /// Which part of it.
+        /// The part of the record.
         part: &'static str,
-        /// What may stand there.
+        /// What is allowed.
         allowed: String,
-        /// What stands there.
+        /// What was found.
         value: u8,
     },
-    /// A value is not allowed.
+    /// A value of an array is not allowed.
     #[error("{place}: entry {index} should be {allowed}, but is {value}")]
     Value {
         /// The file, and the array in it.
         place: String,
-        /// The entry, counted from 0.
+        /// The index of the entry, counted from 0.
         index: usize,
-        /// What may stand there.
+        /// What is allowed.
         allowed: &'static str,
-        /// What stands there.
+        /// What was found.
         value: String,
     },
-    /// A file that should hold tensors does not.
+    /// A file is not a valid safetensors file.
     #[error("{place}: not a readable safetensors file: {reason}")]
     Safetensors {
         /// The file.
@@ -215,63 +215,63 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
-    /// JSON that cannot be read, or does not have the fields it should have.
+    /// JSON is invalid, or its fields are not the expected ones.
     #[error("{place}: cannot be understood: {reason}")]
     Json {
         /// The file, and the part of it.
         place: String,
-        /// What the JSON reader says.
+        /// The error of the JSON reader.
         reason: serde_json::Error,
     },
-    /// A file lacks a tensor, or has one that it should not have.
+    /// A file lacks a tensor, or has an unexpected one.
     #[error("{place}: the tensors should be {allowed}, but are {found}")]
     Tensors {
         /// The file.
         place: String,
-        /// Those that it should have.
+        /// The tensors that it should have.
         allowed: String,
-        /// Those that it has.
+        /// The tensors that it has.
         found: String,
     },
-    /// The content of a file is not what it was when the file was written.
+    /// The content of a file does not match the fingerprint in it.
     #[error("{place}: the content should have the fingerprint {claimed}, as the file says, but has {found}")]
     Fingerprint {
         /// The file.
         place: String,
-        /// What the file says.
+        /// The fingerprint in the file.
         claimed: surefoot::Fingerprint,
-        /// What its content gives.
+        /// The fingerprint of the content.
         found: surefoot::Fingerprint,
     },
     /// Several files of a run cannot be used.
     #[error("{files} files cannot be used:\n  {reasons}")]
     Several {
-        /// How many.
+        /// The number of files.
         files: usize,
-        /// What is wrong with each, a line each.
+        /// What is wrong with each, one line per file.
         reasons: String,
     },
-    /// The core refuses a setting.
+    /// The core rejects a setting.
     #[error(transparent)]
     Core(#[from] surefoot::Error),
-    /// Who was asked before a batch said so.
+    /// The callback that is asked before each batch said to stop.
     #[error("stopped on request")]
     Stopped,
-    /// Everything was read, but the core refuses it.
+    /// Everything could be read, but the core rejects the content.
     #[error("{place}: {reason}")]
     Content {
         /// The file or folder, and the array in it.
         place: String,
-        /// What the core says.
+        /// The error of the core.
         reason: surefoot::Error,
     },
 }
 
-/// `Ok` or the crate's [`Error`].
+/// A result with the crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// The core's error about a setting.
+    /// An error of the core about a setting.
     pub(crate) fn setting(name: &str, allowed: &str, value: impl Display) -> Self {
         Error::Core(surefoot::Error::Setting { name: name.into(), allowed: allowed.into(), value: value.to_string() })
     }
@@ -281,7 +281,7 @@ impl Error {
     }
 }
 
-/// Gives an error of the core its place.
+/// Adds a place to an error of the core.
 pub(crate) fn at<T>(place: &str, result: surefoot::Result<T>) -> Result<T> {
     result.map_err(|reason| Error::Content { place: place.to_owned(), reason })
 }

@@ -1,7 +1,7 @@
-//! EVALUATE: what logs say of policies that did not collect them, in one pass, in rewards.
+//! EVALUATE: off-policy evaluation of several policies in one pass over the logs. All results are rewards.
 //!
-//! [`evaluate`] and [`select`] are functions of one request each: the command line, the Python package and a service print
-//! what comes back.
+//! [`evaluate`] and [`select`] each take one request and return one result. The command line, the Python package and a
+//! service print that result.
 
 use serde::Serialize;
 use surefoot::evaluation::{
@@ -16,7 +16,7 @@ use crate::logs::{Actions, Check, LogBatch, LogReader, Records};
 use crate::record_policy::{Cells, RecordPolicy};
 use crate::scan::{Grouping, Scan};
 
-/// A policy, and what it is called.
+/// A policy with a name.
 #[derive(Debug, Clone)]
 pub struct NamedPolicy {
     /// Its name.
@@ -25,22 +25,22 @@ pub struct NamedPolicy {
     pub policy: RecordPolicy,
 }
 
-/// What is asked of [`evaluate`].
+/// The arguments of [`evaluate`].
 #[derive(Debug, Clone)]
 pub struct EvaluateRequest {
-    /// The policies.
+    /// The target policies.
     pub policies: Vec<NamedPolicy>,
-    /// The lowest and the highest reward that there can be.
+    /// The lowest and the highest possible reward.
     pub reward_range: [f64; 2],
     /// The reward model, for the estimators that need one.
     pub model: ModelRequest,
-    /// The estimators; `None` for all that the model allows.
+    /// The estimators. `None`: all that the model allows.
     pub estimators: Option<Vec<surefoot::evaluation::Estimator>>,
-    /// The probability with which each interval may be wrong.
+    /// The failure probability of each interval.
     pub delta: f64,
-    /// The replicates of the bootstrap.
+    /// The number of bootstrap replicates.
     pub replicates: usize,
-    /// The largest weight that can occur, if it is known.
+    /// The largest possible importance weight, if known.
     pub largest_weight: Option<f64>,
     /// The seed of the bootstrap.
     pub seed: u64,
@@ -61,22 +61,22 @@ impl Default for EvaluateRequest {
     }
 }
 
-/// Which reward model is to be used.
+/// Which reward model to use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelRequest {
     /// None.
     None,
-    /// A linear one, fitted to the logs themselves.
+    /// A linear model, fitted to the logs themselves.
     Linear {
-        /// Columns that it does not look at.
+        /// Columns that the model does not use.
         ignore: Vec<String>,
     },
-    /// The predictions are in the logs.
+    /// The predictions are columns of the logs.
     Given(Cells),
 }
 
 impl ModelRequest {
-    /// By name: `none`, `linear` (without the columns to ignore), `columns:PREFIX` or `list:COLUMN`.
+    /// Parses `none`, `linear` (without the columns to ignore), `columns:PREFIX` or `list:COLUMN`.
     pub fn named(text: &str, ignore: &[String]) -> Result<Self> {
         match text {
             "none" => Ok(ModelRequest::None),
@@ -89,42 +89,42 @@ impl ModelRequest {
     }
 }
 
-/// What logs say of policies, in rewards.
+/// The result of [`evaluate`], in rewards.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Evaluated {
     /// The number of records.
     pub records: usize,
-    /// How many were skipped, as the logger asks.
+    /// The number of records that were skipped because the logger asked for it.
     pub skipped: usize,
-    /// The lowest and the highest reward that there can be.
+    /// The lowest and the highest possible reward.
     pub reward_range: [f64; 2],
-    /// The probability with which each interval holds.
+    /// The confidence of each interval.
     pub confidence: f64,
-    /// One for each policy, in their order.
+    /// One result per policy, in the order of the request.
     pub policies: Vec<EvaluatedPolicy>,
-    /// What one should not overlook.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
-/// What logs say of one policy, in rewards.
+/// The evaluation of one policy, in rewards.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct EvaluatedPolicy {
     /// Its name.
     pub name: String,
-    /// The interval that holds at all times at once.
+    /// The anytime-valid interval: it holds at all times simultaneously.
     pub anytime: Interval,
     /// The importance weights.
     pub weights: Weights,
-    /// One for each estimator.
+    /// One estimate per estimator.
     pub estimates: Vec<NamedEstimate>,
-    /// What one should not overlook of it.
+    /// Warnings about this policy.
     pub warnings: Vec<String>,
 }
 
 impl EvaluatedPolicy {
-    /// What an evaluation says, in rewards.
+    /// Converts an evaluation to rewards.
     pub fn new(name: &str, evaluation: Evaluation, range: RewardRange) -> Self {
         let Evaluation { anytime, weights, estimates, records, .. } = evaluation.in_rewards(range);
         let named = |estimate: Estimate| NamedEstimate { name: estimate.estimator.to_string(), estimate };
@@ -138,18 +138,18 @@ impl EvaluatedPolicy {
     }
 }
 
-/// What one estimator says.
+/// The estimate of one estimator.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct NamedEstimate {
-    /// What the estimator is called.
+    /// The name of the estimator.
     pub name: String,
-    /// What it says.
+    /// The estimate.
     #[serde(flatten)]
     pub estimate: Estimate,
 }
 
-/// Asks the logs about all policies at once. `on_batch` is told how many records have been looked at, in each pass.
+/// Evaluates all policies at once. In each pass, `on_batch` is called with the number of records of each batch.
 pub fn evaluate(reader: &LogReader, request: &EvaluateRequest, mut on_batch: impl FnMut(usize)) -> Result<Evaluated> {
     let modelled = request.model != ModelRequest::None;
     let base = if modelled { EvaluationSettings::with_model() } else { EvaluationSettings::default() };
@@ -187,40 +187,40 @@ pub fn evaluate(reader: &LogReader, request: &EvaluateRequest, mut on_batch: imp
     Ok(Evaluated { records, skipped, reward_range, confidence: 1.0 - request.delta, policies, warnings })
 }
 
-/// What is asked of [`select`].
+/// The arguments of [`select`].
 #[derive(Debug, Clone)]
 pub struct SelectRequest {
-    /// The candidates, all fixed before the records.
+    /// The candidates. All must have been fixed before the records were logged.
     pub policies: Vec<NamedPolicy>,
-    /// Their prior weights, in proportion; equal ones, if there are none.
+    /// Their prior weights, up to a common factor. `None`: equal weights.
     pub prior: Option<Vec<f64>>,
-    /// The lowest and the highest reward that there can be.
+    /// The lowest and the highest possible reward.
     pub reward_range: [f64; 2],
-    /// The probability with which anything that is proven may be wrong.
+    /// The failure probability of all bounds together.
     pub delta: f64,
 }
 
-/// What logs prove of several policies at once, in rewards.
+/// The result of [`select`]: bounds for several policies that hold simultaneously, in rewards.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Selected {
     /// The number of records.
     pub records: usize,
-    /// The probability with which all of it holds.
+    /// The probability with which all bounds hold.
     pub confidence: f64,
-    /// The name of the candidate of which most is proven.
+    /// The name of the candidate with the highest lower bound.
     pub chosen: String,
-    /// The candidates, in their order.
+    /// The candidates, in the order of the request.
     pub candidates: Vec<SelectedCandidate>,
-    /// What is proven of the best mixture.
+    /// The bound for the best mixture.
     pub mixture: ProvenReward,
-    /// What must be true of logs and candidates, since it cannot be seen in them.
+    /// The assumptions about logs and candidates that cannot be checked from the logs.
     pub assumption: &'static str,
-    /// What one should not overlook.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
-/// What is proven of a candidate.
+/// A candidate and its bound.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct SelectedCandidate {
@@ -228,18 +228,18 @@ pub struct SelectedCandidate {
     pub name: String,
     /// Its weight in the mixture.
     pub weight: f64,
-    /// What is proven of it.
+    /// The bound for its reward.
     #[serde(flatten)]
     pub proven: ProvenReward,
 }
 
-/// What is proven of a policy's reward.
+/// A lower bound for a policy's reward.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ProvenReward {
     /// The estimate behind the bound.
     pub estimate: f64,
-    /// What it is at least.
+    /// The reward is at least this.
     pub at_least: f64,
     /// The lambda of the bound.
     pub lambda: f64,
@@ -255,12 +255,13 @@ impl ProvenReward {
 const ASSUMPTION: &str = "every candidate was fixed before the records, each record has its right propensity, none was \
                           dropped for its reward, and contexts are independent, from one distribution";
 
-/// Asks the logs which of several policies to trust. `on_batch` is told how many records have been looked at.
+/// Bounds the rewards of several policies and chooses among them. `on_batch` is called with the number of records of
+/// each batch.
 pub fn select(reader: &LogReader, request: &SelectRequest, on_batch: impl FnMut(usize)) -> Result<Selected> {
     let [lo, hi] = request.reward_range;
     let range = RewardRange::new(lo, hi)?;
     let actions = actions_of(&request.policies, reader)?;
-    // The bounds come from sums that every evaluator has; other estimators are not asked.
+    // The bounds need only sums that every evaluator keeps, so one estimator is enough.
     let settings = EvaluationSettings {
         estimators: EvaluationSettings::default().estimators[..1].to_vec(),
         protocol: Protocol { delta: request.delta, ..Protocol::default() },
@@ -278,7 +279,7 @@ pub fn select(reader: &LogReader, request: &SelectRequest, on_batch: impl FnMut(
 }
 
 impl Selected {
-    /// What a selection among policies of these names says, in rewards.
+    /// Converts a selection among policies with these names to rewards.
     pub fn new(names: &[&str], selection: &Selection, range: RewardRange) -> Self {
         let candidates = names.iter().zip(&selection.candidates).zip(&selection.weights);
         let candidate = |((name, standing), &weight): ((&&str, &Standing), &f64)| SelectedCandidate {
@@ -300,36 +301,38 @@ impl Selected {
     }
 }
 
-/// A warning about a policy that was learned from logs: of these, if they are the same, it knows too much.
+/// A warning about a policy that was learned from logs: if it was learned from these logs, the results are too
+/// optimistic.
 fn learned(policy: &RecordPolicy) -> Option<String> {
     let text = "was learned from logs: if these are among them, what is said of it here is too good to be true";
     policy.was_learned().then(|| text.into())
 }
 
-/// What predicts the reward of every action; some estimators need it.
+/// Predicts the reward of every action. Some estimators need such a model.
 #[derive(Debug)]
 enum RewardModel {
-    /// Nothing does.
+    /// No model.
     None,
-    /// A linear one, fitted to the logs themselves: each record is predicted by what was fitted to others.
+    /// A linear model, fitted to the logs themselves by cross-fitting: the model that predicts a record was not fitted
+    /// to it.
     Linear {
         /// How records become its features.
         encoding: Encoding,
         /// The model.
         model: CostModel,
     },
-    /// The predictions are in the logs.
+    /// The predictions are columns of the logs.
     Given(Cells),
 }
 
-/// Folds and penalty of the linear model: each record is predicted by two thirds of the others, and a feature that is
-/// standardised needs a few records before it counts.
+/// Folds and penalty of the linear model. Each record is predicted by a model fitted to the other two thirds of the
+/// records. With this penalty, a standardised feature needs a few records before it has weight.
 const FOLDS: usize = 3;
 const PENALTY: f64 = 1.0;
 
 impl RewardModel {
-    /// Fits a linear one, without the columns to ignore: a pass over the logs, and another one before it to see what columns
-    /// there are. `on_batch` is told how many records have been looked at, in each.
+    /// Fits a linear model without the columns to ignore. It takes two passes over the logs: the first finds the
+    /// columns, the second fits. In each, `on_batch` is called with the number of records of each batch.
     fn linear(
         reader: &LogReader,
         actions: &Actions,
@@ -382,7 +385,7 @@ impl RewardModel {
     }
 }
 
-/// The actions that the policies know, or else those that are in the logs. They must be the same for all that say.
+/// The actions that the policies know, or else those in the logs. All policies that know their actions must agree.
 fn actions_of(policies: &[NamedPolicy], reader: &LogReader) -> Result<Actions> {
     let Some(first) = reader.batches().next().transpose()? else {
         return Ok(Scan::of(reader, &Grouping::File)?.actions);
@@ -418,8 +421,8 @@ fn described(actions: &Actions) -> String {
     }
 }
 
-/// One pass over the logs: a evaluator for each policy, and how many records were skipped. `on_batch` is told how many records
-/// have been looked at.
+/// Goes over the logs once. Returns an evaluator for each policy and the number of skipped records. `on_batch` is
+/// called with the number of records of each batch.
 fn observe(
     model: &RewardModel,
     policies: &[NamedPolicy],
@@ -446,7 +449,7 @@ fn observe(
     Ok((evaluators, batches.skipped()))
 }
 
-/// Adds the records of a batch to what is known of a policy.
+/// Adds the records of a batch to the evaluator of a policy.
 fn add(
     evaluator: &mut Evaluator,
     policy: &RecordPolicy,

@@ -1,4 +1,4 @@
-//! Writing files whole or not at all.
+//! Atomic file writes: a file is written completely or not at all.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -7,12 +7,12 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 
-/// Writes a file whole or not at all: to a sibling, which reaches the disk and is then put in its place.
+/// Writes a file completely or not at all. The bytes go to a sibling file, which is flushed to disk and then renamed.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     replace_with(path, |file| file.write_all(bytes))
 }
 
-/// The same, for what is better written piece by piece.
+/// Like [`replace`], for content that is written piece by piece.
 pub(crate) fn replace_with(path: &Path, content: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
     let mut sibling = OsString::from(path);
     sibling.push(format!(".{}.tmp", std::process::id()));

@@ -1,4 +1,4 @@
-//! The idx files in which MNIST and its relatives come: images in one, their labels in another.
+//! The idx files of MNIST and its relatives: images in one file, their labels in another.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::source::{Source, display_shape};
 /// idx's code for unsigned bytes, the only type of these files.
 const UNSIGNED_BYTES: u8 = 0x08;
 
-/// What a byte of an image stands for: pixels are 256 different bytes, so 256 divisions are enough.
+/// The feature value of each of the 256 possible bytes of a pixel.
 pub(crate) fn brightness() -> [f32; 256] {
     std::array::from_fn(|byte| byte as f32 / 255.0)
 }
@@ -19,7 +19,7 @@ pub(crate) fn brightness() -> [f32; 256] {
 pub(crate) fn split(images: &Path, labels: &Path) -> Result<Labelled> {
     let brightness = brightness();
     let place = images.display().to_string();
-    // Read twice, to count and to build: what is built is all that stays in memory.
+    // Read twice, to count and then to build, so that only the result stays in memory.
     let mut filled = 0;
     let [rows, height, width] = array(images, |pixels| {
         filled += pixels.iter().filter(|&&byte| byte != 0).count();
@@ -43,7 +43,7 @@ pub(crate) fn split(images: &Path, labels: &Path) -> Result<Labelled> {
     at(&place, Labelled::new(contexts, classes))
 }
 
-/// Hands out the items of an idx file of `D` dimensions, and returns their sizes.
+/// Calls `visit` with the items of an idx file of `D` dimensions, and returns their sizes.
 fn array<const D: usize>(path: &Path, mut visit: impl FnMut(&[u8]) -> Result<()>) -> Result<[usize; D]> {
     let mut source = Source::open(path)?;
 

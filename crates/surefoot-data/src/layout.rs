@@ -1,4 +1,4 @@
-//! Folders with the files of a data set, under the names that its authors gave them.
+//! Folders that contain the files of a data set, with the names that its authors gave them.
 
 use std::path::{Path, PathBuf};
 
@@ -7,14 +7,14 @@ use surefoot::worlds::Dataset;
 use crate::error::{Error, Result, at};
 use crate::{cifar, idx};
 
-/// Which files make a data set.
+/// The files that make up a data set.
 #[derive(Debug)]
 pub(crate) struct Layout {
-    /// Whose files they are, for errors.
+    /// The name of the data set, for error messages.
     of: &'static str,
     train: &'static [&'static str],
     test: &'static [&'static str],
-    /// The folder into which the authors' archive unpacks; the files may lie there or one step above.
+    /// The folder that the authors' archive unpacks to. The files may be in it or in its parent.
     unpacked: Option<&'static str>,
     format: Format,
 }
@@ -59,10 +59,10 @@ static CIFAR_10: Layout = Layout {
     format: Format::Cifar(cifar::CIFAR_10),
 };
 
-/// All that is understood; the first that a folder has completely is read.
+/// All known layouts. A folder is read by the first layout whose files it has completely.
 static LAYOUTS: [&Layout; 4] = [&MNIST, &EMNIST, &CIFAR_100, &CIFAR_10];
 
-/// What a folder may hold, for errors.
+/// The layouts that a folder may have, for error messages.
 pub(crate) fn known() -> String {
     let each: Vec<String> = LAYOUTS.iter().map(|layout| format!("{} ({}, ...)", layout.of, layout.train[0])).collect();
     each.join(" or ")
@@ -92,7 +92,7 @@ impl Layout {
         self.train.iter().chain(self.test).copied()
     }
 
-    /// A file under any of its names; the plain one first, as it is read fastest.
+    /// The path of a file under any of its names. The plain name is tried first, since it is read fastest.
     pub(crate) fn locate(&self, folder: &Path, file: &str) -> Option<PathBuf> {
         let mut names = vec![file.to_owned()];
         if let Format::Idx = self.format {
@@ -104,7 +104,7 @@ impl Layout {
         paths.find(|path| path.is_file())
     }
 
-    /// Which other names the files may have, for errors.
+    /// Other names that the files may have, for error messages.
     fn also(&self) -> &'static str {
         match self.format {
             Format::Idx => "each may also be gzipped, as .gz, or have '.idx' for '-idx' in its name",
@@ -112,7 +112,7 @@ impl Layout {
         }
     }
 
-    /// Reads a data set of this kind from a folder.
+    /// Reads a data set with this layout from a folder.
     pub(crate) fn read(&self, name: &str, folder: &Path) -> Result<Dataset> {
         let missing: Vec<&str> = self.files().filter(|file| self.locate(folder, file).is_none()).collect();
         if !missing.is_empty() {
@@ -121,7 +121,7 @@ impl Layout {
         let split = |files: &[&str]| {
             let paths: Vec<PathBuf> = files.iter().filter_map(|file| self.locate(folder, file)).collect();
             match (&self.format, &paths[..]) {
-                // One that was there a moment ago is not any more.
+                // A file that was there a moment ago is gone.
                 _ if paths.len() < files.len() => Err(self.missing(folder, files)),
                 (Format::Idx, [images, labels, ..]) => idx::split(images, labels),
                 (Format::Cifar(labels), _) => cifar::split(&paths, labels),

@@ -1,6 +1,7 @@
-//! LEARN: the next policy from the logs of others, and what is known of it, in rewards.
+//! LEARN: learns the next policy from existing logs, and certifies it. All numbers are rewards.
 //!
-//! One function of one request: the command line, the Python package and a service print what comes back.
+//! [`learn`] takes one request and returns one result. The command line, the Python package and a service print that
+//! result.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,43 +18,44 @@ use crate::logs::LogReader;
 use crate::policy_file::{Inputs, Lineage, PolicyReader};
 use crate::rounds::{ReadRequest, Rounds};
 
-/// What is asked of [`learn`].
+/// The arguments of [`learn`].
 #[derive(Debug, Clone)]
 pub struct LearnRequest {
-    /// How the logs are read: rounds, features, rewards. With a prior from a file its features are taken.
+    /// How the logs are read: rounds, features, reward range. If the prior comes from a file, its features are used.
     pub read: ReadRequest,
-    /// The prior, which must have been fixed before the records.
+    /// The prior. It must have been fixed before the records were logged.
     pub prior: Prior,
-    /// Whether a prior that was learned itself was learned from earlier logs only.
+    /// If the prior was learned: whether only from logs older than these.
     pub prior_is_older: bool,
-    /// How it is learned; what it says of records held back is not used.
+    /// The settings of the learner. Its own share of held-out records is ignored.
     pub learner: Learner,
-    /// The share of all records, the newest, that only choose and certify: in `[0, 0.5]`.
+    /// The share of all records to hold out, in `[0, 0.5]`. The newest records are held out; they only choose and
+    /// certify.
     pub held_back: f64,
-    /// The share of decisions that are drawn uniformly, where the prior is not given.
+    /// The share of decisions that are drawn uniformly. Used only if the prior is not a given policy.
     pub exploration: f64,
-    /// Whether a constant feature is added, where the prior is not given.
+    /// Whether to add a constant feature. Used only if the prior is not a given policy.
     pub intercept: bool,
 }
 
-/// The prior of a search.
+/// The PAC-Bayes prior.
 #[derive(Debug, Clone)]
 pub enum Prior {
-    /// It prefers no action.
+    /// A prior that prefers no action.
     Uniform,
-    /// It prefers the actions that were logged in the records set aside.
+    /// A prior that prefers the actions logged in the records set aside.
     Estimated,
-    /// A policy.
+    /// A given policy.
     Policy {
-        /// The policy, a linear Gaussian one.
+        /// The policy, which must be linear Gaussian.
         policy: Arc<dyn Policy>,
-        /// How it understands records, if it says so.
+        /// How records become its features, if known.
         inputs: Option<Arc<Inputs>>,
     },
 }
 
 impl Prior {
-    /// The prior of a file.
+    /// Reads a prior from a policy file.
     pub fn read(path: &Path) -> Result<Self> {
         let (policy, inputs) = PolicyReader::default().read_with(path)?;
         let inputs = inputs.ok_or_else(|| Error::Malformed {
@@ -63,7 +65,7 @@ impl Prior {
         Ok(Prior::Policy { policy, inputs: Some(Arc::new(inputs)) })
     }
 
-    /// How a given prior understands records.
+    /// How records become the features of a given prior.
     pub fn inputs(&self) -> Option<&Inputs> {
         match self {
             Prior::Policy { inputs, .. } => inputs.as_deref(),
@@ -72,39 +74,39 @@ impl Prior {
     }
 }
 
-/// A policy that was learned from logs, and what is known of it. Numbers are rewards.
+/// A policy learned from logs, with its certificates.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Learned {
-    /// The policy.
+    /// The learned policy.
     pub policy: LinearGaussian,
-    /// The prior of its search.
+    /// The prior.
     pub prior: LinearGaussian,
-    /// How both understand records, and where the policy comes from.
+    /// How both policies turn records into features, and where the policy comes from.
     pub inputs: Inputs,
-    /// The settings of the learner, as they were used.
+    /// The settings of the learner that were used.
     pub learner: Learner,
-    /// What the search reports.
+    /// The report of the optimiser.
     pub step: StepReport,
-    /// What is known of it.
+    /// A summary, in rewards.
     pub summary: LearnSummary,
-    /// What is proven of its risk, in costs.
+    /// The certificate for its risk, in costs.
     pub proven: Certificate,
-    /// What is proven of its risk minus that of what collected the newest round, in costs.
+    /// The certificate for its risk minus the risk of the policy that collected the newest round, in costs.
     pub better: Certificate,
 }
 
-/// What is known of a learned policy, in rewards: what front ends show.
+/// A summary of a learned policy, in rewards, for the front ends to show.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct LearnSummary {
-    /// The rounds: their names, and how many records each has.
+    /// The rounds: their names and numbers of records.
     pub rounds: Vec<RoundSummary>,
-    /// How many records were set aside.
+    /// The number of records that were set aside.
     pub set_aside: usize,
-    /// How many of the newest records were held back.
+    /// The number of held-out records, which are the newest.
     pub held_back: usize,
-    /// How many records were skipped, as the logger asks.
+    /// The number of records that were skipped because the logger asked for it.
     pub skipped: usize,
     /// The number of features.
     pub features: usize,
@@ -112,22 +114,22 @@ pub struct LearnSummary {
     pub actions: usize,
     /// The lambda that was used.
     pub lambda: f64,
-    /// The divergence of the policy from its prior.
+    /// The KL divergence of the policy from its prior.
     pub kl: f64,
-    /// Whether what is certified rests on nothing that was fitted to the records it is certified on.
+    /// Whether the certificate is valid: nothing it depends on was fitted to the records it is computed from.
     pub certified: bool,
     /// The mean reward of the newest round, and its standard error.
     pub logged: [f64; 2],
-    /// The reward of the new policy by self-normalised importance weights, on what was held back (on all records, if
-    /// nothing was), and its standard error.
+    /// The self-normalised importance sampling estimate of the new policy's reward, and its standard error. It uses the
+    /// held-out records, or all records if none were held out.
     pub estimate: [f64; 2],
-    /// What it is at least, if that says anything.
+    /// The certified lower bound of its reward, unless it is vacuous.
     pub at_least: Option<f64>,
-    /// How much more than the newest round it brings at least; below 0 if it is not shown to bring more.
+    /// The certified lower bound of its improvement over the newest round. Negative if no improvement is proven.
     pub better_by: f64,
-    /// The probability with which each of the two holds.
+    /// The confidence of each of the two bounds.
     pub confidence: f64,
-    /// What its user should not overlook.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
@@ -136,7 +138,7 @@ pub struct LearnSummary {
 pub struct RoundSummary {
     /// Its name.
     pub name: String,
-    /// How many records it has.
+    /// Its number of records.
     pub records: usize,
 }
 
@@ -145,7 +147,7 @@ pub fn learn(reader: &LogReader, request: &LearnRequest, observer: &mut dyn Obse
     learn_from(&Rounds::read(reader, &request.read, request.prior.inputs())?, request, observer)
 }
 
-/// The same from rounds that were read before; how they are to be read is not looked at.
+/// Like [`learn`], from rounds that were already read; `request.read` is ignored.
 pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Observer) -> Result<Learned> {
     if !(0.0..=0.5).contains(&request.held_back) {
         return Err(Error::setting("the share held back", "in [0, 0.5]", request.held_back));
@@ -153,7 +155,7 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
     let prior = prior(rounds, request)?;
     let provenance = Provenance {
         prior_learned: match &request.prior {
-            // Of a policy that does not say where it comes from, the worst is assumed.
+            // A policy that does not say where it comes from is assumed to be learned.
             Prior::Policy { inputs, .. } => inputs.as_ref().is_none_or(|inputs| !inputs.lineage.logs.is_empty()),
             Prior::Uniform | Prior::Estimated => false,
         },
@@ -203,7 +205,7 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
 }
 
 impl Learned {
-    /// What is claimed of the policy.
+    /// The claims about the policy, for a saved run.
     pub fn statements(&self) -> Vec<Statement> {
         let round = self.summary.rounds.len();
         let statement = |kind, certificate: &Certificate| Statement { round, kind, certificate: certificate.clone() };

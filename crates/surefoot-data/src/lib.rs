@@ -1,30 +1,33 @@
-//! Files for Surefoot: logs of others, labelled data sets, policies, rounds of logs and certificates.
+//! Files for Surefoot: log files, labelled data sets, policies, rounds of logs and certificates.
 //!
-//! - [`LogReader`] goes through log files of any [`Format`], batch by batch, and knows what their columns mean; a [`Check`]
-//!   refuses what no policy can have logged; [`Scan`] tells what only all records together say; [`convert()`] writes them in
-//!   another format.
-//! - [`Encoding`] makes features of raw columns; [`Rounds`] are records to learn from; [`RecordPolicy`] is a policy that logs are
-//!   asked about, and [`observe()`] asks; [`Scorer`] lets one decide.
+//! - [`LogReader`] reads log files of any [`Format`] batch by batch, and knows what their columns mean. A [`Check`]
+//!   rejects records that no policy can have logged. [`Scan`] collects what is known only after all records were seen.
+//!   [`convert()`] writes records in another format.
+//! - [`Encoding`] turns raw columns into features. [`Rounds`] are encoded records to learn from. [`learn()`] learns a
+//!   policy from them.
+//! - [`RecordPolicy`] is a target policy for off-policy evaluation. [`evaluate()`] and [`select()`] evaluate such
+//!   policies. A [`Scorer`] makes decisions with one.
 //! - [`digits`] is UCI's *Optical Recognition of Handwritten Digits*, 3,823 and 1,797 images of 8 x 8 pixels.
-//! - [`load`] reads an `.npz` file, a folder of idx files, such as MNIST, Fashion-MNIST or EMNIST, or one with the binary
-//!   files of CIFAR-10 or CIFAR-100; [`write_npz`] writes an `.npz` file.
-//! - [`catalogue`] knows the sets on which the paper's experiments run: where they come from, how large they are, and how to
-//!   tell that they are what they should be. None of them is downloaded here; `docs/data.md` has more.
+//! - [`load`] reads an `.npz` file, a folder of idx files (MNIST, Fashion-MNIST or EMNIST), or a folder with the binary
+//!   files of CIFAR-10 or CIFAR-100. [`write_npz`] writes an `.npz` file.
+//! - [`catalogue`] describes the data sets of the paper's experiments: where they come from, how large they are, and
+//!   how to check their files. It downloads nothing; see `docs/data.md`.
 //! - [`write_policy`] and [`read_policy`], [`write_round`] and [`read_round`], [`write_certificates`] and
-//!   [`read_certificates`] keep what a loop leaves behind; `docs/formats.md` has the formats. Bits survive.
-//! - [`lint`] says what is wrong with logs, and what they can support.
+//!   [`read_certificates`] save what a loop produces, bit for bit. The formats are described in `docs/formats.md`.
+//! - [`lint`] finds errors in logs, and tells which policies the logs can evaluate.
 //!
 //! ```
 //! let digits = surefoot_data::digits();
 //! assert_eq!((digits.train().len(), digits.test().len(), digits.classes()), (3_823, 1_797, 10));
 //! ```
 //!
-//! Values of a data set are taken as they are: nothing is centred, normalised or shuffled. Contexts of which at most a
-//! quarter is non-zero come in sparse form; a file is read twice, so that it need not be held in any other form. A file
-//! that is broken, or lies about its size, gives an [`Error`] that says where; it never panics and never takes more
-//! memory than its bytes can account for (but for the weights of Fourier features, which are made from a seed).
+//! The values of a data set are not changed: nothing is centred, normalised or shuffled. If at most a quarter of the
+//! entries of the contexts are non-zero, they are stored in sparse form. A file is read twice, so that no other copy of
+//! it is held in memory. A file that is broken, or that states a wrong size, gives an [`Error`] that says where.
+//! Reading it never panics, and never takes more memory than its bytes can account for (except for the weights of
+//! random Fourier features, which are generated from a seed).
 //!
-//! What is not here: features of actions, dates as features, and compressed text files.
+//! Not supported: features of actions, dates as features, and compressed text files.
 
 pub mod catalogue;
 mod certificate_file;
@@ -90,20 +93,20 @@ pub fn digits() -> Dataset {
         .expect("the digits are part of the crate")
 }
 
-/// Reads a data set and names it after its file or folder.
+/// Reads a data set, and names it after its file or folder.
 ///
-/// - A file ending in `.npz` holds the arrays `x_train`, `y_train`, `x_test` and `y_test`. Features are `u8`, `i8`,
-///   `i16`, `f32` or `f64` in at least two dimensions, all but the first flattened; labels are of any integer type. An
-///   optional array `scale`, `f32` or `f64`, has one factor for each feature, by which its column is multiplied.
-/// - A folder holds `train-images-idx3-ubyte`, `train-labels-idx1-ubyte`, `t10k-images-idx3-ubyte` and
-///   `t10k-labels-idx1-ubyte`, each also with `.idx` for `-idx`; or the same of EMNIST Balanced, with
-///   `emnist-balanced-train-` and `emnist-balanced-test-` before `images` and `labels`. EMNIST's images are transposed, and
-///   are taken as they are: to learners that are linear in the pixels, their order is all the same.
-/// - Or a folder holds CIFAR-100's `train.bin` and `test.bin`, of which the fine labels are taken, or CIFAR-10's
+/// - A file ending in `.npz` has the arrays `x_train`, `y_train`, `x_test` and `y_test`. Features are `u8`, `i8`,
+///   `i16`, `f32` or `f64` in at least two dimensions; all dimensions but the first are flattened. Labels are of any
+///   integer type. An optional array `scale`, `f32` or `f64`, has one factor per feature, which multiplies its column.
+/// - A folder has `train-images-idx3-ubyte`, `train-labels-idx1-ubyte`, `t10k-images-idx3-ubyte` and
+///   `t10k-labels-idx1-ubyte`, each also with `.idx` for `-idx`; or the same files of EMNIST Balanced, with
+///   `emnist-balanced-train-` and `emnist-balanced-test-` before `images` and `labels`. EMNIST's images are transposed,
+///   and stay so: the order of the pixels does not matter to learners that are linear in them.
+/// - Or a folder has CIFAR-100's `train.bin` and `test.bin`, with the fine labels taken, or CIFAR-10's
 ///   `data_batch_1.bin` to `data_batch_5.bin` and `test_batch.bin`.
 ///
-/// The files of a folder may have `.gz` at their ends, and may lie in the folder into which the authors' archive unpacks
-/// (`gzip`, `cifar-100-binary`, `cifar-10-batches-bin`). Pixels are divided by 255.
+/// The names of the files in a folder may end in `.gz`. The files may also be in the folder that the authors' archive
+/// unpacks to (`gzip`, `cifar-100-binary`, `cifar-10-batches-bin`). Pixels are divided by 255.
 ///
 /// ```no_run
 /// let mnist = surefoot_data::load("data/mnist".as_ref())?;
@@ -112,7 +115,7 @@ pub fn digits() -> Dataset {
 /// ```
 pub fn load(path: &Path) -> Result<Dataset> {
     let about = fs::metadata(path).map_err(|reason| Error::io(path, reason))?;
-    // A path such as `.` has a name only once it is resolved.
+    // A path such as `.` has a name only after it is resolved.
     let resolved = path.canonicalize().map_err(|reason| Error::io(path, reason))?;
     let named = if path.file_name().is_some() { path } else { &resolved };
     let name = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
@@ -125,8 +128,8 @@ pub fn load(path: &Path) -> Result<Dataset> {
     load_npz(&name(named.file_stem()), path)
 }
 
-/// A data set by its name: `digits`, what lies at a path, or else a set of the [`catalogue`], which is looked for in the data
-/// folder.
+/// Loads a data set by its name: `digits`, a path, or the key of a set of the [`catalogue`], which is looked for in the
+/// data folder.
 ///
 /// ```
 /// assert_eq!(surefoot_data::load_named("digits", "data".as_ref())?.classes(), 10);
@@ -141,7 +144,7 @@ pub fn load_named(name: &str, folder: &Path) -> Result<Dataset> {
     }
 }
 
-/// Reads an `.npz` file under a name of its own.
+/// Reads an `.npz` file and gives the data set this name.
 fn load_npz(name: &str, path: &Path) -> Result<Dataset> {
     let file = File::open(path).map_err(|reason| Error::io(path, reason))?;
     let size = file.metadata().map_err(|reason| Error::io(path, reason))?.len();

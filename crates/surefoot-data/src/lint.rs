@@ -1,12 +1,14 @@
-//! LINT: what is wrong with logs, and what they can support, in one pass.
+//! LINT: finds errors in logs, and tells what the logs can support, in one pass.
 //!
-//! A [`Lint`] looks at batch after batch and keeps sums, never records: its memory is bounded whatever the size of the
-//! files, and how records are cut into batches does not matter. What it finds is an error if a certificate or an estimate
-//! from these logs would be wrong or refused, a warning if one would be weaker or about something else than its reader
-//! thinks, and a note if it is only good to know.
+//! A [`Lint`] reads batch after batch and keeps sums, never records. Its memory is bounded whatever the size of the
+//! files, and the result does not depend on how records are cut into batches. A finding is
 //!
-//! Tests of chance are made at the level [`LEVEL`], divided by their number: of ten thousand correct logs, about one is
-//! called wrong by each of them.
+//! - an error if a certificate or an estimate from these logs would be wrong or refused,
+//! - a warning if it would be weaker than its reader thinks, or about something else,
+//! - a note if it is only good to know.
+//!
+//! Each statistical test has the false alarm rate [`LEVEL`], which is divided among the comparisons that it makes. So
+//! each test calls about one in ten thousand correct logs wrong.
 
 mod cells;
 mod choices;
@@ -39,22 +41,24 @@ use policies::{Recomputed, Weighted};
 use propensity::Propensities;
 use reward::Rewards;
 
-/// The chance with which a test of chance calls correct logs wrong.
+/// The probability with which a statistical test calls correct logs wrong.
 ///
-/// Logs are linted again and again, every day perhaps, and with several tests each: at 1 in 10,000, a daily lint cries wolf
-/// once in years. Wrong propensities of a size that matters are far beyond it in a few thousand records.
+/// Logs are linted repeatedly, perhaps every day, and with several tests each time. At 1 in 10,000, a daily lint raises
+/// a false alarm once in years. Wrong propensities of a size that matters are far beyond this level after a few
+/// thousand records.
 pub const LEVEL: f64 = 1e-4;
 
-/// What logs are compared with.
+/// The settings of a [`Lint`].
 #[derive(Debug, Clone)]
 pub struct LintSettings {
-    /// The lowest and the highest reward that there can be.
+    /// The lowest and the highest possible reward.
     pub rewards: [f64; 2],
-    /// Policies that the logs are to be asked about, and what they are called.
+    /// Target policies to evaluate on the logs, with their names.
     pub policies: Vec<(String, RecordPolicy)>,
-    /// The policies that took the decisions, each for the records of a version or, without one, for all of them.
+    /// The logging policies. Each is for the records of one policy version, or without a version for all records.
     pub deployed: Vec<(Option<String>, RecordPolicy)>,
-    /// The most event ids that are remembered; of more, a half, a quarter, ... of all possible ones.
+    /// The largest number of event ids to remember. If there are more, only a half, a quarter, ... of all possible ids
+    /// are tracked.
     pub ids: usize,
 }
 
@@ -64,62 +68,63 @@ impl Default for LintSettings {
     }
 }
 
-/// The numbers that tell most about logs.
+/// The most informative numbers about the logs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Summary {
-    /// The records, without those that were skipped.
+    /// The number of records, without the skipped ones.
     pub records: usize,
-    /// Those that the logger asks to skip.
+    /// The number of records that the logger asks to skip.
     pub skipped: usize,
-    /// The number of actions: of numbers one more than the largest, of names those that occur.
+    /// The number of actions. If actions are numbers: one more than the largest. If they are names: how many occur.
     pub actions: usize,
-    /// How many of them were ever chosen.
+    /// The number of actions that were ever chosen.
     pub chosen: usize,
-    /// The mean of the rewards that are in order.
+    /// The mean of the valid rewards.
     pub mean_reward: Option<f64>,
     /// Its standard error.
     pub reward_error: Option<f64>,
     /// The number of policy versions, if they are logged.
     pub versions: Option<usize>,
-    /// How well the logs support policies: the uniform one, over the actions that were ever chosen, and those that were given.
+    /// How well the logs support the uniform policy over the actions that were ever chosen, and each given target
+    /// policy.
     pub policies: Vec<Support>,
 }
 
-/// How well logs support a policy `pi`, by its weights `w = pi(a|x)/q`.
+/// How well the logs support a target policy `pi`, measured by its importance weights `w = pi(a|x)/q`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Support {
-    /// The policy.
+    /// The name of the policy.
     pub policy: String,
-    /// The records that were in order.
+    /// The number of valid records.
     pub records: usize,
-    /// The mean weight, which is 1 up to chance if the propensities are right and the policy does nothing that the logger
-    /// did not.
+    /// The mean weight. It is 1 up to chance if the propensities are right and the policy takes no action that the
+    /// logging policy could not take.
     pub mean_weight: f64,
     /// Its standard error.
     pub standard_error: f64,
-    /// By how many standard errors it is off, corrected for the skewness of the weights.
+    /// The deviation of the mean weight from 1 in standard errors, corrected for the skewness of the weights.
     pub z: f64,
-    /// The chance of such a `z` or a larger one.
+    /// The probability of a `z` at least this extreme.
     pub p: f64,
-    /// The effective number of records, `(sum w)^2/sum w^2`.
+    /// The effective sample size, `(sum w)^2/sum w^2`.
     pub effective: f64,
     /// The largest weight.
     pub largest: f64,
 }
 
-/// What the records say together that concerns single ones: columns of a batch that are read once for all checks.
+/// Columns of a batch that all checks use, read once.
 struct Seen<'a> {
-    /// The place of each action in the vocabulary; `None` where there is no action.
+    /// The index of each action in the vocabulary; `None` where the action is missing.
     action: Vec<Option<u32>>,
     /// The propensities in (0, 1]; `None` elsewhere.
     propensity: Vec<Option<f64>>,
-    /// Which records have both, and say clearly what could be chosen.
+    /// Records that have both, and an unambiguous set of eligible actions.
     sound: Vec<bool>,
     /// The versions of the policy.
     version: Option<Vec<Option<std::borrow::Cow<'a, str>>>>,
 }
 
-/// Looks at logs.
+/// A linter for logs.
 #[derive(Debug)]
 pub struct Lint {
     records: usize,
@@ -137,7 +142,7 @@ pub struct Lint {
 }
 
 impl Lint {
-    /// Before any record.
+    /// A linter that has seen no records yet.
     pub fn new(settings: LintSettings) -> Self {
         let ignored = settings.policies.iter().filter_map(|(_, policy)| match policy {
             RecordPolicy::Given(Cells::Columns(prefix)) => Some(prefix.clone()),
@@ -159,8 +164,8 @@ impl Lint {
         }
     }
 
-    /// Looks at the records of a batch, which come after those before them. Fails only where a file cannot be read, or lacks
-    /// a column that it must have.
+    /// Adds the records of a batch, which follow those added before. Fails only if a file cannot be read or lacks a
+    /// required column.
     pub fn add(&mut self, batch: &LogBatch) -> Result<()> {
         if batch.is_empty() {
             return Ok(());
@@ -189,7 +194,8 @@ impl Lint {
         Ok(())
     }
 
-    /// What was found, the worst first. `skipped` is the number of records that were left out on the logger's demand.
+    /// The findings, the worst first. `skipped` is the number of records that were left out because the logger asked
+    /// for it.
     pub fn finish(self, skipped: usize) -> Report {
         let mut findings = Vec::new();
         let reward = self.rewards.moments();

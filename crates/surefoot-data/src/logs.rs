@@ -1,8 +1,8 @@
-//! LOGS OF OTHERS: what the columns of a file mean.
+//! LOGS: what the columns of a log file mean.
 //!
-//! A [`LogReader`] goes through one file or several, or a table in memory, batch by batch, and finds the columns by their names: those that are
-//! given in [`ColumnNames`], or else the usual ones. Values are handed out as they are, wrong ones included, so that they can be
-//! reported; a [`Check`] refuses what no policy can have logged.
+//! A [`LogReader`] reads one or several files, or a table in memory, batch by batch. It finds the columns by their
+//! names: those given in [`ColumnNames`], or else the usual ones. Values are returned unchanged, even invalid ones, so
+//! that they can be reported. A [`Check`] rejects records that no policy can have logged.
 
 mod check;
 mod roles;
@@ -28,18 +28,18 @@ use crate::column::{Column, Lists};
 use crate::error::{Error, Result};
 use crate::table::{Format, Tables, memory, read_table};
 
-/// The actions of some logs: numbers below `K`, or names.
+/// The actions of a log: numbers below `K`, or names.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Actions {
-    /// Numbers from 0 on, so many.
+    /// This many actions, numbered from 0.
     Count(usize),
-    /// Names, in the order of their numbers.
+    /// Named actions, in the order of their numbers.
     Names(Vec<String>),
 }
 
 impl Actions {
-    /// How many there are, `K`.
+    /// The number of actions, `K`.
     pub fn len(&self) -> usize {
         match self {
             Actions::Count(k) => *k,
@@ -47,12 +47,12 @@ impl Actions {
         }
     }
 
-    /// Whether there is none.
+    /// Whether there are no actions.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What an action is called.
+    /// The name of an action.
     pub fn name(&self, action: usize) -> Cow<'_, str> {
         match self {
             Actions::Count(_) => Cow::Owned(action.to_string()),
@@ -61,11 +61,11 @@ impl Actions {
     }
 }
 
-/// Where records are.
+/// Where the records come from.
 #[derive(Debug, Clone)]
 enum Source {
     File(PathBuf),
-    /// Batches in memory, and what errors call them.
+    /// Batches in memory, and their name in errors.
     Table(String, Arc<[RecordBatch]>),
 }
 
@@ -78,18 +78,18 @@ impl Source {
     }
 }
 
-/// Reads the records of one file or several, or of a table in memory.
+/// Reads records from one or several files, or from a table in memory.
 #[derive(Debug, Clone)]
 pub struct LogReader {
     sources: Vec<Source>,
     format: Option<Format>,
     columns: ColumnNames,
-    /// Whether records that the logger asks to skip are handed out too.
+    /// Whether to return records that the logger asks to skip.
     skipped: bool,
     stop: Stop,
 }
 
-/// Asked before each batch whether to stop; nobody, unless somebody is.
+/// A callback that is asked before each batch whether to stop, if there is one.
 #[derive(Clone, Default)]
 struct Stop(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
 
@@ -100,7 +100,7 @@ impl fmt::Debug for Stop {
 }
 
 impl LogReader {
-    /// Files that belong together, in their order; of one format, or of that which the end of each name tells.
+    /// Reads these files in order, as one log. Without `format`, the extension of each file tells its format.
     pub fn new(paths: Vec<PathBuf>, format: Option<Format>, columns: ColumnNames) -> Self {
         LogReader {
             sources: paths.into_iter().map(Source::File).collect(),
@@ -111,7 +111,7 @@ impl LogReader {
         }
     }
 
-    /// A table in memory, such as a data frame, which is not copied; `name` is what errors call it.
+    /// Reads a table in memory, such as a data frame, without copying it; `name` is its name in errors.
     pub fn in_memory(name: String, batches: Vec<RecordBatch>, columns: ColumnNames) -> Self {
         LogReader {
             sources: vec![Source::Table(name, batches.into())],
@@ -122,7 +122,7 @@ impl LogReader {
         }
     }
 
-    /// Asks before each batch of every pass whether to stop; then the pass ends with [`Error::Stopped`].
+    /// Asks `stop` before each batch of every pass; if it returns true, the pass ends with [`Error::Stopped`].
     ///
     /// ```
     /// use surefoot_data::{ColumnNames, Error, LogReader};
@@ -135,8 +135,8 @@ impl LogReader {
         self
     }
 
-    /// The actions as a policy should know them: those that are counted from 1 are called so, lest anybody count them
-    /// otherwise later.
+    /// The actions as a policy should store them. Actions that are counted from 1 become names, so that nobody later
+    /// counts them from 0.
     pub(crate) fn named(&self, actions: &Actions) -> Actions {
         match actions {
             Actions::Count(k) if self.columns.from_one => Actions::Names((1..=*k).map(|a| a.to_string()).collect()),
@@ -144,18 +144,18 @@ impl LogReader {
         }
     }
 
-    /// With the records that the logger asks to skip.
+    /// Also returns the records that the logger asks to skip.
     pub(crate) fn with_skipped(mut self) -> Self {
         self.skipped = true;
         self
     }
 
-    /// What errors call it: the first file, or the table.
+    /// Its name in errors: the first file, or the table.
     pub fn place(&self) -> String {
         self.sources.first().map(Source::place).unwrap_or_default()
     }
 
-    /// The batches of all files, one after the other, without the records that the logger asks to skip.
+    /// The batches of all files in order, without the records that the logger asks to skip.
     pub fn batches(&self) -> Batches<'_> {
         Batches { reader: self, file: 0, tables: None, start: 0, row: 0, skipped: 0, ragged: false }
     }
@@ -165,19 +165,19 @@ impl LogReader {
 #[expect(missing_debug_implementations, reason = "what reads a table has none")]
 pub struct Batches<'a> {
     reader: &'a LogReader,
-    /// The file that is read.
+    /// The index of the current file.
     file: usize,
     tables: Option<Tables>,
-    /// The rows that have been read of it.
+    /// The number of rows read from it.
     start: usize,
-    /// The records that have been handed out, of all files.
+    /// The number of records returned so far, over all files.
     row: usize,
     skipped: usize,
     ragged: bool,
 }
 
 impl Batches<'_> {
-    /// How many records have been skipped so far.
+    /// The number of records skipped so far.
     pub fn skipped(&self) -> usize {
         self.skipped
     }
@@ -253,17 +253,17 @@ impl Iterator for Batches<'_> {
     }
 }
 
-/// Some records of a file.
+/// Some consecutive records of a file.
 #[derive(Debug, Clone)]
 pub struct LogBatch {
     place: String,
     file: usize,
     start: usize,
     row: usize,
-    /// The rows of the records in the file after `start`, if some were left out.
+    /// The rows of the records, counted from `start`, if some records were left out.
     rows: Option<Vec<usize>>,
     from_one: bool,
-    /// Whether a column that no record of the batch has is left out of it.
+    /// Whether the format omits a column from a batch if no record of the batch has it.
     ragged: bool,
     roles: HashMap<&'static str, usize>,
     table: RecordBatch,
@@ -275,25 +275,25 @@ impl LogBatch {
         self.table.num_rows()
     }
 
-    /// Whether there is no record.
+    /// Whether there are no records.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The place of the file among those that are read.
+    /// The index of the file among those that are read.
     pub fn file(&self) -> usize {
         self.file
     }
 
-    /// The place of the first record among all that are read, of all files.
+    /// The index of the first record among all records of all files.
     pub fn row(&self) -> usize {
         self.row
     }
 
-    /// Some of its records.
+    /// A range of its records.
     ///
     /// # Panics
-    /// If the range does not lie within the records.
+    /// If the range is not within the records.
     pub fn slice(&self, range: Range<usize>) -> Self {
         let (start, rows) = match &self.rows {
             None => (self.start + range.start, None),
@@ -310,12 +310,12 @@ impl LogBatch {
         }
     }
 
-    /// The columns as the file has them.
+    /// The columns as they are in the file.
     pub fn table(&self) -> &RecordBatch {
         &self.table
     }
 
-    /// The file that it is from.
+    /// The name of its file.
     pub(crate) fn place(&self) -> &str {
         &self.place
     }
@@ -338,7 +338,7 @@ impl LogBatch {
         self.table.schema().index_of(name).ok().map(|i| self.at(i))
     }
 
-    /// A column that records have features in; nothing if no record of the batch has it and none need have it.
+    /// A feature column. `None` if no record of the batch has it and the format allows that.
     pub(crate) fn feature(&self, name: &str) -> Result<Option<Column<'_>>> {
         match self.column(name) {
             None if !self.ragged => Err(missing(&self.place, name, &self.table)),
@@ -346,7 +346,7 @@ impl LogBatch {
         }
     }
 
-    /// A column that must be there.
+    /// A column that must exist.
     pub(crate) fn required(&self, name: &str) -> Result<Column<'_>> {
         self.column(name).ok_or_else(|| missing(&self.place, name, &self.table))
     }
@@ -360,12 +360,13 @@ impl LogBatch {
         self.role(role).ok_or_else(|| missing(&self.place, &role.names().join(" or "), &self.table))
     }
 
-    /// The column of a role that every record should have; nothing if no record of the batch has it and none need have it.
+    /// The column of a role that every record should have. `None` if no record of the batch has it and the format
+    /// allows that.
     pub(crate) fn expected(&self, role: Role) -> Result<Option<Column<'_>>> {
         if self.ragged { Ok(self.role(role)) } else { self.required_role(role).map(Some) }
     }
 
-    /// The file, and the row of a record in it.
+    /// The file of a record, and its row there.
     pub(crate) fn place_of(&self, i: usize) -> (&str, usize) {
         (&self.place, self.start + self.rows.as_ref().map_or(i, |rows| rows[i]))
     }
@@ -380,7 +381,7 @@ impl LogBatch {
         Ok(LogBatch { place: self.place.clone(), rows: Some(rows), roles: self.roles.clone(), table, ..*self })
     }
 
-    /// A batch that is in no file.
+    /// A batch that is not from a file.
     #[cfg(test)]
     pub(crate) fn of(place: &str, start: usize, table: RecordBatch, columns: &ColumnNames) -> Result<LogBatch> {
         let roles = columns.find(place, &table, false)?;
@@ -402,7 +403,7 @@ impl LogBatch {
 
     fn at(&self, i: usize) -> Column<'_> {
         let rows = self.rows.as_deref();
-        // The name lives in the schema, which the table keeps.
+        // The name is owned by the schema, which the table keeps.
         let name = self.table.schema_ref().field(i).name();
         Column { place: &self.place, start: self.start, rows, name, array: self.table.column(i) }
     }
@@ -419,7 +420,7 @@ impl LogBatch {
         Ok(())
     }
 
-    /// The text of every action: a number as it is written, or a name.
+    /// The text of every action: a number as written, or a name.
     pub(crate) fn action_texts(&self) -> Result<Vec<Cow<'_, str>>> {
         let column = self.required_role(Role::Action)?;
         let texts = column.texts()?.into_iter().enumerate();
@@ -455,39 +456,39 @@ impl LogBatch {
         }
     }
 
-    /// The logged probabilities, as they are, NaN where one is missing.
+    /// The logged propensities, unchanged, NaN where missing.
     pub fn propensity(&self) -> Result<Cow<'_, [f64]>> {
         self.required_role(Role::Propensity)?.numbers()
     }
 
-    /// The rewards, as they are, NaN where one is missing.
+    /// The rewards, unchanged, NaN where missing.
     pub fn reward(&self) -> Result<Cow<'_, [f64]>> {
         let column = self.required_role(Role::Reward)?;
         let rewards = column.numbers()?;
         Ok(if column.name == COST { rewards.iter().map(|c| -c).collect() } else { rewards })
     }
 
-    /// The probability with which a record like each one was left out of the log.
+    /// For each record, the probability with which such a record was dropped from the log.
     pub fn drop_probability(&self) -> Result<Option<Cow<'_, [f64]>>> {
         self.role(Role::DropProbability).map(|column| column.numbers()).transpose()
     }
 
-    /// What tells records apart.
+    /// The event ids.
     pub fn event_id(&self) -> Result<Option<Vec<Option<Cow<'_, str>>>>> {
         self.role(Role::EventId).map(|column| column.texts()).transpose()
     }
 
-    /// The version of the policy that took each decision.
+    /// The policy version that made each decision.
     pub fn policy_version(&self) -> Result<Option<Vec<Option<Cow<'_, str>>>>> {
         self.role(Role::PolicyVersion).map(|column| column.texts()).transpose()
     }
 
-    /// The texts of a column that groups records.
+    /// The texts of a column by which records are grouped.
     pub fn texts_of(&self, name: &str) -> Result<Vec<Option<Cow<'_, str>>>> {
         self.feature(name)?.map_or_else(|| Ok(vec![None; self.len()]), |column| column.texts())
     }
 
-    /// The actions that could be chosen, in the order of the file.
+    /// The eligible actions, in the order of the file.
     pub(crate) fn eligible_lists(&self, actions: &Actions) -> Result<Option<Lists<u32>>> {
         let Some(column) = self.role(Role::Eligible) else {
             return Ok(None);
@@ -524,7 +525,7 @@ impl LogBatch {
         Ok(Some(Lists { offsets, values }))
     }
 
-    /// The actions that could be chosen, if the file tells.
+    /// The eligible actions, if they are logged.
     pub fn eligible(&self, actions: &Actions) -> Result<Option<Eligible>> {
         let Some(lists) = self.eligible_lists(actions)? else {
             return Ok(None);
@@ -542,12 +543,12 @@ impl LogBatch {
         sets.map(Some).map_err(|reason| self.refused(reason))
     }
 
-    /// The logged distribution: of the eligible actions in their order, or of all.
+    /// The logged distribution: over the eligible actions in their order, or over all actions.
     pub(crate) fn probabilities(&self) -> Result<Option<Lists<f64>>> {
         self.role(Role::Probabilities).map(|column| column.lists()).transpose()
     }
 
-    /// The column of the logged distribution, which is there.
+    /// The column of the logged distribution, which must exist.
     pub(crate) fn probabilities_column(&self) -> Column<'_> {
         self.role(Role::Probabilities).expect("it has been read")
     }
@@ -557,12 +558,12 @@ impl LogBatch {
         self.from_one
     }
 
-    /// An error about a column that is not there.
+    /// An error about a missing column.
     pub(crate) fn missing(&self, column: &str) -> Error {
         missing(&self.place, column, &self.table)
     }
 
-    /// What the core says of records, with their place.
+    /// An error of the core, with the place of the records.
     pub(crate) fn refused(&self, reason: surefoot::Error) -> Error {
         match reason {
             surefoot::Error::Value { row, column, allowed, value } => {
@@ -574,7 +575,7 @@ impl LogBatch {
     }
 }
 
-/// Some names, for an error.
+/// The first few names, for an error.
 fn some(names: &[String]) -> String {
     const SHOWN: usize = 8;
     let shown = names[..names.len().min(SHOWN)].join(", ");

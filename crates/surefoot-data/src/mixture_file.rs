@@ -1,4 +1,4 @@
-//! Mixtures of policies as files: weights, and the files of the policies beside them.
+//! Mixture files: the weights of a mixture, and the names of its policy files, which are in the same folder.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ const VERSION: u64 = 1;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {
-    /// Its file, seen from the folder of the mixture.
+    /// Its file, relative to the folder of the mixture.
     pub file: String,
     /// Its fingerprint.
     pub fingerprint: Fingerprint,
@@ -44,7 +44,7 @@ pub fn write_mixture(path: &Path, policies: Vec<Part>) -> Result<()> {
     replace(path, format!("{text}\n").as_bytes())
 }
 
-/// Reads a mixture and its policies, all of which say how they understand records.
+/// Reads a mixture and its policies. Each policy must say how records become its features.
 pub fn read_mixture(path: &Path, reader: &mut PolicyReader) -> Result<RecordPolicy> {
     let place = path.display().to_string();
     let text = fs::read(path).map_err(|reason| Error::io(path, reason))?;

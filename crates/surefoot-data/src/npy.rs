@@ -1,4 +1,4 @@
-//! The header of numpy's `.npy` format: the type of the items, their order and the shape.
+//! The header of numpy's `.npy` format: item type, memory order and shape.
 
 use std::io::Read;
 
@@ -10,17 +10,17 @@ const MAGIC: &[u8; 6] = b"\x93NUMPY";
 /// numpy's own headers take some hundred bytes, and it refuses to read more than 10,000.
 const LONGEST_HEADER: usize = 10_000;
 
-/// What stands before the items of an array.
+/// The header of an array.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Header {
     /// numpy's name of the type, such as `<f4`.
     pub(crate) descr: String,
-    /// Whether the first index runs fastest, not the last.
+    /// Whether the first index varies fastest, not the last (Fortran order).
     pub(crate) fortran: bool,
     pub(crate) shape: Vec<usize>,
 }
 
-/// How the bytes of an item make a number.
+/// How the bytes of an item encode a number.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Kind {
     /// 0 or 1.
@@ -72,7 +72,7 @@ impl Header {
         })
     }
 
-    /// The bytes that stand before the items, as numpy writes them: items begin at a multiple of 64 bytes.
+    /// The bytes before the items, as numpy writes them: items begin at a multiple of 64 bytes.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let order = if self.fortran { "True" } else { "False" };
         let shape = display_shape(&self.shape);
@@ -81,13 +81,13 @@ impl Header {
         let padding = (before + text.len() + newline).next_multiple_of(64) - (before + text.len() + newline);
         text.extend(std::iter::repeat_n(' ', padding));
         text.push('\n');
-        // Two sizes of at most 20 digits are far from filling 16 bits.
+        // Two sizes of at most 20 digits are far shorter than 16 bits allow.
         let length = (text.len() as u16).to_le_bytes();
         [MAGIC, &[1, 0][..], &length, text.as_bytes()].concat()
     }
 
-    /// The kind and the width of an item, and whether its bytes stand in big-endian order; `None` for types that are
-    /// not numbers of up to 8 bytes.
+    /// The kind and the width of an item, and whether it is big-endian. `None` for types that are not numbers of up to
+    /// 8 bytes.
     pub(crate) fn item(&self) -> Option<(Kind, usize, bool)> {
         let [order @ (b'<' | b'>' | b'|' | b'='), kind, width] = *self.descr.as_bytes() else {
             return None;
@@ -140,7 +140,7 @@ fn parse(text: &[u8]) -> Option<Header> {
     Some(Header { descr: String::from_utf8(descr?.to_vec()).ok()?, fortran: fortran?, shape: shape? })
 }
 
-/// What is left of the header's text; never starts with a space.
+/// The remaining text of the header; it never starts with a space.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {

@@ -1,4 +1,4 @@
-//! An `.npz` file, numpy's archive of arrays, with a training and a test split.
+//! Data sets as `.npz` files, numpy's archives of arrays, with a training and a test split.
 
 use std::io::{self, BufWriter, Read, Seek, Write};
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::files::replace_with;
 use crate::npy::{Header, Kind};
 use crate::source::{Packing, Source, display_shape};
 
-/// The archive and what errors say of it.
+/// The archive, and its name in errors.
 struct Npz<'a, R> {
     path: &'a Path,
     size: u64,
@@ -36,8 +36,8 @@ pub(crate) fn read<R: Read + Seek>(name: &str, path: &Path, reader: R, size: u64
 /// Writes a data set as an `.npz` file with the arrays `x_train`, `y_train`, `x_test` and `y_test`, which
 /// [`load`](crate::load) and numpy read: features as `f32`, labels as `u32`.
 ///
-/// Values come back bit for bit, but for -0, which [`load`](crate::load) takes as 0. The same data gives the same bytes. A
-/// file that is there already is replaced, once the new one is complete.
+/// Values are read back bit for bit, except that [`load`](crate::load) reads -0 as 0. The same data gives the same
+/// bytes. An existing file is replaced once the new one is complete.
 pub fn write_npz(path: &Path, data: &Dataset) -> Result<()> {
     replace_with(path, |file| {
         let mut archive = ZipWriter::new(BufWriter::new(file));
@@ -60,7 +60,7 @@ fn write_contexts<W: Write + Seek>(archive: &mut ZipWriter<W>, array: &str, cont
     for i in 0..contexts.len() {
         match contexts.row(i) {
             Row::Dense(row) => values.copy_from_slice(row),
-            // What is stored is f32, so that the way over f64 changes nothing.
+            // The stored values are f32, so converting through f64 changes nothing.
             row => {
                 values.fill(0.0);
                 row.for_each(|feature, value| values[feature] = value as f32);
@@ -73,13 +73,13 @@ fn write_contexts<W: Write + Seek>(archive: &mut ZipWriter<W>, array: &str, cont
     Ok(())
 }
 
-/// Begins an array of items of four bytes.
+/// Starts an array of four-byte items.
 fn start<W: Write + Seek>(archive: &mut ZipWriter<W>, array: &str, descr: &str, shape: &[usize]) -> io::Result<()> {
     let header = Header { descr: descr.into(), fortran: false, shape: shape.to_vec() }.bytes();
     let size = shape.iter().fold(4, |size: u64, &n| size.saturating_mul(n as u64));
     let options = SimpleFileOptions::default()
         .compression_method(CompressionMethod::Deflated)
-        // Not the time of writing: the same data gives the same bytes.
+        // A fixed time, so that the same data gives the same bytes.
         .last_modified_time(DateTime::default())
         // Sizes that may not fit 32 bits, with room for what does not compress.
         .large_file(size > u64::from(u32::MAX / 2));
@@ -101,7 +101,7 @@ impl<R: Read + Seek> Npz<'_, R> {
         at(&self.place(y), Labelled::new(contexts, labels))
     }
 
-    /// Read twice, to count and to build: what is built is all that stays in memory.
+    /// Read twice, to count and then to build, so that only the result stays in memory.
     fn contexts(&mut self, array: &'static str, scale: Option<&[f64]>) -> Result<Contexts> {
         let place = self.place(array);
         let mut filled = 0;
@@ -114,7 +114,7 @@ impl<R: Read + Seek> Npz<'_, R> {
         at(&place, contexts.finish())
     }
 
-    /// Hands out the scaled values of an array in the order of its rows, and returns the number of rows and features.
+    /// Calls `visit` with the scaled values of an array in row order; returns the number of rows and features.
     fn values(
         &mut self,
         array: &'static str,
@@ -145,7 +145,7 @@ impl<R: Read + Seek> Npz<'_, R> {
         };
         let mut values = Vec::new();
         if fortran {
-            // Every row is spread over the whole array, which therefore has to be held.
+            // In Fortran order every row is spread over the whole array, so all of it must be in memory.
             let mut bytes = Vec::new();
             source.items(count, item.width, |_, piece| {
                 bytes.extend_from_slice(piece);
@@ -183,7 +183,8 @@ impl<R: Read + Seek> Npz<'_, R> {
         self.vector("scale", "f32 or f64", float, "finite", finite).map(Some)
     }
 
-    /// An array of one dimension, whose items pass through `accept`; those that do not should have been `allowed`.
+    /// A one-dimensional array whose items are converted by `accept`; an item that it rejects is an error that names
+    /// what is `allowed`.
     fn vector<N: ToString + Copy, F: Fn(&[u8]) -> N, T>(
         &mut self,
         array: &'static str,
@@ -214,7 +215,7 @@ impl<R: Read + Seek> Npz<'_, R> {
         Ok(vector)
     }
 
-    /// The header of an array, how its items become numbers, and the items.
+    /// The header of an array, the conversion of its items, and the items.
     fn open<N, F: Fn(&[u8]) -> N>(
         &mut self,
         array: &'static str,
@@ -249,11 +250,11 @@ impl<R: Read + Seek> Npz<'_, R> {
     }
 }
 
-/// How the items of an array become numbers.
+/// How the items of an array are converted to numbers.
 pub(crate) struct Item<F> {
     pub(crate) width: usize,
     big_endian: bool,
-    /// Makes a number of the bytes of an item in little-endian order.
+    /// Converts the little-endian bytes of an item.
     number: F,
 }
 
@@ -280,7 +281,7 @@ impl<N, F: Fn(&[u8]) -> N> Item<F> {
     }
 }
 
-/// The types of features. Integers stay within what f32 holds exactly.
+/// The types allowed for features. The integers are exact in f32.
 fn real(kind: Kind, width: usize) -> Option<fn(&[u8]) -> f64> {
     fn first<const N: usize>(bytes: &[u8]) -> [u8; N] {
         std::array::from_fn(|i| bytes[i])
@@ -295,7 +296,7 @@ fn real(kind: Kind, width: usize) -> Option<fn(&[u8]) -> f64> {
     })
 }
 
-/// The types of labels: all integers of up to 8 bytes, so 16 hold the sign of each.
+/// The types allowed for labels: all integers of up to 8 bytes. `i128` holds each of them with its sign.
 pub(crate) fn integer(kind: Kind, _: usize) -> Option<impl Fn(&[u8]) -> i128> {
     let signed = match kind {
         Kind::Unsigned => false,
@@ -310,9 +311,9 @@ pub(crate) fn integer(kind: Kind, _: usize) -> Option<impl Fn(&[u8]) -> i128> {
     })
 }
 
-/// Where Fortran's order, in which the first index runs fastest, puts what is at `place` if the last one does.
+/// Converts a position in row-major order (the last index varies fastest) to Fortran order (the first one does).
 fn fortran_place(mut place: usize, shape: &[usize]) -> usize {
-    // Peels the indices off back to front, as the last runs fastest, and weighs each by its stride.
+    // Takes the indices off from the last to the first, and multiplies each by its stride.
     let mut stride: usize = shape.iter().product();
     shape.iter().rev().fold(0, |at, &size| {
         stride /= size;

@@ -1,6 +1,6 @@
-//! Policies as files. Their basis, and what makes their kernel features, are files of their own beside them: the policies
-//! of a loop share one of each, and these are the most of them by far (a basis has 5 MB for the pixels of MNIST, where the
-//! rest is 63 kB).
+//! Policy files. The basis and the kernel features of a policy are separate files in the same folder, since the
+//! policies of a loop share them and they are by far the largest part (for the pixels of MNIST a basis takes 5 MB, the
+//! rest of a policy 63 kB).
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -24,17 +24,17 @@ const BASIS: &str = "surefoot-basis";
 const FEATURES: &str = "surefoot-features";
 const VERSION: u64 = 1;
 
-/// What a policy file says besides its tensors.
+/// The metadata of a policy file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PolicyHeader {
     format: String,
     version: u64,
-    /// A file from before there were others is of a linear Gaussian policy.
+    /// Old files do not have it: they hold linear Gaussian policies.
     #[serde(default)]
     class: ClassName,
     actions: usize,
-    /// A uniform policy has none.
+    /// Absent in uniform policies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     features: Option<Features>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,12 +44,12 @@ struct PolicyHeader {
     #[serde(default)]
     basis: Option<Fingerprint>,
     fingerprint: Fingerprint,
-    /// A policy of a simulated world, whose contexts are features already, does not have it.
+    /// Absent in policies of a simulated environment, whose contexts already are features.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     inputs: Option<Inputs>,
 }
 
-/// The classes of policies that have files.
+/// The policy classes that can be saved.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum ClassName {
@@ -65,7 +65,7 @@ struct Features {
     input: usize,
     intercept: bool,
     fourier: Option<Fourier>,
-    /// A file from before there were kernel features does not have it.
+    /// Absent in old files, from before kernel features existed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     kernel: Option<Kernel>,
 }
@@ -92,26 +92,26 @@ impl Features {
         Features { input: map.input(), intercept: map.intercept(), fourier, kernel }
     }
 
-    /// The number of features that come out.
+    /// The number of features after the feature map.
     fn output(&self) -> usize {
         let made = self.fourier.map(|fourier| fourier.count).or(self.kernel.map(|kernel| kernel.count));
         made.unwrap_or(self.input).saturating_add(usize::from(self.intercept))
     }
 }
 
-/// How a policy understands records, and where it comes from.
+/// How a policy turns records into features, and where it comes from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Inputs {
     /// The actions.
     pub actions: Actions,
-    /// How records become contexts.
+    /// How records become features.
     pub encoding: Encoding,
-    /// The range of the rewards.
+    /// The lowest and the highest possible reward.
     pub reward: [f64; 2],
-    /// Where it comes from.
+    /// Where the policy comes from.
     pub lineage: Lineage,
-    /// SHA-256 of the JSON of the first three.
+    /// The SHA-256 of the JSON of the first three fields.
     hash: String,
 }
 
@@ -119,24 +119,24 @@ pub struct Inputs {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lineage {
-    /// The prior of the search that found it.
+    /// The fingerprint of the prior that it was learned with.
     pub prior: Option<Fingerprint>,
-    /// The rounds that it was learned from.
+    /// The fingerprints of the rounds that it was learned from.
     pub logs: Vec<Fingerprint>,
     /// The settings of the learner.
     pub learner: Option<Learner>,
-    /// What wrote it.
+    /// The program that wrote it.
     pub made_by: String,
 }
 
 impl Inputs {
-    /// All of them.
+    /// Combines the parts and computes their hash.
     pub fn new(actions: Actions, encoding: Encoding, reward: [f64; 2], lineage: Lineage) -> Self {
         let hash = hash(&actions, &encoding, reward);
         Inputs { actions, encoding, reward, lineage, hash }
     }
 
-    /// What is wrong with them for this policy, if something is.
+    /// Checks that the inputs fit this policy.
     fn check(&self, policy: &dyn Policy, input: Option<usize>) -> std::result::Result<(), String> {
         Encoding::new(self.encoding.fields().to_vec())?;
         let found = hash(&self.actions, &self.encoding, self.reward);
@@ -160,7 +160,7 @@ fn hash(actions: &Actions, encoding: &Encoding, reward: [f64; 2]) -> String {
     Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What the file of a basis says besides its tensor.
+/// The metadata of a basis file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct BasisHeader {
@@ -170,7 +170,7 @@ struct BasisHeader {
     fingerprint: Fingerprint,
 }
 
-/// What the file of kernel features says besides its tensors.
+/// The metadata of a file of kernel features.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FeaturesHeader {
@@ -180,16 +180,16 @@ struct FeaturesHeader {
     fingerprint: Fingerprint,
 }
 
-/// Writes a policy, and into the same folder its basis, as `basis-FINGERPRINT.safetensors`, and its kernel features, as
-/// `features-FINGERPRINT.safetensors`, unless they are there already.
+/// Writes a policy. If it has a basis or kernel features, they are written to the same folder as
+/// `basis-FINGERPRINT.safetensors` and `features-FINGERPRINT.safetensors`, unless these files exist.
 ///
-/// Linear Gaussian, softmax and uniform policies have files; mixtures have one of their own
+/// Linear Gaussian, softmax and uniform policies can be saved. Mixtures have a file format of their own
 /// ([`write_mixture`](crate::write_mixture)).
 pub fn write_policy(path: &Path, policy: &dyn Policy) -> Result<()> {
     write_policy_with(path, policy, None)
 }
 
-/// The same, with how it understands records.
+/// Like [`write_policy`], with a description of how records become the policy's features.
 pub fn write_policy_with(path: &Path, policy: &dyn Policy, inputs: Option<&Inputs>) -> Result<()> {
     let unknown = || Error::Malformed {
         place: path.display().to_string(),
@@ -237,7 +237,7 @@ pub fn write_policy_with(path: &Path, policy: &dyn Policy, inputs: Option<&Input
     write(path, &header, tensors)
 }
 
-/// What a policy file says of its features; kernel features are written beside it.
+/// The description of the features in a policy file. Kernel features are written to a file of their own.
 fn write_features(path: &Path, map: &FeatureMap) -> Result<Features> {
     if let Some(kernel) = map.kernel_parts() {
         write_kernel(path, kernel)?;
@@ -273,39 +273,39 @@ fn write_kernel(policy: &Path, kernel: &KernelFeatures) -> Result<()> {
     write(&path, &header, tensors)
 }
 
-/// Where the basis of a policy is.
+/// The path of a policy's basis.
 fn basis_path(policy: &Path, basis: Fingerprint) -> PathBuf {
     policy.with_file_name(format!("basis-{basis}.safetensors"))
 }
 
-/// Where the kernel features of a policy are.
+/// The path of a policy's kernel features.
 fn kernel_path(policy: &Path, kernel: Fingerprint) -> PathBuf {
     policy.with_file_name(format!("features-{kernel}.safetensors"))
 }
 
-/// Reads a policy, and its basis and kernel features from the same folder.
+/// Reads a policy. Its basis and kernel features are read from the same folder.
 pub fn read_policy(path: &Path) -> Result<Arc<dyn Policy>> {
     PolicyReader::default().read(path)
 }
 
-/// Reads policies that share bases and feature maps, each of which is read and held once.
+/// Reads policies that share bases and feature maps. Each of these is read and kept in memory once.
 #[derive(Debug, Default)]
 pub struct PolicyReader {
     bases: HashMap<Fingerprint, Arc<Basis>>,
-    /// Without an intercept.
+    /// The feature maps, without intercepts.
     maps: Vec<(Features, FeatureMap)>,
 }
 
 impl PolicyReader {
-    /// Reads a policy, and its basis and kernel features from the same folder.
+    /// Reads a policy. Its basis and kernel features are read from the same folder.
     ///
-    /// Random Fourier features are made from their seed: they take eight bytes for each of their weights, which are not
-    /// in the file.
+    /// Random Fourier features are generated from their seed. They take eight bytes of memory per weight, although the
+    /// weights are not in the file.
     pub fn read(&mut self, path: &Path) -> Result<Arc<dyn Policy>> {
         self.read_with(path).map(|(policy, _)| policy)
     }
 
-    /// The same, with how it understands records, if the file says so.
+    /// Like [`PolicyReader::read`]. Also returns how records become the policy's features, if the file says so.
     pub fn read_with(&mut self, path: &Path) -> Result<(Arc<dyn Policy>, Option<Inputs>)> {
         let file = Tensors::read(path)?;
         let place = file.place();
@@ -362,7 +362,7 @@ impl PolicyReader {
         at(place, LinearGaussian::new(map, posterior).and_then(|policy| policy.with_exploration(exploration)))
     }
 
-    /// The features of a policy.
+    /// The feature map of a policy.
     fn map(&mut self, path: &Path, file: &Tensors, features: Features) -> Result<FeatureMap> {
         let made = Features { intercept: false, ..features };
         let map = match self.maps.iter().find(|(known, _)| *known == made) {
@@ -376,7 +376,7 @@ impl PolicyReader {
         Ok(if features.intercept { map.with_intercept() } else { map })
     }
 
-    /// The basis of this fingerprint, which a policy over `p` features refers to.
+    /// The basis with this fingerprint, for a policy over `p` features.
     fn basis(&mut self, path: &Path, fingerprint: Fingerprint, p: usize) -> Result<Arc<Basis>> {
         if let Some(basis) = self.bases.get(&fingerprint) {
             return Ok(Arc::clone(basis));
@@ -401,7 +401,7 @@ impl PolicyReader {
     }
 }
 
-/// A part of the header that this class of policies needs.
+/// A field of the metadata that this class of policies requires.
 fn required<T>(file: &Tensors, part: &str, value: Option<T>) -> Result<T> {
     value.ok_or_else(|| Error::Header {
         place: file.place_of("metadata"),
@@ -411,7 +411,7 @@ fn required<T>(file: &Tensors, part: &str, value: Option<T>) -> Result<T> {
     })
 }
 
-/// Makes the features of a policy, all but the intercept.
+/// Creates the feature map of a policy, without the intercept.
 fn make(path: &Path, file: &Tensors, Features { input, fourier, kernel, .. }: Features) -> Result<FeatureMap> {
     match (fourier, kernel) {
         (None, None) => Ok(FeatureMap::identity(input)),
@@ -428,7 +428,7 @@ fn make(path: &Path, file: &Tensors, Features { input, fourier, kernel, .. }: Fe
     }
 }
 
-/// The kernel features that a policy over contexts of `input` features refers to.
+/// Reads the kernel features of a policy over contexts with `input` features.
 fn read_kernel(path: &Path, Kernel { count, fingerprint }: Kernel, input: usize) -> Result<FeatureMap> {
     let file = Tensors::read(path)?;
     let header: FeaturesHeader = file.header(FEATURES, VERSION)?;

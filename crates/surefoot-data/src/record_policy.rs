@@ -1,4 +1,4 @@
-//! POLICIES TO JUDGE: whatever gives each action of a record a probability.
+//! TARGET POLICIES: anything that gives each action of a record a probability.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -15,39 +15,39 @@ use crate::logs::{Actions, LogBatch, Records};
 use crate::mixture_file::read_mixture;
 use crate::policy_file::{Inputs, PolicyReader};
 
-/// A policy that logs are asked about.
+/// A target policy for off-policy evaluation.
 #[derive(Debug, Clone)]
 pub enum RecordPolicy {
-    /// One of Surefoot's own, with all that it needs to understand a record.
+    /// A policy of Surefoot, with everything needed to apply it to raw records.
     Encoded {
         /// The policy.
         policy: Arc<dyn Policy>,
-        /// How it understands records.
+        /// How records become its features.
         inputs: Arc<Inputs>,
     },
-    /// Several, each with a weight; the weights sum to 1.
+    /// A mixture of policies with their weights, which sum to 1.
     Mixture(Vec<(f64, RecordPolicy)>),
-    /// Its probabilities are in the logs.
+    /// The probabilities are columns of the logs.
     Given(Cells),
-    /// Every eligible action alike.
+    /// Uniform over the eligible actions.
     Uniform,
-    /// What collected the logs.
+    /// The logging policy.
     Logged,
 }
 
-/// A number for each action, in the logs.
+/// A number for each action, read from the logs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cells {
-    /// One column an action, whose name is this and that of the action.
+    /// One column per action. The name of a column is this prefix followed by the name of the action.
     Columns(String),
-    /// One column of lists with the numbers of all actions.
+    /// One column of lists, each with the numbers of all actions.
     List(String),
 }
 
 impl FromStr for RecordPolicy {
     type Err = ();
 
-    /// Those that need no file: `columns:PREFIX`, `list:COLUMN`, `uniform` and `logged`.
+    /// Parses the policies that need no file: `columns:PREFIX`, `list:COLUMN`, `uniform` and `logged`.
     fn from_str(text: &str) -> std::result::Result<Self, ()> {
         match text {
             "uniform" => Ok(RecordPolicy::Uniform),
@@ -60,7 +60,7 @@ impl FromStr for RecordPolicy {
 impl FromStr for Cells {
     type Err = ();
 
-    /// `columns:PREFIX` or `list:COLUMN`.
+    /// Parses `columns:PREFIX` or `list:COLUMN`.
     fn from_str(text: &str) -> std::result::Result<Self, ()> {
         match text.split_once(':') {
             Some(("columns", prefix)) if !prefix.is_empty() => Ok(Cells::Columns(prefix.into())),
@@ -70,11 +70,12 @@ impl FromStr for Cells {
     }
 }
 
-/// How far the probabilities of a record may sum up from 1.
+/// The tolerance for the sum of a record's probabilities.
 const SUM: f64 = 1e-6;
 
 impl RecordPolicy {
-    /// What its decisions are logged with: its fingerprint, or that of a mixture's parts and weights.
+    /// The policy version to log with its decisions: its fingerprint, or a fingerprint of a mixture's parts and
+    /// weights.
     pub fn version(&self) -> Option<String> {
         match self {
             RecordPolicy::Encoded { policy, .. } => policy.identity().map(|print| print.to_string()),
@@ -89,7 +90,7 @@ impl RecordPolicy {
         }
     }
 
-    /// Whether it was learned from logs; the weights of a mixture are from some.
+    /// Whether it was learned from logs. A mixture counts as learned, since its weights are.
     pub fn was_learned(&self) -> bool {
         match self {
             RecordPolicy::Encoded { inputs, .. } => !inputs.lineage.logs.is_empty(),
@@ -98,7 +99,8 @@ impl RecordPolicy {
         }
     }
 
-    /// The policy, or the mixture (a file ending in `.json`), that a text names: a file, or one that needs none.
+    /// Opens the policy or mixture that a text names: `columns:PREFIX`, `list:COLUMN`, `uniform`, `logged`, a policy
+    /// file, or a mixture file (ending in `.json`).
     pub fn open(text: &str, reader: &mut PolicyReader) -> Result<Self> {
         if let Ok(policy) = text.parse() {
             return Ok(policy);
@@ -116,7 +118,7 @@ impl RecordPolicy {
         Ok(RecordPolicy::Encoded { policy, inputs: Arc::new(inputs) })
     }
 
-    /// The actions that it knows, if the first records tell.
+    /// The actions that it knows, if the first batch tells.
     pub fn actions(&self, first: &LogBatch) -> Result<Option<Actions>> {
         match self {
             RecordPolicy::Encoded { inputs, .. } => Ok(Some(inputs.actions.clone())),
@@ -126,7 +128,7 @@ impl RecordPolicy {
         }
     }
 
-    /// The probability of each logged action.
+    /// The probability that the policy gives each logged action.
     pub fn propensity(&self, batch: &LogBatch, records: &Records, actions: &Actions) -> Result<Vec<f64>> {
         let n = records.action.len();
         match self {
@@ -156,7 +158,7 @@ impl RecordPolicy {
         }
     }
 
-    /// The probabilities of all actions, one row of `K` a record.
+    /// The probabilities of all actions, one row of `K` numbers per record.
     pub fn distribution(&self, batch: &LogBatch, eligible: Option<&Eligible>, actions: &Actions) -> Result<Vec<f64>> {
         let (n, k) = (batch.len(), actions.len());
         match self {
@@ -185,7 +187,7 @@ impl RecordPolicy {
     }
 }
 
-/// The weighted sum of what each part says.
+/// The weighted sum over the parts of a mixture.
 fn mixed(parts: &[(f64, RecordPolicy)], of: impl Fn(&RecordPolicy) -> Result<Vec<f64>>) -> Result<Vec<f64>> {
     let mut sum = Vec::new();
     for (weight, part) in parts {
@@ -218,7 +220,7 @@ fn logged(batch: &LogBatch, actions: &Actions) -> Result<Vec<f64>> {
 }
 
 impl Cells {
-    /// The actions that have a number.
+    /// The actions for which there are numbers.
     fn actions(&self, first: &LogBatch) -> Result<Option<Actions>> {
         let prefix = match self {
             Cells::Columns(prefix) => prefix,
@@ -250,7 +252,7 @@ impl Cells {
         }
     }
 
-    /// The numbers of all actions, one row of `K` a record.
+    /// The numbers of all actions, one row of `K` numbers per record.
     pub fn read(&self, batch: &LogBatch, actions: &Actions) -> Result<Vec<f64>> {
         let (n, k) = (batch.len(), actions.len());
         match self {
@@ -279,7 +281,7 @@ fn numbers<'a>(columns: &[Column<'a>]) -> Result<Vec<Cow<'a, [f64]>>> {
     columns.iter().map(Column::all_numbers).collect()
 }
 
-/// Fails unless each record has a distribution over its eligible actions.
+/// Checks that each record has a distribution over its eligible actions.
 fn check<I: Iterator<Item = f64>>(
     column: &Column<'_>,
     n: usize,

@@ -1,4 +1,4 @@
-//! Rounds of logs as files.
+//! Round files: rounds of logs.
 
 use std::path::Path;
 
@@ -11,19 +11,19 @@ use crate::error::{Error, Result, at};
 use crate::tensors::{Tensor, Tensors, check_fingerprint, write};
 
 const FORMAT: &str = "surefoot-round";
-/// 2: the fingerprint is a tree over chunks of records.
+/// Version 2: the fingerprint is a tree over chunks of records.
 const VERSION: u64 = 2;
 
-/// A round of logs, and what collected it.
+/// A round of logs, and the policy that collected it.
 #[derive(Debug, Clone)]
 pub struct SavedRound {
     /// The logs.
     pub logs: Logs,
-    /// The policy that collected them, if it is known.
+    /// The fingerprint of the policy that collected them, if known.
     pub policy: Option<Fingerprint>,
 }
 
-/// What the file of a round says besides its tensors.
+/// The metadata of a round file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Header {
@@ -80,7 +80,7 @@ pub fn write_round(path: &Path, logs: &Logs, policy: Option<Fingerprint>) -> Res
     write(path, &header, tensors)
 }
 
-/// Where lists of these lengths begin, one after the other, and where the last one ends.
+/// The offsets of consecutive lists with these lengths, including the end of the last one.
 fn offsets(lengths: impl Iterator<Item = usize>) -> Vec<u64> {
     let ends = lengths.scan(0, |end, length| {
         *end += length as u64;
@@ -89,7 +89,7 @@ fn offsets(lengths: impl Iterator<Item = usize>) -> Vec<u64> {
     std::iter::once(0).chain(ends).collect()
 }
 
-/// The features of a sparse row.
+/// The feature indices of a sparse row.
 fn indices(row: Row<'_>) -> Box<dyn Iterator<Item = u32> + '_> {
     match row {
         Row::Dense(values) => Box::new(0..values.len() as u32),
@@ -136,7 +136,7 @@ pub fn read_round(path: &Path) -> Result<SavedRound> {
 
 fn list_of_offsets(file: &Tensors, name: &str, records: usize) -> Result<Vec<usize>> {
     let offsets: Vec<u64> = file.items(name, &[records.saturating_add(1)])?;
-    // Those that do not fit are larger than any list.
+    // An offset that does not fit exceeds the length of any list.
     Ok(offsets.into_iter().map(|offset| usize::try_from(offset).unwrap_or(usize::MAX)).collect())
 }
 

@@ -1,4 +1,4 @@
-//! ROUNDS: the records of files as rounds to learn from.
+//! ROUNDS: log files as rounds of encoded records to learn from.
 
 use std::collections::HashMap;
 
@@ -15,14 +15,15 @@ use crate::scan::{Grouping, Scan};
 /// How logs become rounds.
 #[derive(Debug, Clone)]
 pub struct ReadRequest {
-    /// What makes a round.
+    /// How records are grouped into rounds.
     pub grouping: Grouping,
-    /// The lowest and the highest reward that there can be.
+    /// The lowest and the highest possible reward.
     pub reward_range: [f64; 2],
-    /// How columns become features, unless a policy says so.
+    /// How columns become features, unless a given policy determines that.
     pub encoding: EncodingSettings,
-    /// The share of the first round, in [0, 1), whose records fix the features and are then set aside: whatever is fixed by
-    /// them is fixed before the records that are left. With 0 all records fix them, and then none is left that does not know.
+    /// The share of the first round to set aside, in [0, 1). The records set aside fix the features and are not learned
+    /// from, so whatever they fix is fixed before the remaining records. With 0, all records fix the features, and no
+    /// records remain that are independent of them.
     pub set_aside: f64,
 }
 
@@ -37,35 +38,36 @@ impl Default for ReadRequest {
     }
 }
 
-/// Records that are in memory, encoded, as rounds to learn from.
+/// Encoded records in memory, as rounds to learn from.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Rounds {
-    /// How they were encoded.
+    /// The encoding of the records.
     pub encoding: Encoding,
-    /// What fixed that.
+    /// What the encoding was fitted to.
     pub features_from: FeaturesFrom,
     /// The actions.
     pub actions: Actions,
-    /// The lowest and the highest reward that there can be.
+    /// The lowest and the highest possible reward.
     pub reward_range: [f64; 2],
-    /// The rounds, in the order in which their first records came, with the names of their groups.
+    /// The rounds, in the order in which their first records appear. Each has the name of its group as its policy
+    /// version.
     pub rounds: Vec<Logs>,
-    /// The contexts and actions that were set aside, in which the encoding was fitted.
+    /// The contexts and actions of the records set aside, to which the encoding was fitted.
     pub set_aside: Option<(Contexts, Vec<u32>)>,
-    /// How many records were skipped, as the logger asks.
+    /// The number of records that were skipped because the logger asked for it.
     pub skipped: usize,
-    /// Whether a round goes on after another one has begun.
+    /// Whether the records of some round continue after another round has begun.
     pub interleaved: bool,
 }
 
-/// The columns of a round.
+/// The columns of a round while it is read.
 struct RoundBuilder {
     rows: Rows,
     action: Vec<u32>,
     propensity: Vec<f64>,
     cost: Vec<f64>,
-    /// The eligible actions of each record, once those of one are known.
+    /// The eligible actions of each record, once they are known for some record.
     eligible: Option<Vec<Vec<u32>>>,
 }
 
@@ -85,8 +87,8 @@ impl RoundBuilder {
         Ok(logs.with_policy_version(name))
     }
 
-    /// Takes in the eligible actions of so many records that are about to come. One batch of a file may tell and another
-    /// not: then all are.
+    /// Adds the eligible actions of the next `records` records. Some batches of a file may log them and others not;
+    /// where they are not logged, all actions are eligible.
     fn restrict(&mut self, sets: Option<&Eligible>, records: usize, actions: usize) {
         let all = || (0..actions as u32).collect::<Vec<u32>>();
         match (sets, &mut self.eligible) {
@@ -101,7 +103,7 @@ impl RoundBuilder {
 }
 
 impl Rounds {
-    /// Reads all records into memory; over the actions and the features of `known`, if it is given.
+    /// Reads all records into memory. If `known` is given, its actions and features are used.
     pub fn read(reader: &LogReader, request: &ReadRequest, known: Option<&Inputs>) -> Result<Self> {
         let ReadRequest { grouping, reward_range, encoding, set_aside } = request;
         let range = RewardRange::new(reward_range[0], reward_range[1])?;
@@ -132,7 +134,7 @@ impl Rounds {
             let batch = batch?;
             let records = check.records(&batch)?;
             let groups = grouping.of(&batch)?;
-            // Neighbours mostly belong together, and are taken in together.
+            // Neighbouring records mostly belong to the same round, and are added together.
             let mut start = 0;
             while start < batch.len() {
                 let is_aside = |i: usize| batch.row() + i < aside;
@@ -176,7 +178,7 @@ impl Rounds {
     }
 }
 
-/// The encoding that the first records give.
+/// Fits the encoding to the first records.
 fn fit(reader: &LogReader, settings: EncodingSettings, records: usize, place: &str) -> Result<Encoding> {
     let mut fit = EncodingFit::new(settings).map_err(|reason| Error::Malformed { place: place.into(), reason })?;
     for batch in reader.batches() {

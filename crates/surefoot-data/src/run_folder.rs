@@ -1,4 +1,4 @@
-//! RUNS as folders: what was deployed, logged, learned and certified. See `docs/formats.md`.
+//! RUN FOLDERS: the policies, rounds, certificates and session of a run. See `docs/formats.md`.
 
 use std::collections::HashMap;
 use std::fs;
@@ -24,13 +24,13 @@ const ROUNDS: &str = "rounds";
 const POLICIES: &str = "policies";
 const CERTIFICATES: &str = "certificates.json";
 const SESSION: &str = "session.json";
-/// Before the number of a policy that was learned and not deployed.
+/// The prefix of policies that were learned but not deployed.
 const CANDIDATE: &str = "candidate-";
 
 const FORMAT: &str = "surefoot-session";
 const VERSION: u64 = 1;
 
-/// What a session needs to go on, besides the policies and rounds beside it, which it names by their fingerprints.
+/// The state of a session, besides the policies and rounds in the folder, which it names by their fingerprints.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SessionFile {
@@ -46,7 +46,7 @@ struct SessionFile {
     kept: Option<(f64, f64)>,
 }
 
-/// A policy by its fingerprint, and since when it was fixed.
+/// The fingerprint of a policy, and the time since which it was fixed.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Named {
@@ -62,7 +62,7 @@ struct Fixed {
     size: usize,
 }
 
-/// Fails unless a run can be saved in the folder: it is not there, or empty.
+/// Checks that a run can be saved in the folder, which must be new or empty.
 pub fn check_new_folder(folder: &Path) -> Result<()> {
     match fs::read_dir(folder).map(|mut entries| entries.next().is_none()) {
         Ok(true) => Ok(()),
@@ -72,8 +72,8 @@ pub fn check_new_folder(folder: &Path) -> Result<()> {
     }
 }
 
-/// Saves a session and what was claimed on its way. The certificates come last, so that a folder without them is seen to
-/// be incomplete.
+/// Saves a session and the certificates it produced. The certificates are written last, so a folder without them is
+/// incomplete.
 pub fn write_session(folder: &Path, session: &Session, statements: Vec<Statement>) -> Result<()> {
     if session.learner().custom.is_some() {
         return Err(malformed(folder, "an estimator of the user's own cannot be saved"));
@@ -118,7 +118,7 @@ pub fn write_session(folder: &Path, session: &Session, statements: Vec<Statement
     write_certificates(&folder.join(CERTIFICATES), statements)
 }
 
-/// Reads a session, to go on with it bit for bit.
+/// Reads a session. It continues bit for bit as the saved one would.
 pub fn read_session(folder: &Path) -> Result<Session> {
     let path = folder.join(SESSION);
     let text = fs::read(&path).map_err(|reason| Error::io(&path, reason))?;
@@ -156,8 +156,8 @@ pub fn read_session(folder: &Path) -> Result<Session> {
         .map_err(|reason| Error::Content { place: path.display().to_string(), reason })
 }
 
-/// Saves what was learned from logs of others: the prior as policy 0, what was learned as policy 1. Nothing says what
-/// collected the rounds.
+/// Saves a policy learned from logs: the prior is policy 0, the learned policy is policy 1. The rounds do not name the
+/// policy that collected them.
 pub fn write_learned(folder: &Path, learned: &Learned, logs: &[Logs]) -> Result<()> {
     let (rounds, policies) = make(folder)?;
     for (k, policy) in [&learned.prior, &learned.policy].into_iter().enumerate() {
@@ -169,7 +169,7 @@ pub fn write_learned(folder: &Path, learned: &Learned, logs: &[Logs]) -> Result<
     write_certificates(&folder.join(CERTIFICATES), learned.statements())
 }
 
-/// The folders of a new run, for its rounds and its policies.
+/// Creates the folders of a new run, for its rounds and its policies.
 fn make(folder: &Path) -> Result<(PathBuf, PathBuf)> {
     check_new_folder(folder)?;
     let (rounds, policies) = (folder.join(ROUNDS), folder.join(POLICIES));
@@ -183,19 +183,19 @@ fn numbered(prefix: &str, number: usize) -> String {
     format!("{prefix}{number:03}.safetensors")
 }
 
-/// Where the files of a run are.
+/// The paths of the files of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunFiles {
-    /// What is claimed.
+    /// The certificates.
     pub certificates: PathBuf,
-    /// The rounds, in their order.
+    /// The rounds, in order.
     pub rounds: Vec<PathBuf>,
     /// All policies, in any order.
     pub policies: Vec<PathBuf>,
 }
 
 impl RunFiles {
-    /// The files of a saved run.
+    /// Finds the files of a saved run.
     pub fn of(folder: &Path) -> Result<Self> {
         let certificates = folder.join(CERTIFICATES);
         if !certificates.is_file() {
@@ -207,7 +207,7 @@ impl RunFiles {
         Ok(RunFiles { certificates, rounds, policies: policies.into_iter().map(|(_, path)| path).collect() })
     }
 
-    /// Reads all of them; fails with everything that is wrong with any.
+    /// Reads all files. The error lists everything that is wrong with any of them.
     pub fn read(self) -> Result<Run> {
         let mut reader = PolicyReader::default();
         let mut wrong: Vec<Error> = Vec::new();
@@ -244,7 +244,7 @@ impl RunFiles {
     }
 }
 
-/// The files of a folder named by a prefix and a number, in the order of the numbers.
+/// The files in a folder whose names are a prefix and a number, ordered by number.
 fn numbers(folder: &Path, prefix: &str) -> Result<Vec<(usize, PathBuf)>> {
     let unreadable = |reason| Error::io(folder, reason);
     let mut found = Vec::new();
@@ -260,7 +260,7 @@ fn numbers(folder: &Path, prefix: &str) -> Result<Vec<(usize, PathBuf)>> {
     Ok(found)
 }
 
-/// The files of the rounds, none of which is missing.
+/// Checks that no round is missing, and returns their files.
 fn in_order(files: Vec<(usize, PathBuf)>) -> Result<Vec<PathBuf>> {
     for (expected, (number, path)) in files.iter().enumerate() {
         if *number != expected {

@@ -1,4 +1,4 @@
-//! SCAN: what can be known of logs only when all of them have been seen, in one pass.
+//! SCAN: one pass over the logs that collects what is known only after all records were seen.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::convert::Infallible;
@@ -7,39 +7,39 @@ use std::str::FromStr;
 use crate::error::{Error, Result};
 use crate::logs::{Actions, LogBatch, LogReader, Role};
 
-/// The most actions that are told apart by name.
+/// The largest number of named actions.
 const MOST_NAMES: usize = 1_000_000;
 
-/// What all records say together.
+/// What a pass over all records finds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scan {
-    /// The number of records, without those that are skipped.
+    /// The number of records, without the skipped ones.
     pub records: usize,
-    /// How many are skipped.
+    /// The number of skipped records.
     pub skipped: usize,
     /// The actions that occur, chosen or eligible.
     pub actions: Actions,
-    /// The groups of records, such as those of one policy version, in the order in which they came, and how many each has.
+    /// The groups of records, such as policy versions, in order of appearance, with the number of records of each.
     pub groups: Vec<(String, usize)>,
-    /// Whether a group goes on after another one has begun.
+    /// Whether the records of some group continue after another group has begun.
     pub interleaved: bool,
 }
 
 /// How records are grouped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Grouping {
-    /// By the version of the policy, if the records tell; all together otherwise.
+    /// By policy version, if it is logged; otherwise all records form one group.
     PolicyVersion,
-    /// By a column.
+    /// By the values of a column.
     Column(String),
-    /// By the file that they are in.
+    /// By file.
     File,
 }
 
 impl FromStr for Grouping {
     type Err = Infallible;
 
-    /// `policy-version`, `file`, or the name of a column.
+    /// Parses `policy-version`, `file`, or the name of a column.
     fn from_str(text: &str) -> std::result::Result<Self, Infallible> {
         Ok(match text {
             "policy-version" => Grouping::PolicyVersion,
@@ -65,7 +65,7 @@ impl Grouping {
 }
 
 impl Scan {
-    /// Goes through all records.
+    /// Reads all records.
     pub fn of(reader: &LogReader, grouping: &Grouping) -> Result<Self> {
         let mut seen = Seen::default();
         let (mut groups, mut places, mut interleaved) = (Vec::<(String, usize)>::new(), HashMap::new(), false);
@@ -100,7 +100,7 @@ struct Seen {
     /// One more than the largest number, counted from 0.
     count: usize,
     names: BTreeSet<String>,
-    /// Those of the names that came as numbers.
+    /// The names that were written as numbers.
     numbers: HashSet<u32>,
     text: bool,
 }
@@ -119,7 +119,7 @@ impl Seen {
             for (i, &x) in column.all_numbers()?.iter().enumerate() {
                 let number = column.whole(i, x)?;
                 self.count = self.count.max((number as usize + 1).saturating_sub(first));
-                // Should another batch have names, this is one too.
+                // If another batch has names, this number is a name too.
                 if self.names.len() < MOST_NAMES && self.numbers.insert(number) {
                     self.names.insert(number.to_string());
                 }
@@ -139,7 +139,7 @@ impl Seen {
             names.extend(column.text_lists()?.values);
         }
         for name in names {
-            // A number with zeros before it is a name.
+            // A number with leading zeros is a name.
             match name.trim().parse::<u32>() {
                 Ok(number) if number.to_string() == name.trim() => {
                     self.count = self.count.max((number as usize + 1).saturating_sub(first));
@@ -153,7 +153,7 @@ impl Seen {
         Ok(())
     }
 
-    /// Names where one is no number, in their order.
+    /// The actions: numbers if all are numbers, otherwise sorted names.
     fn actions(self, place: &str) -> Result<Actions> {
         let too_many = |found: String| {
             let (allowed, column) = (format!("at most {MOST_NAMES}"), "the number of actions".into());

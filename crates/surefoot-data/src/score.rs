@@ -1,4 +1,4 @@
-//! SCORES: what a policy decides on raw records.
+//! SCORE: decisions of a policy on raw records.
 
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ use crate::logs::{Actions, ColumnNames, LogBatch, LogReader, Role};
 use crate::record_policy::RecordPolicy;
 use crate::table::{Format, read_table_bytes};
 
-/// Decides on records, one at a time or many: an event with the same id gets the same decision, wherever it stands.
+/// Makes decisions on records, one at a time or in batches. An event with the same id always gets the same decision,
+/// wherever it occurs.
 #[derive(Debug, Clone)]
 pub struct Scorer {
     policy: RecordPolicy,
@@ -28,8 +29,9 @@ pub struct Scorer {
 }
 
 impl Scorer {
-    /// With a policy that says how it understands records, or a mixture of such; `probabilities` asks for those of all
-    /// actions. Decisions are logged with the policy's [version](RecordPolicy::version).
+    /// A scorer for a policy that says how records become its features, or a mixture of such policies. With
+    /// `probabilities`, the probabilities of all actions are returned too. Decisions are logged with the policy's
+    /// [version](RecordPolicy::version).
     pub fn new(policy: RecordPolicy, seed: u64, probabilities: bool) -> Result<Self> {
         let encoded = match &policy {
             RecordPolicy::Mixture(parts) => parts.first().map(|(_, part)| part),
@@ -61,18 +63,18 @@ impl Scorer {
         Ok(Scorer { policy, actions, version, seed, probabilities, schema })
     }
 
-    /// The actions that it decides among.
+    /// The actions it chooses from.
     pub fn actions(&self) -> &Actions {
         &self.actions
     }
 
-    /// What its decisions are logged with.
+    /// The policy version to log with its decisions.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// The decision on one raw record, a JSON object of its columns as a line of a `.jsonl` file has them. The draw is
-    /// that of the seed and the event's id, whatever the record says of ids.
+    /// Decides on one raw record, given as a JSON object of its columns, like a line of a `.jsonl` file. The decision
+    /// is drawn with the seed and `event_id`; an id in the record is ignored.
     ///
     /// ```no_run
     /// use surefoot_data::{PolicyReader, RecordPolicy, Scorer};
@@ -97,13 +99,13 @@ impl Scorer {
         Ok(decided[0])
     }
 
-    /// The columns that come out: `event_id`, `action`, `pscore`, `policy_version`, and `probabilities` if asked for.
+    /// The columns of the output: `event_id`, `action`, `pscore`, `policy_version`, and `probabilities` if asked for.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// The decisions on a batch. What tells events apart is their id, or their place in the file if they have none. The
-    /// draw for an event is that of the seed and `XXH64(id)`, or the place.
+    /// Decides on a batch. The decision for an event is drawn with the seed and a key: `XXH64(id)`, or the row among
+    /// all records if there are no ids.
     pub fn score(&self, batch: &LogBatch) -> Result<RecordBatch> {
         let actions = &self.actions;
         let sets = batch.eligible(actions)?;
@@ -131,10 +133,10 @@ impl Scorer {
 }
 
 impl Scorer {
-    /// What is drawn for each record by its key.
+    /// Draws a decision for each record by its key.
     fn decisions(&self, batch: &LogBatch, sets: Option<&Eligible>, keys: &[u64]) -> Result<Vec<Decision>> {
         match &self.policy {
-            // Without an integral for each action, and to more digits.
+            // This needs no integral per action, and is more accurate.
             RecordPolicy::Encoded { policy, inputs } => {
                 let contexts = inputs.encoding.encode(batch)?;
                 let decided = policy.decide_keyed(&contexts, sets, self.seed, keys);
@@ -149,7 +151,7 @@ impl Scorer {
     }
 }
 
-/// The id of each event, and the number of its draw.
+/// The id of each event, and the key of its draw.
 fn keys(batch: &LogBatch) -> Result<(Vec<String>, Vec<u64>)> {
     let Some(ids) = batch.event_id()? else {
         let rows = batch.row() as u64..(batch.row() + batch.len()) as u64;

@@ -1,4 +1,4 @@
-//! A stream of bytes that knows where it is, so that every shortage is reported with its place.
+//! A byte stream that tracks its position, so that every error can say where it occurred.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -8,24 +8,24 @@ use flate2::read::MultiGzDecoder;
 
 use crate::error::{Error, Result};
 
-/// Deflate, on which zip and gzip stand, makes at most 1,032 bytes out of one: a symbol for a copy of 258 bytes takes
-/// at least 2 bits.
+/// Deflate, which zip and gzip use, expands one byte to at most 1,032: a symbol for a copy of 258 bytes takes at least
+/// 2 bits.
 const MOST_BYTES_FROM_ONE: u64 = 1_032;
 
 /// How many bytes are decoded at once.
 const CHUNK: usize = 1 << 16;
 
-/// One array or file while it is read from front to back.
+/// An array or file that is read from start to end.
 pub(crate) struct Source<R> {
     reader: R,
     place: String,
     packing: Packing,
-    /// The size of the file on disk, packed or not.
+    /// The size of the file on disk, compressed or not.
     file_size: u64,
     taken: u64,
 }
 
-/// What stands between the file and the bytes, and hence what a failure to read means.
+/// How the bytes are compressed, and thus what a read error means.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Packing {
     None,
@@ -34,7 +34,7 @@ pub(crate) enum Packing {
 }
 
 impl Source<Box<dyn Read>> {
-    /// A file, which is unpacked on the way if its name ends in `.gz`.
+    /// Opens a file, which is decompressed if its name ends in `.gz`.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let file = File::open(path).map_err(|reason| Error::io(path, reason))?;
         let size = file.metadata().map_err(|reason| Error::io(path, reason))?.len();
@@ -56,12 +56,12 @@ impl<R: Read> Source<R> {
         &self.place
     }
 
-    /// How many bytes were taken.
+    /// The number of bytes read so far.
     pub(crate) fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// Fills the buffer with the next bytes. `expected` is the length of the whole stream as far as it is known now.
+    /// Fills the buffer with the next bytes. `expected` is the length of the whole stream, as far as known.
     pub(crate) fn take(&mut self, buffer: &mut [u8], expected: u64) -> Result<()> {
         match self.fill(buffer)? {
             filled if filled == buffer.len() => Ok(()),
@@ -69,7 +69,7 @@ impl<R: Read> Source<R> {
         }
     }
 
-    /// Fills the buffer as far as there are bytes, and returns how many there were.
+    /// Reads bytes until the buffer is full or the stream ends; returns their number.
     fn fill(&mut self, buffer: &mut [u8]) -> Result<usize> {
         let mut filled = 0;
         while filled < buffer.len() {
@@ -84,8 +84,8 @@ impl<R: Read> Source<R> {
         Ok(filled)
     }
 
-    /// All records of `width` bytes up to the end, handed out in pieces as `visit(index of the first, bytes)`; returns how
-    /// many there were.
+    /// Reads all records of `width` bytes up to the end, and passes them to `visit(index of the first, bytes)` in
+    /// pieces. Returns the number of records.
     pub(crate) fn records(&mut self, width: usize, mut visit: impl FnMut(usize, &[u8]) -> Result<()>) -> Result<usize> {
         let mut buffer = vec![0; (CHUNK / width).max(1) * width];
         let mut count = 0;
@@ -104,8 +104,8 @@ impl<R: Read> Source<R> {
         }
     }
 
-    /// The next `count` items of `width` bytes, handed out in pieces as `visit(index of the first, bytes)`; after them
-    /// the stream must end. The count must come from [`Source::count`], which checks it.
+    /// Reads the next `count` items of `width` bytes, and passes them to `visit(index of the first, bytes)` in pieces.
+    /// The stream must end after them. The count must come from [`Source::count`], which checks it.
     pub(crate) fn items(
         &mut self,
         count: usize,
@@ -123,24 +123,24 @@ impl<R: Read> Source<R> {
         self.end(expected)
     }
 
-    /// Makes sure that nothing follows.
+    /// Checks that the stream ends here.
     pub(crate) fn end(&mut self, expected: u64) -> Result<()> {
-        // This read also makes the decoders compare their check sums.
+        // This read also makes the decoders verify their checksums.
         match self.read(&mut [0])? {
             0 => Ok(()),
             _ => Err(self.length(expected, "has more".into())),
         }
     }
 
-    /// How many items an array of this shape has, once it is known that a file of this size can hold them: a header that
-    /// lies must not cost memory.
+    /// The number of items of an array with this shape, after checking that a file of this size can hold them. A wrong
+    /// header must not cause a large allocation.
     pub(crate) fn count(&self, shape: &[usize], width: usize) -> Result<usize> {
         let too_large = || Error::Shape {
             place: self.place.clone(),
             allowed: format!("what memory and a file of {} bytes can hold", self.file_size),
             found: display_shape(shape),
         };
-        // A size of 0 must not hide that the product of the others overflows, since parts of it are used alone.
+        // A size of 0 must not hide an overflow in the product of the others, since parts of it are used alone.
         let filled = shape.iter().filter(|&&size| size > 0);
         let product = filled.copied().try_fold(1, usize::checked_mul).ok_or_else(too_large)?;
         let count = if shape.contains(&0) { 0 } else { product };

@@ -1,27 +1,27 @@
 //! TABLES: files of records, read and written batch by batch.
 //!
-//! Every format becomes the same thing: Arrow record batches of at most [`ROWS`] rows, one column a field. What a column
-//! *means* is decided one room further (`logs.rs`); formats that carry no names of their own (dsjson,
-//! Vowpal Wabbit's text, Open Bandit Pipeline's arrays) use the names below.
+//! Every format is read as Arrow record batches of at most [`ROWS`] rows, with one column per field. What a column
+//! *means* is decided in `logs.rs`. Formats without column names of their own (dsjson, Vowpal Wabbit's text, Open
+//! Bandit Pipeline's arrays) use the names below.
 //!
 //! | column | type | |
 //! | --- | --- | --- |
 //! | `event_id`, `timestamp`, `policy_version` | text | |
 //! | `action` | `UInt32`, or text | counted from 0, or the action's name |
-//! | `pscore` | `Float64` | the probability that the action had when it was chosen |
+//! | `pscore` | `Float64` | the propensity: the probability that the action had when it was chosen |
 //! | `reward` | `Float64` | |
-//! | `eligible` | list of `UInt32` | the actions that could be chosen, in any order |
-//! | `probabilities` | list of `Float64` | the logged distribution: of the eligible actions in their order, or of all |
-//! | `pdrop` | `Float64` | the probability with which a record like this one was left out of the log |
-//! | `skip` | `Boolean` | whether the logger asks not to learn from it |
-//! | `context` | list of `Float32` | features by place |
-//! | `context_indices`, `context_values` | lists of `UInt32` and `Float32` | features that are not 0, by place |
-//! | `context_names`, `context_values` | lists of text and `Float32` | features that are not 0, by name |
-//! | any other | `Float64`, `Boolean` or text | one feature, or of no interest |
+//! | `eligible` | list of `UInt32` | the eligible actions, in any order |
+//! | `probabilities` | list of `Float64` | the logged distribution: over the eligible actions in order, or over all |
+//! | `pdrop` | `Float64` | the probability with which such a record was dropped from the log |
+//! | `skip` | `Boolean` | whether the logger asks not to learn from the record |
+//! | `context` | list of `Float32` | features by index |
+//! | `context_indices`, `context_values` | lists of `UInt32` and `Float32` | non-zero features, by index |
+//! | `context_names`, `context_values` | lists of text and `Float32` | non-zero features, by name |
+//! | any other | `Float64`, `Boolean` or text | one feature, or ignored |
 //!
-//! A reader takes no more memory than a batch, a line or a row group needs; it never panics, and names the line or row and
-//! the field of what it cannot read. Batches of one file may differ in their columns where the format has no header
-//! (JSON lines): a field that no row of a batch has is not in it.
+//! A reader takes no more memory than a batch, a line or a row group needs. It never panics, and its errors name the
+//! line or row and the field. In formats without a header (JSON lines), the batches of one file may have different
+//! columns: a field that no row of a batch has is not in it.
 
 mod cells;
 pub(crate) mod csv;
@@ -48,10 +48,10 @@ use arrow_schema::SchemaRef;
 use crate::error::{Error, Result};
 use crate::files::replace_with;
 
-/// The most rows of a batch.
+/// The largest number of rows of a batch.
 pub const ROWS: usize = 8192;
 
-/// Batches of a file, in its order.
+/// The batches of a file, in order.
 pub type Tables = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
 /// The formats of log files.
@@ -59,12 +59,12 @@ pub type Tables = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 pub enum Format {
     /// Apache Parquet.
     Parquet,
-    /// Comma-separated values with a header, such as the Open Bandit Dataset's; every field comes as text, an empty one as
-    /// null, a list as JSON.
+    /// Comma-separated values with a header, such as the Open Bandit Dataset's. Every field is read as text, an empty
+    /// field as null, and lists are JSON.
     Csv,
-    /// One JSON object a line.
+    /// One JSON object per line.
     JsonLines,
-    /// Vowpal Wabbit's decision service JSON, one decision a line.
+    /// Vowpal Wabbit's decision service JSON, one decision per line.
     Dsjson,
     /// Vowpal Wabbit's text for contextual bandits: `action:cost:probability | features`.
     Vw,
@@ -73,11 +73,11 @@ pub enum Format {
 }
 
 impl Format {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Format; 6] =
         [Format::Parquet, Format::Csv, Format::JsonLines, Format::Dsjson, Format::Vw, Format::Obp];
 
-    /// The format that the end of a file's name tells.
+    /// The format implied by the extension of a file name.
     pub fn of(path: &Path) -> Result<Self> {
         let end = path.extension().and_then(|end| end.to_str()).map(str::to_ascii_lowercase);
         let found = match end.as_deref() {
@@ -92,7 +92,7 @@ impl Format {
         Ok(found)
     }
 
-    /// Its name, as [`FromStr`] takes it.
+    /// Its name, as [`FromStr`] parses it.
     pub fn name(self) -> &'static str {
         match self {
             Format::Parquet => "parquet",
@@ -123,7 +123,7 @@ impl FromStr for Format {
     }
 }
 
-/// The batches of a file.
+/// Reads a file as batches.
 pub fn read_table(path: &Path, format: Format) -> Result<Tables> {
     let file = File::open(path).map_err(|reason| Error::io(path, reason))?;
     let place = path.display().to_string();
@@ -137,7 +137,7 @@ pub fn read_table(path: &Path, format: Format) -> Result<Tables> {
     }
 }
 
-/// The batches of a file that is in memory; `place` is what errors call it.
+/// Reads a file in memory as batches; `place` is its name in errors.
 pub fn read_table_bytes(place: &str, bytes: Vec<u8>, format: Format) -> Result<Tables> {
     let text = Cursor::new;
     match format {
@@ -153,10 +153,12 @@ pub fn read_table_bytes(place: &str, bytes: Vec<u8>, format: Format) -> Result<T
     }
 }
 
-/// Writes batches that all have this schema, whole or not at all, and returns how many rows there were.
+/// Writes batches, which must all have this schema, and returns the number of rows. The file is written completely or
+/// not at all.
 ///
-/// dsjson, Vowpal Wabbit's text and Open Bandit Pipeline's arrays can hold only what they have a place for: batches for
-/// them have the columns and types of the table above, with actions as numbers, and anything else is taken as a feature.
+/// dsjson, Vowpal Wabbit's text and Open Bandit Pipeline's arrays can hold only certain columns. Batches for them have
+/// the columns and types of the table at the top of this module, with actions as numbers; any other column is taken as
+/// a feature.
 pub fn write_table(
     path: &Path,
     format: Format,
@@ -175,14 +177,14 @@ pub fn write_table(
         })?;
         out.flush()
     });
-    // What the formats say is more than what becomes of it on the way through the operating system's kind of error.
+    // The error of the format is more precise than what remains of it after it passed through an `io::Error`.
     match (written, failed) {
         (_, Some(error)) => Err(error),
         (written, None) => written.map(|()| rows),
     }
 }
 
-/// The same, to whatever can be written to; `place` is what errors call it.
+/// Like [`write_table`], to any writer; `place` is its name in errors.
 pub fn write_table_to(
     place: &str,
     out: &mut (dyn Write + Send),

@@ -1,7 +1,7 @@
-//! A safetensors file with one JSON object in its metadata, in which policies, bases and rounds are kept.
+//! Safetensors files with one JSON object in their metadata: the format of policies, bases and rounds.
 //!
-//! The object is the text of the only entry of `__metadata__`, [`KEY`]: were there two, their order would be the hash
-//! map's, and the same content would not give the same bytes.
+//! The object is the text of the only entry of `__metadata__`, [`KEY`]. With two entries, their order would be that of
+//! a hash map, and the same content would not give the same bytes.
 
 use std::borrow::Cow;
 use std::fs;
@@ -19,7 +19,7 @@ use crate::source::display_shape;
 
 const KEY: &str = "surefoot";
 
-/// The bytes that tell how long the header is.
+/// The number of bytes that hold the length of the header.
 const LENGTH: usize = 8;
 
 /// A number that a tensor may hold.
@@ -28,7 +28,7 @@ pub(crate) trait Item: Copy {
     const NAME: &str;
     const WIDTH: usize = size_of::<Self>();
     fn put(self, bytes: &mut Vec<u8>);
-    /// From exactly `WIDTH` bytes.
+    /// Reads an item from exactly `WIDTH` bytes.
     fn get(bytes: &[u8]) -> Self;
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Tensor {
 }
 
 impl Tensor {
-    /// Of as many items as the shape says.
+    /// A tensor with as many items as the shape implies.
     pub(crate) fn new<T: Item>(name: &'static str, shape: &[usize], items: impl IntoIterator<Item = T>) -> Self {
         let mut bytes = Vec::with_capacity(shape.iter().product::<usize>() * T::WIDTH);
         items.into_iter().for_each(|item| item.put(&mut bytes));
@@ -86,7 +86,7 @@ impl View for Tensor {
     }
 }
 
-/// Writes a header and tensors.
+/// Writes metadata and tensors.
 pub(crate) fn write(path: &Path, header: &impl Serialize, tensors: Vec<Tensor>) -> Result<()> {
     let place = || path.display().to_string();
     let text = serde_json::to_string(header).map_err(|reason| Error::Json { place: place(), reason })?;
@@ -97,14 +97,14 @@ pub(crate) fn write(path: &Path, header: &impl Serialize, tensors: Vec<Tensor>) 
     replace(path, &bytes)
 }
 
-/// What every format says first.
+/// The fields that every format starts with.
 #[derive(Debug, Deserialize)]
 struct Head {
     format: String,
     version: u64,
 }
 
-/// Reads the JSON of one of our formats, once it is known to be of that format and of a version that is understood.
+/// Parses the JSON of one of our formats, after checking its format and version.
 pub(crate) fn json<H: DeserializeOwned>(place: &str, text: &[u8], format: &str, version: u64) -> Result<H> {
     let bad = |reason| Error::Json { place: place.to_owned(), reason };
     let head: Head = serde_json::from_slice(text).map_err(bad)?;
@@ -120,7 +120,7 @@ pub(crate) fn json<H: DeserializeOwned>(place: &str, text: &[u8], format: &str, 
     serde_json::from_slice(text).map_err(bad)
 }
 
-/// Fails unless a file has kept the content that it was written with.
+/// Checks that the content of a file still has the fingerprint in it.
 pub(crate) fn check_fingerprint(place: &str, claimed: Fingerprint, found: Fingerprint) -> Result<()> {
     if claimed != found {
         return Err(Error::Fingerprint { place: place.to_owned(), claimed, found });
@@ -134,7 +134,7 @@ pub(crate) struct Tensors {
     place: String,
     metadata: Metadata,
     bytes: Vec<u8>,
-    /// Where the items begin.
+    /// The position of the first item.
     start: usize,
 }
 
@@ -146,8 +146,7 @@ impl Tensors {
         let Some((length, rest)) = bytes.split_first_chunk::<LENGTH>() else {
             return Err(bad(format!("it has {} bytes, and its header alone takes more", bytes.len())));
         };
-        // `SafeTensors::deserialize` adds sizes unchecked, so lengths are compared here; the rest of its checks are the
-        // metadata's.
+        // `SafeTensors::deserialize` adds sizes unchecked, so lengths are compared here; the metadata checks the rest.
         let length = usize::try_from(u64::from_le_bytes(*length)).unwrap_or(usize::MAX);
         let Some((header, items)) = rest.split_at_checked(length) else {
             return Err(bad(format!("its header should have {length} bytes, but the file has {}", bytes.len())));
@@ -166,12 +165,12 @@ impl Tensors {
         Ok(Tensors { place, metadata, bytes, start })
     }
 
-    /// The file, in errors.
+    /// The name of the file in errors.
     pub(crate) fn place(&self) -> &str {
         &self.place
     }
 
-    /// A tensor, in errors.
+    /// The name of a tensor in errors.
     pub(crate) fn place_of(&self, tensor: &str) -> String {
         format!("{}: {tensor}", self.place)
     }
@@ -188,7 +187,7 @@ impl Tensors {
         json(&self.place_of("metadata"), text.as_bytes(), format, version)
     }
 
-    /// Fails unless the file has exactly these tensors.
+    /// Checks that the file has exactly these tensors.
     pub(crate) fn expect(&self, names: &[&str]) -> Result<()> {
         let sorted = |mut names: Vec<String>| {
             names.sort_unstable();
@@ -207,12 +206,12 @@ impl Tensors {
         self.metadata.info(name).is_some()
     }
 
-    /// The items of a tensor that is expected to be there with this shape.
+    /// The items of a tensor, which must have this shape.
     pub(crate) fn items<T: Item>(&self, name: &str, shape: &[usize]) -> Result<Vec<T>> {
         self.get(name, |found| found == shape, || display_shape(shape))
     }
 
-    /// The items of a tensor of one dimension.
+    /// The items of a one-dimensional tensor.
     pub(crate) fn list<T: Item>(&self, name: &str) -> Result<Vec<T>> {
         self.get(name, |found| found.len() == 1, || "of 1 dimension".into())
     }
@@ -239,8 +238,8 @@ impl Tensors {
         if !fits(&info.shape) {
             return Err(Error::Shape { place, allowed: allowed(), found: display_shape(&info.shape) });
         }
-        // The metadata has checked that shape, type and offsets agree and that the offsets are in order; its last one
-        // is the end of the file.
+        // The metadata has checked that shape, type and offsets agree and that the offsets are in order; its last
+        // offset is the end of the file.
         let (from, to) = info.data_offsets;
         Ok(self.bytes[self.start + from..self.start + to].chunks_exact(T::WIDTH).map(T::get).collect())
     }

@@ -3,6 +3,7 @@
 #![allow(missing_docs)]
 #![cfg(target_os = "linux")]
 
+#[path = "it/common/mod.rs"]
 mod common;
 
 use std::fs::File;

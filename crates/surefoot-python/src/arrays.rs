@@ -1,4 +1,4 @@
-//! NumPy, SciPy and Arrow in; NumPy out.
+//! Conversion from NumPy, SciPy and Arrow, and back to NumPy.
 
 use std::slice;
 use std::sync::Arc;
@@ -21,16 +21,16 @@ use surefoot::logs::Eligible;
 
 use crate::failure::{Failure, Result, setting, size};
 
-/// How long the contexts will be held.
+/// How long contexts are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hold {
-    /// For the call: they are looked at where they are.
+    /// During the call only: they are not copied.
     Call,
-    /// For longer: they are copied, lest somebody changes what a certificate was made from.
+    /// Longer than the call: they are copied, so that nobody can change the data behind a certificate.
     On,
 }
 
-/// Contexts of a NumPy array, of a SciPy matrix, of anything that speaks Arrow's C stream, or of what NumPy makes an array of.
+/// Contexts from a NumPy array, a SciPy matrix, an object with Arrow's C stream, or anything that NumPy can convert.
 pub(crate) fn contexts(x: &Bound<'_, PyAny>, hold: Hold) -> Result<Contexts> {
     let py = x.py();
     if x.hasattr(intern!(py, "tocsr"))? {
@@ -52,7 +52,7 @@ pub(crate) fn contexts(x: &Bound<'_, PyAny>, hold: Hold) -> Result<Contexts> {
         let kind = array.dtype().str()?.to_string();
         return Err(setting("the type of X", "numbers (encode texts and categories first)", kind));
     }
-    // No copy if it is of this type, in this order and aligned already.
+    // No copy if it already has this type, is row-major and is aligned.
     let plain = require(&array, "float32")?;
     let plain = plain.cast_into::<PyArray2<f32>>().map_err(PyErr::from)?;
     let features = plain.shape()[1];
@@ -62,13 +62,13 @@ pub(crate) fn contexts(x: &Bound<'_, PyAny>, hold: Hold) -> Result<Contexts> {
     Ok(Contexts::dense(plain.readonly().as_slice().map_err(PyErr::from)?.to_vec(), features)?)
 }
 
-/// An array as it can be looked at: of a type, row by row, aligned.
+/// The array with this type, row-major and aligned; a copy only if needed.
 pub(crate) fn require<'py>(array: &Bound<'py, PyAny>, kind: &str) -> Result<Bound<'py, PyAny>> {
     let py = array.py();
     Ok(py.import(intern!(py, "numpy"))?.call_method1(intern!(py, "require"), (array, kind, ["C", "A"]))?)
 }
 
-/// An array that stays where it is.
+/// An array that is used in place.
 struct Held {
     _array: Py<PyArray2<f32>>,
     start: *const f32,
@@ -90,7 +90,7 @@ impl Held {
 mod held {
     use super::{Held, slice};
 
-    // SAFETY: what is behind the pointer is only ever read, and owned by the array, which is held.
+    // SAFETY: the memory is only ever read, and it is owned by the array, which is held.
     unsafe impl Send for Held {}
     // SAFETY: as above.
     unsafe impl Sync for Held {}
@@ -98,8 +98,8 @@ mod held {
     impl AsRef<[f32]> for Held {
         fn as_ref(&self) -> &[f32] {
             let Held { _array, start, len } = self;
-            // SAFETY: a contiguous array of so many values begins there, and lives as long as that is held. It is held
-            // for the time of one call, during which it must not be written to.
+            // SAFETY: a contiguous array of `len` values begins there and lives as long as the array is held. It is
+            // held for one call, during which it must not be written to.
             unsafe { slice::from_raw_parts(*start, *len) }
         }
     }
@@ -109,7 +109,7 @@ fn csr(x: &Bound<'_, PyAny>) -> Result<Contexts> {
     let py = x.py();
     let mut matrix = x.call_method0(intern!(py, "tocsr"))?;
     let found = rows_of(&matrix);
-    // Indices may be in any order, or come twice; to ask would take longer than to try.
+    // Indices may be unsorted or repeated; trying is faster than asking first.
     if found.is_ok() || matrix.getattr(intern!(py, "has_canonical_format"))?.extract::<bool>()? {
         return found;
     }
@@ -129,7 +129,7 @@ fn rows_of(matrix: &Bound<'_, PyAny>) -> Result<Contexts> {
     let features = matrix.getattr(intern!(py, "shape"))?.get_item(1)?.extract::<usize>()?;
     let indices = matrix.getattr(intern!(py, "indices"))?;
     let indices: PyReadonlyArray1<'_, u32> = match indices.cast::<PyArray1<i32>>() {
-        // The same bits; what is below 0 is then far above all features.
+        // The same bits; a negative index becomes larger than any feature index.
         Ok(narrow) => narrow.call_method1(intern!(py, "view"), ("uint32",))?.extract()?,
         Err(_) => plain("indices", "uint32")?.extract()?,
     };
@@ -139,7 +139,8 @@ fn rows_of(matrix: &Bound<'_, PyAny>) -> Result<Contexts> {
     Ok(Contexts::copied(offsets, slice_of(&indices)?, slice_of(&values)?, features)?)
 }
 
-/// A table of anything that speaks Arrow's C stream, and how many columns it has. What pandas calls an index is none.
+/// A table from any object with Arrow's C stream, and its number of columns. The index of a pandas frame is not a
+/// column.
 pub(crate) fn table(x: &Bound<'_, PyAny>) -> Result<(Vec<RecordBatch>, usize)> {
     let module: String = x.get_type().getattr("__module__")?.extract()?;
     if module.starts_with("pandas") && x.hasattr("reset_index")? {
@@ -154,7 +155,7 @@ fn table_of(x: &Bound<'_, PyAny>) -> Result<(Vec<RecordBatch>, usize)> {
     Ok((batches, schema.fields().len()))
 }
 
-/// The numbers of a table: one feature a column, or lists of features in its only column.
+/// The contexts of a table: one feature per column, or lists of features in its only column.
 fn frame(batches: &[RecordBatch], width: usize) -> Result<Contexts> {
     let Some(first) = batches.first().filter(|_| width > 0) else {
         return if width > 0 {
@@ -171,7 +172,7 @@ fn frame(batches: &[RecordBatch], width: usize) -> Result<Contexts> {
     }
 }
 
-/// A number of a table that is not there.
+/// An error about a missing number of a table.
 fn missing(row: usize, column: &str) -> Failure {
     let (column, allowed, value) = (column.to_owned(), "a number".to_owned(), "missing".to_owned());
     Failure::Core(surefoot::Error::Value { row, column, allowed, value })
@@ -235,7 +236,7 @@ fn columns(batches: &[RecordBatch]) -> Result<Contexts> {
     Ok(Contexts::dense(values, features)?)
 }
 
-/// A column of numbers, where it is if it can be.
+/// A column of numbers, without a copy if possible.
 pub(crate) fn column<'py, T: Element>(
     values: &Bound<'py, PyAny>,
     name: &str,
@@ -257,7 +258,7 @@ pub(crate) fn column<'py, T: Element>(
     Ok(array.extract()?)
 }
 
-/// A matrix of `f64`, where it is if it can be.
+/// A matrix of `f64`, without a copy if possible.
 pub(crate) fn numbers2<'py>(values: &Bound<'py, PyAny>, name: &str) -> Result<PyReadonlyArray2<'py, f64>> {
     let py = values.py();
     let array = py.import(intern!(py, "numpy"))?.call_method1(intern!(py, "asarray"), (values, "float64"))?;
@@ -294,7 +295,7 @@ pub(crate) fn actions(values: &Bound<'_, PyAny>) -> Result<Vec<u32>> {
     slice_of(&numbers)?.iter().enumerate().map(action).collect()
 }
 
-/// The actions that could be chosen: a matrix of truth values with a column for each, or a list of them for each record.
+/// The eligible actions: a boolean matrix with one column per action, or a list of actions for each record.
 pub(crate) fn eligible(sets: Option<&Bound<'_, PyAny>>) -> Result<Option<Eligible>> {
     let Some(sets) = sets.filter(|sets| !sets.is_none()) else { return Ok(None) };
     if let Ok(mask) = sets.cast::<PyArray2<bool>>() {
@@ -305,14 +306,14 @@ pub(crate) fn eligible(sets: Option<&Bound<'_, PyAny>>) -> Result<Option<Eligibl
         };
         return Ok(Some(Eligible::new((0..mask.shape()[0]).map(set))?));
     }
-    // Truth values in lists are a mask too, and no actions.
+    // Booleans in nested lists are a mask too, not actions.
     if let Ok(array) = sets.py().import("numpy")?.call_method1("asarray", (sets,))
         && !sets.is_instance_of::<PyUntypedArray>()
         && array.cast::<PyArray2<bool>>().is_ok()
     {
         return eligible(Some(&array));
     }
-    // Numbers in a matrix might be either.
+    // A numeric matrix could mean either.
     if let Ok(array) = sets.cast::<PyUntypedArray>()
         && array.dtype().kind() != b'O'
     {
@@ -323,13 +324,13 @@ pub(crate) fn eligible(sets: Option<&Bound<'_, PyAny>>) -> Result<Option<Eligibl
     Ok(Some(Eligible::new(sets)?))
 }
 
-/// Rows of `columns` numbers.
+/// A matrix with this many columns.
 pub(crate) fn matrix<T: Element>(py: Python<'_>, values: Vec<T>, columns: usize) -> Result<Bound<'_, PyArray2<T>>> {
     let rows = values.len() / columns;
     Ok(PyArray1::from_vec(py, values).reshape([rows, columns])?)
 }
 
-/// Contexts as NumPy or SciPy has them: a matrix, or the three parts of a sparse one and its width.
+/// Contexts as a NumPy matrix, or as the three parts and the width of a SciPy sparse matrix.
 pub(crate) fn to_python<'py>(py: Python<'py>, contexts: &Contexts) -> Result<Bound<'py, PyAny>> {
     if !contexts.is_sparse() {
         let values = contexts.iter().flat_map(|row| row.values().iter().copied()).collect();

@@ -1,4 +1,4 @@
-//! Arrow tables out.
+//! Arrow tables for Python.
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -7,7 +7,7 @@ use pyo3_arrow::PyTable;
 
 use crate::failure::Result;
 
-/// Records as an Arrow table, which hands them over without a copy: to pandas, polars, pyarrow, or whoever speaks the C stream.
+/// Records as an Arrow table. pandas, polars, pyarrow and any other user of Arrow's C stream get them without a copy.
 ///
 ///     >>> import pandas, surefoot
 ///     >>> frame = pandas.DataFrame({"action": [0, 1], "pscore": [0.5, 0.5], "reward": [1.0, 0.0]})
@@ -23,7 +23,7 @@ pub(crate) struct PyArrowTable {
 
 #[pymethods]
 impl PyArrowTable {
-    /// Arrow's C stream.
+    /// The table as an Arrow C stream.
     ///
     ///     >>> import pandas, pyarrow, surefoot
     ///     >>> frame = pandas.DataFrame({"action": [0, 1], "pscore": [0.5, 0.5], "reward": [1.0, 0.0]})
@@ -45,7 +45,7 @@ impl PyArrowTable {
         self.schema.fields().iter().map(|field| field.name().clone()).collect()
     }
 
-    /// A pandas data frame.
+    /// The table as a pandas data frame.
     ///
     ///     >>> import pandas, surefoot
     ///     >>> frame = pandas.DataFrame({"action": [0, 1], "pscore": [0.5, 0.5], "reward": [1.0, 0.0]})
@@ -55,7 +55,7 @@ impl PyArrowTable {
         Ok(slf.py().import("pandas")?.getattr("DataFrame")?.call_method1("from_arrow", (slf,))?)
     }
 
-    /// A polars data frame.
+    /// The table as a polars data frame.
     ///
     ///     >>> import pandas, surefoot
     ///     >>> frame = pandas.DataFrame({"action": [0, 1], "pscore": [0.5, 0.5], "reward": [1.0, 0.0]})

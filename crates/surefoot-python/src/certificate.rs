@@ -1,4 +1,4 @@
-//! What is proven.
+//! Certificates.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use crate::json;
 use crate::logs::PyLogs;
 use crate::policy::PyPolicy;
 
-/// What is proven about a policy, with every number that is needed to prove it again.
+/// A certificate: a bound on the risk of a policy, with every number that is needed to verify it.
 ///
-/// Every statement is one inequality. With :math:`\psi_\lambda(x) = (1 - e^{-\lambda x})/\lambda`, a grid of
+/// Every certificate is one inequality. With :math:`\psi_\lambda(x) = (1 - e^{-\lambda x})/\lambda`, a grid of
 /// :math:`G` lambdas and the price of the statement, such as :math:`\mathrm{KL}(Q, P)`,
 ///
 /// .. math:: R \le \psi_\lambda\left(\hat R_\lambda + \frac{\mathrm{price} + \ln(G/\delta)}{\lambda N}\right),
 ///
-/// with probability :math:`1 - \delta`, for all rounds at once. It is told in costs, which are rewards turned around and
-/// scaled to :math:`[-1, 0]`; ``at_least`` turns it into a reward. :func:`surefoot.certify` makes one, and so do the
-/// learners. Two are equal if all their numbers are.
+/// with probability :math:`1 - \delta`, for all rounds simultaneously. It is stated in costs, which are negated rewards
+/// scaled to :math:`[-1, 0]`; ``at_least`` converts the bound to a reward. :func:`surefoot.certify` and the learners
+/// make certificates. Two certificates are equal if all their numbers are.
 ///
 ///     >>> import surefoot
 ///     >>> world = surefoot.Environment.synthetic(seed=1)
@@ -38,7 +38,7 @@ use crate::policy::PyPolicy;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PyCertificate {
     pub(crate) certificate: Certificate,
-    /// The range of the rewards in which it is told.
+    /// The reward range used to convert bounds to rewards.
     range: (f64, f64),
 }
 
@@ -50,19 +50,19 @@ impl PyCertificate {
 
 #[pymethods]
 impl PyCertificate {
-    /// The upper bound, in costs, with the numerical error added.
+    /// The upper bound, in costs, including the numerical error.
     #[getter]
     fn upper(&self) -> f64 {
         self.certificate.upper
     }
 
-    /// Whether it says nothing: a cost is never above 0, and a difference of 0 is no improvement.
+    /// Whether the bound is vacuous: a cost is never above 0, and a difference of 0 is no improvement.
     #[getter]
     fn vacuous(&self) -> bool {
         self.certificate.vacuous
     }
 
-    /// What the reward is at least, in the units of ``reward_range``; the gain, if it bounds a difference.
+    /// The lower bound of the reward in the units of ``reward_range``, or of the gain if a difference is bounded.
     #[getter]
     fn at_least(&self) -> Result<f64> {
         let range = RewardRange::new(self.range.0, self.range.1)?;
@@ -70,7 +70,7 @@ impl PyCertificate {
         Ok(if self.is_difference() { -self.certificate.upper * width } else { range.reward(self.certificate.upper) })
     }
 
-    /// Whether it bounds a difference to what collected the records, and not a risk itself.
+    /// Whether it bounds the difference to the logging policies, not a risk.
     #[getter]
     fn is_difference(&self) -> bool {
         matches!(
@@ -79,32 +79,33 @@ impl PyCertificate {
         )
     }
 
-    /// The lowest and the highest reward that there can be.
+    /// The lowest and the highest possible reward.
     #[getter]
     fn reward_range(&self) -> (f64, f64) {
         self.range
     }
 
-    /// The statement: ``"3.2"``, ``"4.1"``, ``"C.1"``, ``"C.1-adjusted"``, ``"fixed"``, ``"fixed-adjusted"``, ``"running"`` or
-    /// ``"combined"``.
+    /// The theorem: ``"3.2"``, ``"4.1"``, ``"C.1"``, ``"C.1-adjusted"``, ``"fixed"``, ``"fixed-adjusted"``,
+    /// ``"running"`` or ``"combined"``.
     #[getter]
     fn theorem(&self) -> Result<String> {
         Ok(json::text(&self.certificate.theorem)?.trim_matches('"').to_owned())
     }
 
-    /// What is bounded: ``"risk"``, ``"difference"``, ``"mean-risk"``, ``"mean-difference"`` or ``"running-risk"``.
+    /// The bounded quantity: ``"risk"``, ``"difference"``, ``"mean-risk"``, ``"mean-difference"`` or
+    /// ``"running-risk"``.
     #[getter]
     fn bounds(&self) -> Result<String> {
         Ok(json::text(&self.certificate.bounds)?.trim_matches('"').to_owned())
     }
 
-    /// The probability :math:`\delta` with which any statement of its family may be wrong, ever.
+    /// The failure probability :math:`\delta`: the probability that any statement of its family is ever wrong.
     #[getter]
     fn delta(&self) -> f64 {
         self.certificate.delta
     }
 
-    /// The :math:`\lambda` of the bound: the best of the grid.
+    /// The :math:`\lambda` of the bound, the best one of the grid.
     #[getter]
     fn lam(&self) -> f64 {
         self.certificate.lambda
@@ -116,25 +117,25 @@ impl PyCertificate {
         self.certificate.records
     }
 
-    /// The smoothed estimate :math:`\hat R_\lambda` of what is bounded, in costs, before anything is paid.
+    /// The smoothed estimate :math:`\hat R_\lambda` of the bounded quantity, in costs, before any penalty is added.
     #[getter]
     fn estimate(&self) -> f64 {
         self.certificate.estimate
     }
 
-    /// The divergence that is paid; 0 for a policy that was fixed before the records.
+    /// The KL divergence in the bound; 0 for a policy that was fixed before the records.
     #[getter]
     fn kl(&self) -> f64 {
         self.certificate.kl
     }
 
-    /// What must be true of the logs, since it cannot be seen in them: one sentence each.
+    /// The assumptions about the logs that cannot be checked from them, one sentence each.
     #[getter]
     fn assumptions(&self) -> Vec<String> {
         self.certificate.assumptions.clone()
     }
 
-    /// The certificate as JSON, to the last bit. The reward range is not in it.
+    /// The certificate as JSON, exact to the last bit. The reward range is not included.
     ///
     ///     >>> import surefoot
     ///     >>> logs = surefoot.Environment.synthetic(seed=1).collect(surefoot.Policy.uniform(5), 100)
@@ -144,7 +145,7 @@ impl PyCertificate {
         json::text(&self.certificate)
     }
 
-    /// A certificate from the JSON of :meth:`to_json`. Nothing is checked but its form: :func:`surefoot.verify` does the rest.
+    /// Parses the JSON of :meth:`to_json`. Only its form is checked; :func:`surefoot.verify` checks the rest.
     ///
     ///     >>> import surefoot
     ///     >>> logs = surefoot.Environment.synthetic(seed=1).collect(surefoot.Policy.uniform(5), 100)
@@ -159,7 +160,7 @@ impl PyCertificate {
         Ok(PyCertificate::new(certificate, reward_range))
     }
 
-    /// All its numbers as a dictionary: what :meth:`to_json` has, as plain Python objects.
+    /// All numbers as a dictionary: the content of :meth:`to_json` as plain Python objects.
     ///
     ///     >>> import surefoot
     ///     >>> logs = surefoot.Environment.synthetic(seed=1).collect(surefoot.Policy.uniform(5), 100)
@@ -201,27 +202,28 @@ fn range_of(rounds: &[PyRef<'_, PyLogs>]) -> Result<(f64, f64)> {
     }
 }
 
-/// Proves what logs allow to be proven of a policy.
+/// Certifies a policy on logs.
 ///
-/// Without ``prior`` and ``deployed`` the policy must have been fixed before all records; no divergence is paid then. A
-/// policy that was learned from them needs one of the two.
+/// Without ``prior`` and ``deployed``, the policy must have been fixed before all records; the bound then has no
+/// divergence term. A policy that was learned from these records needs one of the two.
 ///
 /// Parameters
 /// ----------
 /// policy : Policy
-///     What is judged. With ``prior`` or ``deployed`` it should be a linear Gaussian one.
+///     The target policy. With ``prior`` or ``deployed`` it must be linear Gaussian.
 /// rounds : list of Logs
 ///     The rounds, the oldest first.
 /// prior : Policy, optional
-///     A policy that was fixed before all records. Theorem 3.2 then holds for whatever was learned from them, at the price
-///     of :math:`\mathrm{KL}(Q, P)`.
+///     A policy that was fixed before all records. Theorem 3.2 then holds for any policy learned from them, at the
+///     price of :math:`\mathrm{KL}(Q, P)`.
 /// deployed : list of Policy, optional
-///     What collected each round. Each is a prior for all records from its round on: the best rung of that ladder is taken.
+///     The policies that collected the rounds. Each is a prior for all records from its round on. The best bound of
+///     this ladder of priors is taken.
 /// baseline : bool
-///     Whether the difference to what collected the records is bounded (Theorem 4.1), and not the risk. It is not used with
+///     Whether to bound the difference to the logging policies (Theorem 4.1) instead of the risk. Not used with
 ///     ``deployed``.
 /// delta : float
-///     The probability with which the certificate may be wrong.
+///     The failure probability of the certificate.
 /// lambdas : list of float, optional
 ///     The grid of lambdas.
 ///
@@ -286,9 +288,9 @@ pub(crate) fn certify(
     Ok(PyCertificate::new(made, range))
 }
 
-/// Checks statements against policies and logs alone, as `surefoot verify` does. :func:`surefoot.verify` is the usual way to it.
+/// Checks certificates against policies and logs alone, as `surefoot verify` does. Use :func:`surefoot.verify` instead.
 ///
-/// Each of the ``statements`` has the round that it was made after, counted from 1, its kind, and the certificate.
+/// Each of the ``statements`` has the number of rounds it was made after, its kind, and the certificate.
 /// ``collected_by`` has the fingerprint of the policy that collected each round, or ``None``.
 #[pyfunction]
 #[pyo3(name = "_verify", signature = (statements, policies, rounds, collected_by))]
@@ -315,7 +317,7 @@ pub(crate) fn verify_statements<'py>(
     json::to_python(py, &run(py, || -> surefoot::Result<_> { Ok(audit(&run_of, || ())) })?)
 }
 
-/// Checks a run that was saved as a folder, as `surefoot verify` does. :func:`surefoot.verify` is the usual way to it.
+/// Checks a saved run folder, as `surefoot verify` does. Use :func:`surefoot.verify` instead.
 #[pyfunction]
 #[pyo3(name = "_verify_run", signature = (folder))]
 pub(crate) fn verify_run(py: Python<'_>, folder: PathBuf) -> Result<Bound<'_, PyAny>> {
@@ -323,7 +325,7 @@ pub(crate) fn verify_run(py: Python<'_>, folder: PathBuf) -> Result<Bound<'_, Py
     json::to_python(py, &report)
 }
 
-/// The statements that Python hands over.
+/// Converts the statements from Python.
 pub(crate) fn statements_of(statements: Vec<(usize, String, PyRef<'_, PyCertificate>)>) -> Result<Vec<Statement>> {
     let statement = |(round, kind, certificate): (usize, String, PyRef<'_, PyCertificate>)| {
         let kind = match kind.as_str() {
@@ -337,7 +339,7 @@ pub(crate) fn statements_of(statements: Vec<(usize, String, PyRef<'_, PyCertific
     statements.into_iter().map(statement).collect()
 }
 
-/// Reads the certificates of a file: for each the round, counted from 1, its kind and itself.
+/// Reads a file of certificates. Each entry is the round, counted from 1, the kind and the certificate.
 ///
 /// The kind is ``"certificate"``, ``"ladder"`` or ``"gate"``; see :func:`write_certificates`.
 ///
@@ -364,10 +366,11 @@ pub(crate) fn read_file(path: PathBuf, reward_range: (f64, f64)) -> Result<Vec<(
     read_certificates(&path)?.into_iter().map(read).collect()
 }
 
-/// Writes certificates into a file, as ``surefoot simulate --save`` does.
+/// Writes certificates to a file, as ``surefoot simulate --save`` does.
 ///
-/// Each has the round that it was made after, counted from 1, and a kind: ``"certificate"`` for all records with the first
-/// policy as prior, ``"ladder"`` for the best rung of the ladder, ``"gate"`` for what a gate decided by.
+/// Each entry has the number of rounds it was made after, and a kind: ``"certificate"`` for the bound on all records
+/// with the first policy as prior, ``"ladder"`` for the best bound of the ladder of priors, ``"gate"`` for the bound by
+/// which a gate decided.
 ///
 ///     >>> import pathlib, surefoot, tempfile
 ///     >>> logs = surefoot.Environment.synthetic(seed=1).collect(surefoot.Policy.uniform(5), 100)

@@ -1,4 +1,4 @@
-//! Estimators and policies of the user's own.
+//! Estimators and policies written by users.
 
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1};
 use pyo3::intern;
@@ -10,7 +10,7 @@ use surefoot::{Contexts, Policy};
 use crate::arrays::{matrix, to_python};
 use crate::failure::{Failure, Result, raised, setting};
 
-/// A callable `h(p, q, c)`, and perhaps its derivative in `p`.
+/// A callable `h(p, q, c)`, and optionally its derivative in `p`.
 #[derive(Debug)]
 pub(crate) struct PyEstimator {
     name: String,
@@ -18,12 +18,12 @@ pub(crate) struct PyEstimator {
     slope: Option<Py<PyAny>>,
 }
 
-/// How far from `p`, in parts of it, a slope that is not given is looked for: as exact as can be for a function that is known to
-/// 16 digits and smooth on the scale of `p`.
+/// The relative step of the finite difference if no derivative is given. It is optimal for a function that is accurate
+/// to 16 digits and smooth on the scale of `p`.
 const STEP: f64 = 1e-5;
 
 impl PyEstimator {
-    /// Checks it at some records, the edges among them.
+    /// Checks the estimator at some records, including edge cases.
     pub(crate) fn new(py: Python<'_>, h: &Py<PyAny>, slope: Option<&Py<PyAny>>) -> Result<Self> {
         let bound = h.bind(py);
         if !bound.is_callable() {
@@ -53,7 +53,7 @@ impl PyEstimator {
         &self.name
     }
 
-    /// `h` of each record, all of them finite.
+    /// `h` of each record; fails unless all are finite.
     pub(crate) fn h(&self, py: Python<'_>, p: &[f64], q: &[f64], c: &[f64]) -> Result<Vec<f64>> {
         let h = self.call(py, &self.h, [p, q, c])?;
         match h.iter().position(|h| !h.is_finite()) {
@@ -83,7 +83,7 @@ impl PyEstimator {
         if let Some(i) = (0..h.len()).find(|&i| c[i] == 0.0 && h[i] != 0.0) {
             return Err(setting(&at(i), "0, as the cost is", h[i]));
         }
-        // Each record for itself: a slice gives a slice.
+        // Each record must be handled independently: a slice of the input gives the same slice of the output.
         let (from, to) = (7, 19);
         let part = self.h(py, &p[from..to], &q[from..to], &c[from..to])?;
         let close = |a: f64, b: f64| (a - b).abs() <= 1e-12 * (1.0 + a.abs());
@@ -102,7 +102,7 @@ impl PyEstimator {
         Ok(())
     }
 
-    /// Whether it never says that a policy is better than plain importance weighting says: `p c / q <= h <= 0`.
+    /// Whether it never rates a policy better than importance weighting does: `p c / q <= h <= 0`.
     pub(crate) fn pessimistic(&self, py: Python<'_>, p: &[f64], q: &[f64], c: &[f64]) -> Result<bool> {
         let h = self.h(py, p, q, c)?;
         Ok((0..h.len()).all(|i| h[i] <= 0.0 && h[i] >= p[i] * c[i] / q[i] * (1.0 + 1e-9)))
@@ -116,7 +116,7 @@ impl PyEstimator {
     }
 
     fn differences(&self, py: Python<'_>, p: &[f64], q: &[f64], c: &[f64]) -> Result<Vec<f64>> {
-        // Within [0, 1], where it has a meaning.
+        // Within [0, 1], the domain of `p`.
         let moved = |by: f64| p.iter().map(|p| (p * (1.0 + by)).min(1.0)).collect::<Vec<f64>>();
         let (above, below) = (moved(STEP), moved(-STEP));
         let (high, low) = (self.h(py, &above, q, c)?, self.h(py, &below, q, c)?);
@@ -139,7 +139,8 @@ impl CustomEstimator for PyEstimator {
     }
 }
 
-/// Checks an estimator ``h(p, q, c)``, and says whether it is pessimistic: :math:`p c/q \le h \le 0`, at records on a grid.
+/// Checks an estimator ``h(p, q, c)``. Returns whether it is pessimistic, :math:`p c/q \le h \le 0`, on a grid of
+/// records.
 ///
 /// ``slope`` is its derivative in ``p``. See :func:`surefoot.check_estimator`.
 ///
@@ -164,17 +165,17 @@ pub(crate) fn check_estimator(py: Python<'_>, h: Py<PyAny>, slope: Option<Py<PyA
     estimator.pessimistic(py, &p, &q, &c)
 }
 
-/// A policy of the user's own.
+/// A policy written by a user.
 #[derive(Debug)]
 pub(crate) struct OwnPolicy {
     pub(crate) distribution: Py<PyAny>,
     pub(crate) actions: usize,
 }
 
-/// How far from 1 the sum of a distribution may be.
+/// The tolerance for the sum of a distribution.
 const SUM: f64 = 1e-6;
 
-/// Fails unless rows of `k` are probabilities, each of which sums to 1 and is 0 where an action is not eligible.
+/// Checks that rows of `k` numbers are probabilities, sum to 1, and are 0 for actions that are not eligible.
 pub(crate) fn check_distribution(p: &[f64], k: usize, eligible: Option<&Eligible>) -> Result<()> {
     for (row, p) in p.chunks_exact(k).enumerate() {
         let wrong = |column: String, allowed: &str, value: f64| {

@@ -1,4 +1,4 @@
-//! Worlds in which everything is known.
+//! Simulated environments with known rewards.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::features::PyFeatures;
 use crate::logs::PyLogs;
 use crate::policy::PyPolicy;
 
-/// A world in which a policy can be deployed, and in which its true reward is known.
+/// A simulated environment in which policies can be deployed and their true rewards are known.
 ///
-/// It is made by :meth:`dataset`, :meth:`labelled`, :meth:`synthetic` or :meth:`finite`. Rewards are in :math:`[0, 1]`.
-/// Nothing in it changes: the same policy collects the same records at the same place.
+/// Create one with :meth:`dataset`, :meth:`labelled`, :meth:`synthetic` or :meth:`finite`. Rewards are in :math:`[0,
+/// 1]`. It is deterministic: the same policy at the same position collects the same records.
 ///
 ///     >>> import surefoot
 ///     >>> world = surefoot.Environment.synthetic(seed=1)
@@ -30,7 +30,7 @@ use crate::policy::PyPolicy;
 #[derive(Debug, Clone)]
 pub(crate) struct PyEnvironment {
     world: World,
-    /// What policies make of its contexts.
+    /// The feature map of its policies.
     features: FeatureMap,
 }
 
@@ -41,7 +41,7 @@ enum World {
     Finite(Arc<Finite>),
 }
 
-/// Interactions of a world without an end.
+/// The number of interactions of an environment without an end.
 const ENDLESS: usize = 10_000_000;
 
 impl PyEnvironment {
@@ -65,7 +65,7 @@ impl PyEnvironment {
         Ok(first.with_exploration(exploration)?)
     }
 
-    /// A bandit of labels, whose features are made once; those of a policy that is to be saved are its own.
+    /// A bandit from labelled data whose features are computed once; a policy that is to be saved computes its own.
     fn labels(data: &Dataset, noise: f64, seed: u64, features: &str, intercept: bool, mapped: bool) -> Result<Self> {
         let world = LabelBandit::new(data, noise, seed)?;
         let map = FeatureMap::named(features, world.logging_split().contexts(), seed)?;
@@ -81,28 +81,28 @@ impl PyEnvironment {
 #[pymethods]
 #[expect(non_snake_case, reason = "X, as scikit-learn calls it")]
 impl PyEnvironment {
-    /// A classification data set as a bandit: the right label brings a reward with probability ``1 - noise``, any other with
-    /// probability ``noise``.
+    /// A classification data set as a bandit: the right label gives a reward of 1 with probability ``1 - noise``, any
+    /// other label with probability ``noise``.
     ///
-    /// A share of 5 % of the training records is for the first policy; the others are met once each. Rewards are judged on the
-    /// test records. Rows are divided by their norms.
+    /// 5 % of the training records are reserved for the first policy. Each of the others is used once. True rewards are
+    /// computed on the test records. Rows are divided by their norms.
     ///
     /// Parameters
     /// ----------
     /// name : str
-    ///     ``"digits"``, which is built in, the path of a data set, or one that ``surefoot data`` lists, which is looked for in
-    ///     the folder that ``SUREFOOT_DATA`` names, or in ``data``.
+    ///     ``"digits"``, which is built in; the path of a data set; or a name that ``surefoot data`` lists. The latter
+    ///     is looked for in the folder that ``SUREFOOT_DATA`` names, or in ``data``.
     /// noise : float
-    ///     How often a reward is the wrong one.
+    ///     The probability that a reward is flipped.
     /// seed : int
-    ///     The seed of the order of the records, of the rewards, and of random features.
+    ///     The seed for the order of the records, the rewards, and random features.
     /// features : str
-    ///     What policies make of contexts: ``"raw"``, ``"rff:NUMBER[:BANDWIDTH]"`` or ``"kernel:NUMBER[:BANDWIDTH]"``.
+    ///     The feature map of policies: ``"raw"``, ``"rff:NUMBER[:BANDWIDTH]"`` or ``"kernel:NUMBER[:BANDWIDTH]"``.
     /// intercept : bool
-    ///     Whether a constant feature is added.
+    ///     Whether to add a constant feature.
     /// premade : bool
-    ///     Whether features are made once, for the whole world. With ``False`` policies make them themselves, and understand
-    ///     contexts as they are, also when they come from a file.
+    ///     Whether features are computed once, for the whole environment. With ``False``, policies compute them
+    ///     themselves and take raw contexts, also after they were saved and loaded.
     ///
     /// Examples
     /// --------
@@ -128,7 +128,7 @@ impl PyEnvironment {
         })
     }
 
-    /// Labelled arrays as a bandit: :meth:`dataset` for data that is in memory.
+    /// Labelled arrays as a bandit: like :meth:`dataset`, for data in memory.
     ///
     /// Labels are whole numbers from 0 on. The other arguments are those of :meth:`dataset`.
     ///
@@ -161,28 +161,28 @@ impl PyEnvironment {
         })
     }
 
-    /// A world whose best action is linear in the context: :math:`a^*(x) = \arg\max_a \langle x, \theta_a \rangle`, with unit
-    /// vectors :math:`x`.
+    /// An environment whose best action is linear in the context: :math:`a^*(x) = \arg\max_a \langle x, \theta_a
+    /// \rangle`, with unit vectors :math:`x`.
     ///
-    /// The best action brings a reward with probability :math:`(1 + \Delta)/2`, all others with :math:`(1 - \Delta)/2`; in
-    /// ambiguous contexts the best one has :math:`1/2`.
+    /// The best action gives a reward of 1 with probability :math:`(1 + \Delta)/2`, all others with :math:`(1 -
+    /// \Delta)/2`. In ambiguous contexts the best action has probability :math:`1/2`.
     ///
     /// Parameters
     /// ----------
     /// n_actions, n_features : int
-    ///     How many there are.
+    ///     The numbers of actions and of features.
     /// margin : float
     ///     The gap :math:`\Delta` in :math:`(0, 1]`.
     /// ambiguous : float
-    ///     The share of contexts, those next to a border between two actions, whose gap is half of that.
+    ///     The share of contexts whose gap is half of that: those next to a decision boundary between two actions.
     /// drift : float, optional
-    ///     The angle, in degrees, by which the mean of the contexts turns each round; without it the world stands still.
+    ///     The angle, in degrees, by which the mean of the contexts turns per round. Without it, contexts do not drift.
     /// seed : int
-    ///     The seed of the world, its contexts and rewards.
+    ///     The seed of the environment, its contexts and rewards.
     /// features : str
-    ///     What policies make of contexts: ``"raw"``, ``"rff:NUMBER[:BANDWIDTH]"`` or ``"kernel:NUMBER[:BANDWIDTH]"``.
+    ///     The feature map of policies: ``"raw"``, ``"rff:NUMBER[:BANDWIDTH]"`` or ``"kernel:NUMBER[:BANDWIDTH]"``.
     /// intercept : bool
-    ///     Whether a constant feature is added.
+    ///     Whether to add a constant feature.
     ///
     /// Examples
     /// --------
@@ -221,9 +221,11 @@ impl PyEnvironment {
         Ok(PyEnvironment { world: World::Synthetic(Arc::new(world)), features })
     }
 
-    /// A world of finitely many contexts, drawn evenly and with replacement, whose every reward is known: no risk is estimated.
+    /// An environment with finitely many contexts, drawn uniformly with replacement, and known expected rewards: true
+    /// rewards are exact.
     ///
-    /// ``X`` is a context a row, and ``rewards`` the expected rewards `[n, K]` of all actions in it, in :math:`[0, 1]`.
+    /// ``X`` has one context per row, and ``rewards`` has the expected rewards `[n, K]` of all actions, in :math:`[0,
+    /// 1]`.
     ///
     ///     >>> import numpy as np, surefoot
     ///     >>> world = surefoot.Environment.finite([[1.0], [2.0]], np.array([[1.0, 0.0], [0.0, 0.5]]))
@@ -248,7 +250,7 @@ impl PyEnvironment {
         self.environment().actions()
     }
 
-    /// What the policies of this world make of contexts.
+    /// The feature map of the policies of this environment.
     #[getter]
     fn features(&self) -> PyFeatures {
         PyFeatures(self.features.clone())
@@ -260,7 +262,7 @@ impl PyEnvironment {
         self.features.input()
     }
 
-    /// How many interactions there are; of a world without an end, the most that are held in memory.
+    /// The number of interactions. For an environment without an end, the largest number that is kept in memory.
     #[getter]
     pub(crate) fn interactions(&self) -> usize {
         match &self.world {
@@ -269,7 +271,7 @@ impl PyEnvironment {
         }
     }
 
-    /// ``"labels"``, ``"synthetic"`` or ``"finite"``.
+    /// The kind: ``"labels"``, ``"synthetic"`` or ``"finite"``.
     #[getter]
     fn kind(&self) -> &'static str {
         match &self.world {
@@ -279,11 +281,11 @@ impl PyEnvironment {
         }
     }
 
-    /// The policy that a loop begins with: :math:`\mathcal N(\alpha W, I)`.
+    /// The first policy of a loop: :math:`\mathcal N(\alpha W, I)`.
     ///
-    /// :math:`W` is a softmax fitted to records that no round has; in a synthetic world of raw contexts it is
-    /// :math:`\theta` itself. ``alpha`` of 0 prefers no action. ``exploration`` is the share of decisions that are drawn
-    /// uniformly. A finite world has no first policy.
+    /// :math:`W` is a softmax fitted to records that are in no round; in a synthetic environment with raw contexts it
+    /// is :math:`\theta` itself. With ``alpha=0`` the policy prefers no action. ``exploration`` is the share of
+    /// decisions that are drawn uniformly. A finite environment has no first policy.
     ///
     ///     >>> import surefoot
     ///     >>> world = surefoot.Environment.synthetic(seed=1)
@@ -294,10 +296,10 @@ impl PyEnvironment {
         Ok(run(py, || self.first(alpha, exploration))?.into())
     }
 
-    /// Deploys a policy for ``n`` interactions, and logs them.
+    /// Deploys a policy for ``n`` interactions, and returns the logs.
     ///
-    /// ``round`` is the number of the round, from 0 on, and ``start`` how many interactions were before it: records of a
-    /// data set are met once, and a drifting world is another one each round.
+    /// ``round`` is the index of the round, from 0 on, and ``start`` is the number of interactions before it. Records
+    /// of a data set are used once, and a drifting environment differs between rounds.
     ///
     ///     >>> import surefoot
     ///     >>> world = surefoot.Environment.synthetic(seed=1)
@@ -310,7 +312,8 @@ impl PyEnvironment {
         PyLogs::new(logs, (0.0, 1.0))
     }
 
-    /// The true reward of a policy in the world of a round, and how often it takes the best action: :math:`E\,\pi(a^*(x)|x)`.
+    /// The true reward of a policy in a round, and the probability that it takes the best action:
+    /// :math:`E\,\pi(a^*(x)|x)`.
     ///
     ///     >>> import surefoot
     ///     >>> world = surefoot.Environment.synthetic(seed=1)
@@ -323,7 +326,7 @@ impl PyEnvironment {
         Ok((-risk, accuracy))
     }
 
-    /// The reward of taking the best action in every context.
+    /// The expected reward of always taking the best action.
     ///
     ///     >>> import surefoot
     ///     >>> round(surefoot.Environment.synthetic(seed=1).best_reward(), 6)
@@ -333,7 +336,7 @@ impl PyEnvironment {
         Ok(-run(py, || self.environment().truth(round))?.optimal_risk())
     }
 
-    /// The contexts on which rewards are known, and the best action in each.
+    /// The contexts with known rewards, and the best action in each.
     ///
     ///     >>> import surefoot
     ///     >>> X, best = surefoot.Environment.synthetic(seed=1).truth()
@@ -352,8 +355,8 @@ impl PyEnvironment {
 
 /// The usual bandwidth for Fourier and kernel features: the median distance between contexts.
 ///
-/// It is taken over at most 1,000 pairs, and is 1 if all contexts are equal. Features are to be fixed before the data: ask
-/// for it on contexts that were seen earlier.
+/// It is computed from at most 1,000 pairs, and is 1 if all contexts are equal. Features must be fixed before the data
+/// that is learned from, so compute it on earlier contexts.
 ///
 ///     >>> import surefoot
 ///     >>> surefoot.rule_of_thumb([[0.0, 0.0], [3.0, 4.0]])

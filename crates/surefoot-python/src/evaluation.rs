@@ -1,4 +1,4 @@
-//! What the logs say of a policy that did not collect them.
+//! Off-policy evaluation on arrays.
 
 use numpy::{PyArray2, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::intern;
@@ -17,14 +17,14 @@ use crate::json;
 use crate::logs::PyLogs;
 use crate::policy::PyPolicy;
 
-/// What an evaluation is made under.
+/// The settings of an evaluation.
 struct Asking {
     settings: EvaluationSettings,
     custom: Vec<PyEstimator>,
 }
 
 impl Asking {
-    /// Estimators are names, or callables `h(p, q, c)`.
+    /// Parses estimators, which are names or callables `h(p, q, c)`.
     fn new(
         py: Python<'_>,
         estimators: Option<Vec<Bound<'_, PyAny>>>,
@@ -57,19 +57,19 @@ impl Asking {
         Ok(Asking { settings, custom })
     }
 
-    /// The terms of the user's own estimators, a row a record.
+    /// The terms of the user's own estimators, one row per record.
     fn custom_terms(&self, py: Python<'_>, p: &[f64], q: &[f64], c: &[f64]) -> Result<Vec<f64>> {
         let columns = self.custom.iter().map(|estimator| estimator.h(py, p, q, c)).collect::<Result<Vec<_>>>()?;
         Ok((0..p.len()).flat_map(|row| columns.iter().map(move |column| column[row])).collect())
     }
 }
 
-/// What a policy is asked about, as arrays.
+/// A target policy, as a policy or as arrays.
 enum Asked<'py> {
     Policy(PyRef<'py, PyPolicy>),
     /// The probabilities of all actions.
     Distribution(Bound<'py, PyArray2<f64>>),
-    /// Those of the logged actions.
+    /// The probabilities of the logged actions.
     Logged(Vec<f64>),
 }
 
@@ -96,7 +96,7 @@ impl<'py> Asked<'py> {
         }
     }
 
-    /// The probabilities of the logged actions and, if they are needed, of all.
+    /// The probabilities of the logged actions and, if needed, of all actions.
     fn probabilities(&self, py: Python<'_>, logs: &PyLogs, all: bool) -> Result<(Vec<f64>, Option<Vec<f64>>)> {
         let (logs, k) = (&logs.logs, logs.logs.actions());
         let of_logged = |all: &[f64]| -> Vec<f64> {
@@ -127,16 +127,16 @@ impl<'py> Asked<'py> {
     }
 }
 
-/// What predicts rewards.
+/// A reward model.
 enum Model {
     None,
-    /// A linear one, cross-fitted to the logs.
+    /// A linear model, cross-fitted to the logs.
     Linear(CostModel),
     /// The predicted costs of all actions.
     Given(Vec<f64>),
 }
 
-/// Folds and penalty of the linear model, as those of the command line.
+/// Folds and penalty of the linear model, the same as on the command line.
 const FOLDS: usize = 3;
 const PENALTY: f64 = 1.0;
 
@@ -208,7 +208,7 @@ fn evaluator(
     })
 }
 
-/// An evaluation in rewards; `custom` are the names of the user's own estimators.
+/// Converts an evaluation to rewards; `custom` are the names of the user's own estimators.
 pub(crate) fn in_rewards<'py>(
     py: Python<'py>,
     records: usize,
@@ -241,24 +241,24 @@ pub(crate) fn in_rewards<'py>(
     Ok(found)
 }
 
-/// What logs say of a policy, by every estimator asked for, in rewards. :func:`surefoot.evaluate` is the usual way to it.
+/// Off-policy evaluation of a policy with several estimators, in rewards. Use :func:`surefoot.evaluate` instead.
 ///
 /// Parameters
 /// ----------
 /// logs : Logs
 ///     The records.
 /// policy : Policy or array
-///     A policy, the probabilities `[n, K]` of all actions, or those `[n]` of the logged ones.
+///     A policy, the probabilities `[n, K]` of all actions, or the probabilities `[n]` of the logged actions.
 /// estimators : list of str or callable, optional
-///     Names, or callables ``h(p, q, c)``; ``None`` for all that can be computed.
+///     Names, or callables ``h(p, q, c)``. ``None``: all that can be computed.
 /// model : "linear", array or None
-///     The reward model, or the rewards `[n, K]` that one predicts.
+///     The reward model, or predicted rewards `[n, K]`.
 /// delta : float
-///     The probability with which each interval may be wrong.
+///     The failure probability of each interval.
 /// replicates : int
-///     Those of the bootstrap; 0 for none.
+///     The number of bootstrap replicates; 0 for no bootstrap.
 /// largest_weight : float or None
-///     The largest weight that can occur, if it is known.
+///     The largest possible importance weight, if known.
 ///
 /// Examples
 /// --------
@@ -294,11 +294,12 @@ pub(crate) fn evaluate<'py>(
     in_rewards(py, evaluator.records(), 1.0 - delta, &evaluated, &names)
 }
 
-/// What is proven of several policies at once, in costs, and by how much each differs from the first.
-/// :func:`surefoot.select` is the usual way to it.
+/// Bounds for several policies that hold simultaneously, in costs, and the differences of the policies to the first.
+/// Use :func:`surefoot.select` instead.
 ///
-/// ``policies`` are as in :func:`evaluate`, all fixed before the records. ``prior`` has their weights :math:`w^0`, fixed
-/// before the records too, in proportion; even ones, if it is ``None``. The ``estimators`` are those of the ``contrasts``.
+/// ``policies`` are as in :func:`evaluate`. All must have been fixed before the records. ``prior`` has their prior
+/// weights :math:`w^0` up to a common factor, also fixed before the records; ``None`` means equal weights. The
+/// ``estimators`` are used for the ``contrasts``.
 ///
 ///     >>> import surefoot
 ///     >>> from surefoot import _surefoot

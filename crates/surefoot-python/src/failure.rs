@@ -1,4 +1,4 @@
-//! Rust's errors as Python's: the classes are in `surefoot/errors.py`.
+//! Conversion of Rust's errors to the Python exceptions of `surefoot/errors.py`.
 
 use std::cell::RefCell;
 use std::process;
@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-/// What goes wrong on the way to or from Python.
+/// An error on the way to or from Python.
 #[derive(Debug)]
 pub(crate) enum Failure {
     Core(surefoot::Error),
@@ -19,11 +19,11 @@ pub(crate) enum Failure {
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
 thread_local! {
-    /// What Python code raised that the core called, or the interrupt that it was asked to stop by.
+    /// An exception raised by Python code that the core called, or the interrupt that stopped the core.
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
 }
 
-/// Takes an exception through the core, which only knows that it was stopped. The first one counts.
+/// Passes an exception through the core, which only learns that it was stopped. The first exception counts.
 pub(crate) fn raised(error: PyErr) -> surefoot::Error {
     RAISED.with_borrow_mut(|raised| {
         raised.get_or_insert(error);
@@ -31,13 +31,13 @@ pub(crate) fn raised(error: PyErr) -> surefoot::Error {
     surefoot::Error::Stopped
 }
 
-/// Works without Python's lock. What Python code raised on the way comes out, whatever became of the work.
+/// Runs without Python's lock. If Python code raised an exception meanwhile, it is returned, whatever the result was.
 pub(crate) fn run<T: Send, E: Into<Failure> + Send>(
     py: Python<'_>,
     work: impl FnOnce() -> std::result::Result<T, E> + Send,
 ) -> Result<T> {
     let watched = || {
-        // Of another call that was on this thread before.
+        // Left by another call on this thread.
         RAISED.take();
         let done = work();
         (done, RAISED.take())
@@ -55,7 +55,8 @@ pub(crate) fn run<T: Send, E: Into<Failure> + Send>(
 /// The process in which the package was loaded.
 pub(crate) static LOADED_IN: OnceLock<u32> = OnceLock::new();
 
-/// In a process that was forked, threads of its own: those of its parent are not there, and waiting for them has no end.
+/// A thread pool for a forked process: the threads of its parent do not exist there, and waiting for them would not
+/// end.
 fn pool_of_fork() -> Result<Option<Arc<ThreadPool>>> {
     static POOL: Mutex<Option<(u32, Arc<ThreadPool>)>> = Mutex::new(None);
     let here = process::id();
@@ -89,12 +90,12 @@ impl From<PyErr> for Failure {
     }
 }
 
-/// A setting that the binding itself refuses.
+/// An error about a setting that the binding itself rejects.
 pub(crate) fn setting(name: &str, allowed: &str, value: impl ToString) -> Failure {
     Failure::Core(surefoot::Error::Setting { name: name.into(), allowed: allowed.into(), value: value.to_string() })
 }
 
-/// A size that the binding itself refuses.
+/// An error about a size that the binding itself rejects.
 pub(crate) fn size(what: impl ToString, expected: impl ToString, found: usize) -> Failure {
     Failure::Core(surefoot::Error::Size { what: what.to_string(), expected: expected.to_string(), found })
 }
@@ -109,7 +110,7 @@ impl From<Failure> for PyErr {
     }
 }
 
-/// An instance of a class of `surefoot.errors`, with what the error knows as attributes.
+/// Creates an exception of a class of `surefoot.errors`, with the error's details as attributes.
 fn instance(py: Python<'_>, class: &str, text: String, known: &Bound<'_, PyDict>) -> PyErr {
     let made = py
         .import("surefoot.errors")

@@ -1,4 +1,4 @@
-//! What policies make of contexts.
+//! Feature maps of policies.
 
 use numpy::PyArray1;
 use pyo3::prelude::*;
@@ -8,9 +8,10 @@ use surefoot::FeatureMap;
 use crate::arrays::{Hold, contexts, numbers, slice_of, to_python};
 use crate::failure::{Result, run};
 
-/// How a context becomes the features of a policy.
+/// A feature map: how a context becomes the features of a policy.
 ///
-/// It has to be fixed before the data that is learned from. It is made by :meth:`raw`, :meth:`fourier` or :meth:`named`.
+/// It must be fixed before the data that is learned from. Create one with :meth:`raw`, :meth:`fourier` or
+/// :meth:`named`.
 ///
 ///     >>> import surefoot
 ///     >>> surefoot.Features.raw(3, intercept=True)
@@ -21,7 +22,7 @@ pub(crate) struct PyFeatures(pub(crate) FeatureMap);
 
 #[pymethods]
 impl PyFeatures {
-    /// Contexts as they are; with ``intercept``, and a feature that is always 1, the last one.
+    /// Contexts unchanged. With ``intercept``, a last feature is added that is always 1.
     ///
     ///     >>> import surefoot
     ///     >>> surefoot.Features.raw(2, intercept=True).transform([[3.0, 4.0]]).tolist()
@@ -34,8 +35,8 @@ impl PyFeatures {
 
     /// Random Fourier features: :math:`\sqrt{2/D} \cos(W'x + b)`, with ``count`` for :math:`D`.
     ///
-    /// Their inner products approach the kernel :math:`e^{-|x - y|^2/(2 \sigma^2)}`, where :math:`\sigma` is the bandwidth;
-    /// :func:`surefoot.rule_of_thumb` proposes one.
+    /// Their inner products approximate the kernel :math:`e^{-|x - y|^2/(2 \sigma^2)}`, where :math:`\sigma` is the
+    /// bandwidth. :func:`surefoot.rule_of_thumb` suggests one.
     ///
     ///     >>> import surefoot
     ///     >>> surefoot.Features.fourier(3, 200, 1.0, seed=1)
@@ -46,11 +47,12 @@ impl PyFeatures {
         Ok(PyFeatures(with_intercept(FeatureMap::fourier(n_features, count, bandwidth, seed)?, intercept)))
     }
 
-    /// Features by a name: ``"raw"``, ``"rff:NUMBER[:BANDWIDTH]"`` or ``"kernel:NUMBER[:BANDWIDTH]"``.
+    /// Features by name: ``"raw"``, ``"rff:NUMBER[:BANDWIDTH]"`` or ``"kernel:NUMBER[:BANDWIDTH]"``.
     ///
-    /// Kernel features are the leading principal components :math:`\Lambda^{-1/2} V' k(L, x)` of the kernel, with landmarks
-    /// :math:`L` of the known contexts and :math:`k(L, L) = V \Lambda V'`. Without a bandwidth it is the rule of thumb of the
-    /// known contexts, half of it for a kernel. The known contexts must not be those of the data that is learned from.
+    /// Kernel features are the leading principal components :math:`\Lambda^{-1/2} V' k(L, x)` of the kernel, with
+    /// landmarks :math:`L` from the known contexts and :math:`k(L, L) = V \Lambda V'`. The default bandwidth is the
+    /// rule of thumb for the known contexts, and half of it for a kernel. The known contexts must not be from the data
+    /// that is learned from.
     ///
     ///     >>> import numpy as np, surefoot
     ///     >>> known = np.random.default_rng(1).normal(size=(100, 3))
@@ -64,7 +66,7 @@ impl PyFeatures {
         Ok(PyFeatures(with_intercept(map, intercept)))
     }
 
-    /// Kernel features from their parts: how a pickle comes back.
+    /// Kernel features from their parts, for unpickling.
     #[staticmethod]
     fn _kernel(
         landmarks: &Bound<'_, PyAny>,
@@ -84,13 +86,13 @@ impl PyFeatures {
         self.0.input()
     }
 
-    /// The number of features that a policy sees.
+    /// The number of features after the map.
     #[getter]
     fn n_features_out(&self) -> usize {
         self.0.output()
     }
 
-    /// The features of contexts, as ``float32``; a SciPy CSR matrix, if they are sparse.
+    /// The features of contexts, as ``float32``; a SciPy CSR matrix if they are sparse.
     ///
     ///     >>> import surefoot
     ///     >>> surefoot.Features.fourier(3, 16, 1.0).transform([[1.0, 0.0, 0.0]]).shape

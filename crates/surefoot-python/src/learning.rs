@@ -1,4 +1,4 @@
-//! Learners, and a loop under way.
+//! Learners and sessions.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,19 +21,19 @@ use crate::logs::PyLogs;
 use crate::observer::Onlooker;
 use crate::policy::PyPolicy;
 
-/// A learner's settings, all of them, by their names: no state, and no defaults.
+/// The settings of a learner: no state, and no defaults.
 ///
-/// What each means is told at :class:`surefoot.SeqAdjLS`, whose ``partial_fit`` is the usual way to learn; this is what it
-/// hands to Rust. Numbers that may also be rules, ``lam``, ``sharpness`` and ``held_back``, are texts.
+/// Each setting is described at :class:`surefoot.SeqAdjLS`, whose ``partial_fit`` is the usual way to learn and which
+/// creates this object. ``lam``, ``sharpness`` and ``held_back`` may be numbers or rules, so they are given as text.
 ///
 /// Parameters
 /// ----------
 /// algorithm : {"batch-ls", "seq-ls", "seq-adj-ls", "shift-ls", "shift-adj-ls", "crm", "scrm"}
-///     What is minimised, over which rounds.
+///     The algorithm: its objective, and the rounds it learns from.
 /// rounds : int, optional
-///     The number of rounds that there will be, for ``spending="even"``.
+///     The total number of rounds, for ``spending="even"``.
 /// gamma, penalty, divergence, learn_scale, window
-///     The settings of CRM and SCRM; the others do not look at them.
+///     The settings of CRM and SCRM; other algorithms ignore them.
 ///
 /// Examples
 /// --------
@@ -133,13 +133,13 @@ impl PyLearner {
         Ok(PyLearner { learner: Learner { custom, ..learner }, gate })
     }
 
-    /// The rule by which candidates are deployed.
+    /// The rule that decides whether a candidate is deployed.
     #[getter]
     fn gate(&self) -> String {
         self.gate.to_string()
     }
 
-    /// The settings as a dictionary of plain Python objects; the gate is not among them.
+    /// The settings as a dictionary of plain Python objects, without the gate.
     ///
     ///     >>> import surefoot
     ///     >>> surefoot.SeqLS(lam=0.4)._learner().to_dict()["algorithm"]
@@ -149,7 +149,7 @@ impl PyLearner {
     }
 }
 
-/// What a step reports of itself.
+/// The report of a step.
 pub(crate) fn round_report<'py>(py: Python<'py>, round: &StepReport) -> Result<Bound<'py, PyDict>> {
     let report = PyDict::new(py);
     report.set_item("n", round.n)?;
@@ -163,7 +163,7 @@ pub(crate) fn round_report<'py>(py: Python<'py>, round: &StepReport) -> Result<B
     Ok(report)
 }
 
-/// Adds what is proven to a report.
+/// Adds the certificates to a report.
 pub(crate) fn put_proven(report: &Bound<'_, PyDict>, proven: Option<Proven>, range: (f64, f64)) -> PyResult<()> {
     let (certificate, ladder) = match proven {
         Some(Proven { certificate, ladder, .. }) => (certificate, ladder),
@@ -173,16 +173,17 @@ pub(crate) fn put_proven(report: &Bound<'_, PyDict>, proven: Option<Proven>, ran
     report.set_item("ladder", ladder.map(|c| PyCertificate::new(c, range)))
 }
 
-/// A loop under way: logs in, what runs next out.
+/// A session: a sequential learning loop. It takes the logs of each round, and says which policy to deploy next.
 ///
 /// Parameters
 /// ----------
 /// learner : Learner
 ///     The settings.
 /// first : Policy
-///     The linear Gaussian policy that collects the first round, fixed before it: the prior of every bound.
+///     The linear Gaussian policy that collects the first round. It must be fixed before it, and is the prior of every
+///     bound.
 /// reward_range : (float, float)
-///     The lowest and the highest reward that there can be, in all rounds.
+///     The lowest and the highest possible reward, in all rounds.
 ///
 /// Examples
 /// --------
@@ -216,11 +217,12 @@ impl PySession {
         Ok(PySession { session: Session::new(learner.learner.clone(), learner.gate, first)?, range: reward_range })
     }
 
-    /// Learns from what :attr:`running` logged, lets the gate decide, and reports. If it fails, or is interrupted, all is
-    /// as before.
+    /// Learns from the logs that :attr:`running` collected, lets the gate decide, and returns a report. If it fails or
+    /// is interrupted, the session is unchanged.
     ///
-    /// ``certify`` tells whether what is proven is in the report, as ``certificate`` and ``ladder``. ``watch`` is an object
-    /// with a method ``searching(share)``, called a few times a second with the share of the search that is done.
+    /// With ``certify``, the report includes the certificates ``certificate`` and ``ladder``. ``watch`` is an object
+    /// with a method ``searching(share)``, which is called a few times per second with the share of the search that is
+    /// done.
     ///
     ///     >>> import surefoot
     ///     >>> world = surefoot.Environment.synthetic(seed=1)
@@ -249,7 +251,7 @@ impl PySession {
         Ok(report)
     }
 
-    /// Takes in a round that nothing is learned from by itself: the next :meth:`take` learns from all.
+    /// Adds a round without learning from it yet; the next :meth:`take` learns from all rounds.
     ///
     ///     >>> import surefoot
     ///     >>> world = surefoot.Environment.synthetic(seed=1)
@@ -263,19 +265,20 @@ impl PySession {
         run(py, || session.remember(round))
     }
 
-    /// How many rounds there were.
+    /// The number of rounds so far.
     #[getter]
     fn rounds(&self) -> usize {
         self.session.logs().len()
     }
 
-    /// What collects the next round.
+    /// The policy that collects the next round.
     #[getter]
     fn running(&self) -> PyPolicy {
         PyPolicy::shared(self.session.running())
     }
 
-    /// What the loop has come to: what is running or, where nothing is ever redeployed, the last policy learned.
+    /// The current result of the loop: the running policy or, for algorithms that never redeploy, the last policy
+    /// learned.
     #[getter]
     fn current(&self) -> PyPolicy {
         match self.session.learner().algorithm.redeploys() {
@@ -284,33 +287,34 @@ impl PySession {
         }
     }
 
-    /// The last policy learned, promoted or not; the first one, before any round.
+    /// The last policy learned, promoted or not. Before any round, the first policy.
     #[getter]
     fn newest(&self) -> PyPolicy {
         self.session.newest().clone().into()
     }
 
-    /// The first policy, the prior of every search.
+    /// The first policy, which is the prior of every search.
     #[getter]
     fn first(&self) -> PyPolicy {
         self.session.first().clone().into()
     }
 
-    /// What collected each round.
+    /// The policies that collected each round.
     #[getter]
     fn deployed(&self) -> Vec<PyPolicy> {
         self.session.deployed().iter().map(PyPolicy::shared).collect()
     }
 
-    /// What was logged in each round.
+    /// The logs of each round.
     #[getter]
     fn logs(&self) -> Result<Vec<PyLogs>> {
         self.session.logs().iter().map(|logs| PyLogs::new(logs.clone(), self.range)).collect()
     }
 
-    // Where the propensities of some records differ most from those of what is running: the row, and both.
+    // The record whose logged propensity differs most from that of the running policy, among some records: its row, and
+    // both propensities.
     fn _most_off(&self, py: Python<'_>, logs: &PyLogs, records: usize) -> Result<(usize, f64, f64)> {
-        // Ten stretches, from the first record to the last: what is wrong may begin anywhere.
+        // Ten stretches, spread from the first record to the last, since errors may begin anywhere.
         let (n, stretch) = (logs.logs.len(), records.div_ceil(10).min(logs.logs.len()));
         let policy = self.session.running();
         let mut most: (usize, f64, f64) = (0, 0.0, 0.0);
@@ -326,7 +330,7 @@ impl PySession {
         Ok(most)
     }
 
-    // All that it takes to go on, for a pickle.
+    // The complete state, for pickling.
     fn _checkpoint<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyDict>> {
         let past = self.session.checkpoint();
         let all = |challengers: &[Challenger]| challengers.iter().map(to_parts).collect::<Vec<Parts>>();
@@ -343,7 +347,7 @@ impl PySession {
         Ok(found)
     }
 
-    // A loop that goes on where another one of the same settings was left.
+    // Continues a session from its state, with the same settings.
     #[staticmethod]
     #[pyo3(signature = (learner, *, first, logs, deployed, learned, incumbent, started, challengers, kept, reward_range))]
     #[expect(clippy::too_many_arguments, reason = "the parts of a pickle")]
@@ -374,8 +378,8 @@ impl PySession {
         Ok(PySession { session, range: reward_range })
     }
 
-    /// Saves the session as a folder: rounds, policies, what it takes to go on, and the ``statements`` made on its way (see
-    /// :func:`write_certificates`). ``surefoot verify`` checks it.
+    /// Saves the session as a folder: its rounds, policies and state, and the ``statements`` made so far (see
+    /// :func:`write_certificates`). ``surefoot verify`` checks the folder.
     ///
     ///     >>> import pathlib, surefoot, tempfile
     ///     >>> world = surefoot.Environment.synthetic(seed=1)
@@ -397,7 +401,17 @@ impl PySession {
         run(py, || write_session(&folder, &self.session, statements))
     }
 
-    /// The session of a folder, to go on with it bit for bit.
+    /// Loads a session from a folder. It continues bit for bit as the saved one would.
+    ///
+    ///     >>> import pathlib, surefoot, tempfile
+    ///     >>> world = surefoot.Environment.synthetic(seed=1)
+    ///     >>> settings = surefoot.SeqLS(lam=0.4)._learner()
+    ///     >>> session = surefoot._surefoot.Session(settings, world.first_policy(alpha=0.0))
+    ///     >>> report = session.take(world.collect(session.running, 500))
+    ///     >>> with tempfile.TemporaryDirectory() as folder:
+    ///     ...     session.save(pathlib.Path(folder) / "run", [])
+    ///     ...     surefoot._surefoot.Session.load(pathlib.Path(folder) / "run").rounds
+    ///     1
     #[staticmethod]
     #[pyo3(signature = (folder, *, reward_range = (0.0, 1.0)), text_signature = "(folder, *, reward_range=(0.0, 1.0))")]
     fn load(py: Python<'_>, folder: PathBuf, reward_range: (f64, f64)) -> Result<Self> {
@@ -406,14 +420,20 @@ impl PySession {
     }
 
     /// The settings of its learner, as a dictionary, and its gate.
+    ///
+    ///     >>> import surefoot
+    ///     >>> world = surefoot.Environment.synthetic(seed=1)
+    ///     >>> session = surefoot._surefoot.Session(surefoot.SeqLS(lam=0.4)._learner(), world.first_policy(alpha=0.0))
+    ///     >>> session.settings()[1]
+    ///     'always'
     fn settings<'py>(&self, py: Python<'py>) -> Result<(Bound<'py, PyAny>, String)> {
         Ok((json::to_python(py, self.session.learner())?, self.session.gate().to_string()))
     }
 
-    /// What all rounds so far prove of :attr:`current`.
+    /// Certifies :attr:`current` on all rounds so far.
     ///
-    /// ``certificate`` is Theorem 3.2 with the first policy as prior (Theorem C.1 where contexts may shift), ``ladder`` the
-    /// best rung of the ladder, or ``None``.
+    /// ``certificate`` is Theorem 3.2 with the first policy as prior (Theorem C.1 if contexts may shift). ``ladder`` is
+    /// the best bound of the ladder of priors, or ``None``.
     ///
     ///     >>> import surefoot
     ///     >>> world = surefoot.Environment.synthetic(seed=1)
@@ -429,7 +449,7 @@ impl PySession {
     }
 }
 
-/// A policy, and the round, first unseen record and set size of its fixed_since.
+/// A policy, and the round, first unseen record and set size of its `fixed_since`.
 type Parts = (PyPolicy, Option<(usize, usize, usize, usize)>);
 
 fn to_parts(challenger: &Challenger) -> Parts {

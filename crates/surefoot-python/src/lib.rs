@@ -1,7 +1,7 @@
-//! The Python package: thin over the core.
+//! The Python package: a thin layer over the core.
 //!
-//! What is computed is computed in Rust, without Python's lock; arrays are looked at where they are. What users see, with its
-//! documentation, is in `python/surefoot`: one file for each room there is here.
+//! All computation happens in Rust, without Python's lock, and arrays are used in place. The public interface and its
+//! documentation are in `python/surefoot`.
 
 #![expect(clippy::needless_pass_by_value, reason = "Python hands over values")]
 
@@ -22,7 +22,7 @@ mod rounds;
 mod simulation;
 mod tables;
 
-/// What is in Rust.
+/// The Rust part of the package.
 #[pyo3::pymodule]
 mod _surefoot {
     #[expect(non_upper_case_globals, reason = "Python calls it so")]

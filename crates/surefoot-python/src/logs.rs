@@ -14,24 +14,24 @@ use crate::policy::PyPolicy;
 
 /// The logged interactions of one policy: one round.
 ///
-/// A slice of it, ``logs[100:200]``, shares its contexts.
+/// A slice, such as ``logs[100:200]``, shares its contexts.
 ///
 /// Parameters
 /// ----------
 /// X : array, SciPy sparse matrix or table
-///     The contexts, one a row. Anything that speaks Arrow's C stream is a table.
+///     The contexts, one per row. Any object with Arrow's C stream is a table.
 /// action : array of int
-///     The action taken in each, from 0 on.
+///     The action taken in each context, from 0 on.
 /// pscore : array of float
-///     The probability with which it was taken, in :math:`(0, 1]`.
+///     The propensity: the probability with which the action was taken, in :math:`(0, 1]`.
 /// reward : array of float
-///     What came back, within ``reward_range``.
+///     The rewards, within ``reward_range``.
 /// n_actions : int, optional
-///     The number of actions; without it one more than the largest that occurs, and at least 2.
+///     The number of actions. By default one more than the largest action that occurs, and at least 2.
 /// reward_range : (float, float)
-///     The lowest and the highest reward that there can be.
+///     The lowest and the highest possible reward.
 /// eligible : array of bool or list of list of int, optional
-///     The actions that could have been chosen: a mask `[n, K]`, or a list for each record.
+///     The eligible actions: a mask `[n, K]`, or a list for each record.
 /// version : str
 ///     The version of the policy that collected them.
 ///
@@ -107,19 +107,19 @@ impl PyLogs {
         self.logs.contexts().features()
     }
 
-    /// The version of the policy that collected them; empty, if it is not known.
+    /// The version of the policy that collected them; empty if unknown.
     #[getter]
     fn version(&self) -> &str {
         self.logs.policy_version()
     }
 
-    /// The lowest and the highest reward that there can be.
+    /// The lowest and the highest possible reward.
     #[getter]
     pub(crate) fn reward_range(&self) -> (f64, f64) {
         self.range
     }
 
-    /// The contexts, one a row: a copy, as a NumPy array of ``float32``, or as a SciPy CSR matrix if they are sparse.
+    /// The contexts, one per row: a copy, as a NumPy array of ``float32``, or as a SciPy CSR matrix if they are sparse.
     #[getter]
     fn X<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
         to_python(py, self.logs.contexts())
@@ -131,13 +131,13 @@ impl PyLogs {
         PyArray1::from_slice(py, self.logs.action())
     }
 
-    /// The probabilities with which they were taken.
+    /// The propensities: the probabilities with which the actions were taken.
     #[getter]
     fn pscore<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
         PyArray1::from_slice(py, self.logs.propensity())
     }
 
-    /// The costs, in :math:`[-1, 0]`: rewards turned around and scaled.
+    /// The costs, in :math:`[-1, 0]`: negated and scaled rewards.
     #[getter]
     fn cost<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
         PyArray1::from_slice(py, self.logs.cost())
@@ -149,20 +149,21 @@ impl PyLogs {
         PyArray1::from_iter(py, self.logs.cost().iter().map(|&c| self.rewards.reward(c)))
     }
 
-    /// The actions that could have been chosen, a list for each record; ``None`` if all could be.
+    /// The eligible actions, a list for each record; ``None`` if all actions were eligible.
     #[getter]
     fn eligible(&self) -> Option<Vec<Vec<u32>>> {
         let sets = self.logs.eligible()?;
         Some((0..sets.len()).map(|row| sets.get(row).to_vec()).collect())
     }
 
-    /// A hash of all that is logged, by which certificates know it.
+    /// A hash of the whole content, by which certificates refer to these logs.
     #[getter]
     fn fingerprint(&self) -> String {
         self.logs.fingerprint().to_string()
     }
 
-    /// Writes the round into a Parquet file. ``policy`` is what collected it, if its fingerprint is to be kept.
+    /// Writes the round to a safetensors file (``surefoot-round``). With ``policy``, the linear Gaussian policy that
+    /// collected the round, its fingerprint is saved too.
     ///
     ///     >>> import pathlib, surefoot, tempfile
     ///     >>> logs = surefoot.Logs([[1.0], [2.0]], action=[0, 1], pscore=[0.5, 0.5], reward=[1.0, 0.0])
@@ -174,7 +175,8 @@ impl PyLogs {
         Ok(write_round(&path, &self.logs, policy.map(surefoot::LinearGaussian::fingerprint))?)
     }
 
-    /// Reads a round that :meth:`save` or ``surefoot simulate`` has written. The file has costs: say what rewards they were.
+    /// Reads a round written by :meth:`save` or ``surefoot simulate``. The file stores costs; ``reward_range`` converts
+    /// them to rewards.
     ///
     ///     >>> import pathlib, surefoot, tempfile
     ///     >>> logs = surefoot.Logs([[1.0], [2.0]], action=[0, 1], pscore=[0.5, 0.5], reward=[1.0, 0.0])
@@ -189,7 +191,7 @@ impl PyLogs {
         PyLogs::new(read_round(&path)?.logs, reward_range)
     }
 
-    /// From costs, which a pickle keeps to the last bit.
+    /// Creates logs from costs, which a pickle stores exactly.
     #[staticmethod]
     #[expect(clippy::too_many_arguments, reason = "each is a column")]
     fn _of_costs(

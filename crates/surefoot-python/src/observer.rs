@@ -1,4 +1,4 @@
-//! Who looks on from Python: shows progress, and hears Ctrl-C.
+//! Progress reports to Python, and interruption by Ctrl-C.
 
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use surefoot::observer::Observer;
 
 use crate::failure::raised;
 
-/// Asks Python a few times a second, and not at every step.
+/// Calls Python a few times per second, not at every step.
 pub(crate) struct Onlooker {
     /// An object with the methods `searching(share)` and `round(report)`.
     shown: Option<Py<PyAny>>,

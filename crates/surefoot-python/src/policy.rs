@@ -19,15 +19,15 @@ use crate::json;
 /// Actions, and the probabilities with which they were chosen.
 type Decisions<'py> = (Bound<'py, PyArray1<u32>>, Bound<'py, PyArray1<f64>>);
 
-/// What can be deployed: a distribution :math:`\pi(a|x)` over actions for each context.
+/// A policy: a distribution :math:`\pi(a|x)` over actions for each context.
 ///
-/// It is made by one of its static methods, or learned. A linear Gaussian policy takes the action of a linear predictor drawn
-/// anew for each decision: with :math:`s_a = \langle x, \mu_a \rangle / \sqrt{x' \Sigma x}`,
+/// Create one with a static method, or learn one. A linear Gaussian policy draws a linear predictor anew for each
+/// decision and takes its best action. With :math:`s_a = \langle x, \mu_a \rangle / \sqrt{x' \Sigma x}`,
 ///
 /// .. math:: \pi(a|x) = \int \phi(z - s_a) \prod_{b \ne a} \Phi(z - s_b)\, dz.
 ///
-/// It alone can be learned, saved, compared with a prior, and certified after it was learned. Uniform and linear Gaussian
-/// policies can be pickled.
+/// Only linear Gaussian policies can be learned, compared with a prior, and certified after they were learned. Linear
+/// Gaussian, softmax and uniform policies can be saved. Linear Gaussian and uniform policies can be pickled.
 ///
 ///     >>> import surefoot
 ///     >>> policy = surefoot.Policy.standard(surefoot.Features.raw(2), 4)
@@ -62,7 +62,7 @@ impl PyPolicy {
         &self.policy
     }
 
-    /// The linear Gaussian policy, where no other will do.
+    /// The linear Gaussian policy; an error for any other kind.
     pub(crate) fn gaussian(&self, what: &str) -> Result<&LinearGaussian> {
         let gaussian = self.policy.as_gaussian();
         gaussian.ok_or_else(|| setting(what, "a linear Gaussian policy", format!("a {} one", self.kind())))
@@ -72,7 +72,7 @@ impl PyPolicy {
 #[pymethods]
 #[expect(non_snake_case, reason = "X, as scikit-learn calls it")]
 impl PyPolicy {
-    /// Every action alike, or every eligible one.
+    /// The uniform policy over all actions, or over the eligible ones.
     ///
     ///     >>> import surefoot
     ///     >>> surefoot.Policy.uniform(4).predict_proba([[1.0]]).tolist()
@@ -84,8 +84,8 @@ impl PyPolicy {
 
     /// The linear Gaussian policy :math:`\mathcal N(0, I)`, which prefers no action: the usual prior.
     ///
-    /// ``exploration`` is the share :math:`\varepsilon` of decisions that are drawn uniformly, now and in all that is learned
-    /// from it.
+    /// ``exploration`` is the share :math:`\varepsilon` of decisions that are drawn uniformly, by this policy and by
+    /// all policies learned from it.
     ///
     ///     >>> import surefoot
     ///     >>> surefoot.Policy.standard(surefoot.Features.raw(2), 4, exploration=0.05).exploration
@@ -93,7 +93,7 @@ impl PyPolicy {
     #[staticmethod]
     #[pyo3(signature = (features, n_actions, *, exploration = 0.0))]
     fn standard(features: &PyFeatures, n_actions: usize, exploration: f64) -> Result<Self> {
-        // Absurd sizes are errors, and not the end of the interpreter.
+        // Absurd sizes are errors, and must not end the interpreter.
         let room = features.0.output().checked_mul(n_actions).and_then(|n| Vec::<f64>::new().try_reserve_exact(n).ok());
         if room.is_none() {
             let text =
@@ -109,15 +109,15 @@ impl PyPolicy {
     /// Parameters
     /// ----------
     /// mean : array of float64
-    ///     The means :math:`\mu`, `[p, K]`: a column an action.
+    ///     The means :math:`\mu`, `[p, K]`: one column per action.
     /// scale : float or array
-    ///     The standard deviation :math:`\sigma`: one, or one a feature (or axis).
+    ///     The standard deviations :math:`\sigma`: one number, or one per feature (or axis).
     /// features : Features, optional
-    ///     What is made of contexts; by default they are taken as they are.
+    ///     The feature map. By default contexts are used unchanged.
     /// exploration : float
     ///     The share of decisions that are drawn uniformly.
     /// basis : array of float64, optional
-    ///     The axes :math:`U`, `[p, p]`, orthonormal; without them the features are the axes.
+    ///     The orthonormal axes :math:`U`, `[p, p]`. By default the features are the axes.
     ///
     /// Examples
     /// --------
@@ -152,7 +152,8 @@ impl PyPolicy {
         Ok(LinearGaussian::new(map, posterior)?.with_exploration(exploration)?.into())
     }
 
-    /// The softmax :math:`\pi(a|x) \propto e^{\alpha \langle x, w_a \rangle}`, with weights `[p, K]`: a column an action.
+    /// The softmax policy :math:`\pi(a|x) \propto e^{\alpha \langle x, w_a \rangle}`, with weights `[p, K]`: one column
+    /// per action.
     ///
     ///     >>> import numpy as np, surefoot
     ///     >>> surefoot.Policy.softmax(np.array([[np.log(3.0), 0.0]])).predict_proba([[1.0]]).round(6).tolist()
@@ -167,9 +168,10 @@ impl PyPolicy {
         Ok(Softmax::new(map, k, weights, alpha)?.into())
     }
 
-    /// A callable as a policy: it is given contexts, and returns the probabilities `[n, K]` of all actions.
+    /// A callable as a policy. It takes contexts, and returns the probabilities `[n, K]` of all actions.
     ///
-    /// Where actions are not all eligible it is given a mask `[n, K]` too, and should give the others 0. Rows should sum to 1.
+    /// If not all actions are eligible, it also gets a mask `[n, K]`, and must give actions that are not eligible a
+    /// probability of 0. Rows must sum to 1.
     ///
     ///     >>> import numpy as np, surefoot
     ///     >>> policy = surefoot.Policy.own(lambda X: np.tile([0.25, 0.75], (len(X), 1)), 2)
@@ -184,12 +186,13 @@ impl PyPolicy {
                 distribution.bind(py).repr()?,
             ));
         }
-        // How many actions there may be is said in one place.
+        // The limits on the number of actions are defined in one place.
         Uniform::new(n_actions)?;
         Ok(OwnPolicy { distribution, actions: n_actions }.into())
     }
 
-    /// Several policies, one of which is drawn for each decision: :math:`\pi(a|x) = \sum_j w_j \pi_j(a|x)`. Weights sum to 1.
+    /// A mixture: one of several policies is drawn for each decision, :math:`\pi(a|x) = \sum_j w_j \pi_j(a|x)`. Weights
+    /// sum to 1.
     ///
     ///     >>> import numpy as np, surefoot
     ///     >>> parts = [surefoot.Policy.uniform(2), surefoot.Policy.softmax(np.array([[np.log(3.0), 0.0]]))]
@@ -201,7 +204,7 @@ impl PyPolicy {
         Ok(Mixture::new(parts, weights)?.into())
     }
 
-    /// Reads a linear Gaussian policy, with what it knows of raw records, from a safetensors file.
+    /// Reads a policy from a safetensors file, including how raw records become its features, if the file has that.
     ///
     ///     >>> import pathlib, surefoot, tempfile
     ///     >>> policy = surefoot.Policy.standard(surefoot.Features.raw(2), 4)
@@ -216,7 +219,8 @@ impl PyPolicy {
         Ok(PyPolicy { policy, inputs: inputs.map(Arc::new) })
     }
 
-    /// Writes the policy into a safetensors file, to the last bit. Only linear Gaussian policies can be saved.
+    /// Writes the policy to a safetensors file, exact to the last bit. Linear Gaussian, softmax and uniform policies
+    /// can be saved.
     ///
     ///     >>> import pathlib, surefoot, tempfile
     ///     >>> with tempfile.TemporaryDirectory() as folder:
@@ -225,7 +229,7 @@ impl PyPolicy {
         Ok(write_policy_with(&path, self.policy.as_ref(), self.inputs.as_deref())?)
     }
 
-    /// ``"gaussian"``, ``"uniform"``, ``"softmax"``, ``"mixture"`` or ``"callable"``.
+    /// The kind: ``"gaussian"``, ``"uniform"``, ``"softmax"``, ``"mixture"`` or ``"callable"``.
     #[getter]
     fn kind(&self) -> &'static str {
         match self.policy.class() {
@@ -243,27 +247,27 @@ impl PyPolicy {
         self.policy().actions()
     }
 
-    /// What is made of contexts; ``None`` for a policy that is not linear Gaussian.
+    /// The feature map; ``None`` for a policy that is not linear Gaussian.
     #[getter]
     fn features(&self) -> Option<PyFeatures> {
         self.gaussian("").ok().map(|policy| PyFeatures(policy.features().clone()))
     }
 
-    /// The share of decisions that are drawn uniformly: :math:`(1 - \varepsilon)\,\pi_Q + \varepsilon/K`. 0 for a policy
-    /// that is not linear Gaussian.
+    /// The share of decisions that are drawn uniformly: :math:`(1 - \varepsilon)\,\pi_Q + \varepsilon/K`. It is 0 for a
+    /// policy that is not linear Gaussian.
     #[getter]
     fn exploration(&self) -> f64 {
         self.gaussian("").map_or(0.0, LinearGaussian::exploration)
     }
 
-    /// The means :math:`\mu`, `[p, K]`: a column an action.
+    /// The means :math:`\mu`, `[p, K]`: one column per action.
     #[getter]
     fn mean<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyArray2<f64>>> {
         let posterior = self.gaussian("a policy with a mean")?.posterior();
         matrix(py, posterior.mean().to_vec(), posterior.actions())
     }
 
-    /// The standard deviations :math:`\sigma`: a number, or an array with one a feature (or axis).
+    /// The standard deviations :math:`\sigma`: a number, or an array with one per feature (or axis).
     #[getter]
     fn scale<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
         Ok(match self.gaussian("a policy with a scale")?.posterior().scale() {
@@ -279,14 +283,14 @@ impl PyPolicy {
         matrix(py, basis.axes().to_vec(), basis.features()).map(Some)
     }
 
-    /// A hash of the policy, by which certificates know it; ``None`` if it has none.
+    /// A hash of the policy, by which certificates refer to it; ``None`` if it has none.
     #[getter]
     fn fingerprint(&self) -> Option<String> {
         self.policy.identity().map(|print| print.to_string())
     }
 
-    /// How raw records become features, which actions there are, and where the policy comes from; ``None`` if it is one of
-    /// features.
+    /// How raw records become features, the names of the actions, and where the policy comes from; ``None`` if the
+    /// policy does not apply to raw records.
     #[getter]
     fn inputs<'py>(&self, py: Python<'py>) -> Result<Option<Bound<'py, PyAny>>> {
         self.inputs.as_deref().map(|inputs| json::to_python(py, inputs)).transpose()
@@ -294,7 +298,7 @@ impl PyPolicy {
 
     /// The probabilities :math:`\pi(a|x)` of all actions, `[n, K]`, exact to :math:`10^{-10}`.
     ///
-    /// ``eligible`` tells which actions can be chosen: a mask `[n, K]`, or a list of actions for each context.
+    /// ``eligible`` restricts the choice: a mask `[n, K]`, or a list of actions for each context.
     ///
     ///     >>> import surefoot
     ///     >>> surefoot.Policy.uniform(3).predict_proba([[1.0]], eligible=[[0, 2]]).tolist()
@@ -311,7 +315,8 @@ impl PyPolicy {
         matrix(py, p, self.n_actions())
     }
 
-    /// The probability of one action in each context, exact to :math:`10^{-9}` of itself down to :math:`10^{-15}`.
+    /// The probability of one action per context, with a relative error of :math:`10^{-9}` for probabilities down to
+    /// :math:`10^{-15}`.
     ///
     ///     >>> import surefoot
     ///     >>> surefoot.Policy.uniform(4).propensity([[1.0], [2.0]], [3, 0]).tolist()
@@ -329,9 +334,10 @@ impl PyPolicy {
         Ok(PyArray1::from_vec(py, p))
     }
 
-    /// Draws an action in each context: the actions, and their propensities. Log both.
+    /// Draws an action in each context. Returns the actions and their propensities; log both.
     ///
-    /// The draw for a record depends on the seed and its key alone, wherever it stands; without ``keys`` a record's is its row.
+    /// The draw for a record depends only on the seed and the record's key, not on its position. Without ``keys``, the
+    /// key of a record is its row.
     ///
     ///     >>> import surefoot
     ///     >>> policy = surefoot.Policy.uniform(4)
@@ -360,7 +366,8 @@ impl PyPolicy {
         Ok((PyArray1::from_vec(py, chosen), PyArray1::from_vec(py, split(|decision| decision.propensity))))
     }
 
-    /// The divergence :math:`\mathrm{KL}(Q, P)` of this policy from a prior, times :math:`1 - \varepsilon` where both explore.
+    /// The divergence :math:`\mathrm{KL}(Q, P)` of this policy from a prior, times :math:`1 - \varepsilon` if both
+    /// explore.
     ///
     ///     >>> import numpy as np, surefoot
     ///     >>> prior = surefoot.Policy.standard(surefoot.Features.raw(2), 2)
@@ -382,7 +389,7 @@ impl PyPolicy {
         Ok((rebuild.getattr("gaussian")?, parts.into_pyobject(py)?))
     }
 
-    /// A policy with what it knows of raw records: how a pickle comes back.
+    /// A policy with its description of raw records, for unpickling.
     #[staticmethod]
     fn _with_inputs(policy: &PyPolicy, inputs: &str) -> Result<Self> {
         let inputs: Inputs =

@@ -1,4 +1,4 @@
-//! Records of others as rounds to learn from.
+//! Log files as rounds to learn from.
 
 use std::sync::Arc;
 
@@ -17,12 +17,13 @@ use crate::logs::PyLogs;
 use crate::observer::Onlooker;
 use crate::policy::PyPolicy;
 
-/// What actions are called.
+/// The names of the actions.
 pub(crate) fn action_names(actions: &Actions) -> Vec<String> {
     (0..actions.len()).map(|a| actions.name(a).into_owned()).collect()
 }
 
-/// Records in memory, encoded, as rounds to learn from: what :meth:`LogSource.rounds` gives. A place in it is a :class:`Logs`.
+/// Encoded records in memory, as rounds to learn from: the result of :meth:`LogSource.rounds`. Each item is a
+/// :class:`Logs`.
 ///
 ///     >>> import pandas, surefoot
 ///     >>> frame = pandas.DataFrame({"action": ["a", "b"] * 50, "pscore": 0.5, "reward": [1.0, 0.0] * 50, "age": range(100)})
@@ -74,25 +75,25 @@ impl PyRounds {
         self.rounds.encoding.names()
     }
 
-    /// How many records were skipped.
+    /// The number of skipped records.
     #[getter]
     fn skipped(&self) -> usize {
         self.rounds.skipped
     }
 
-    /// Whether a round goes on after another has begun.
+    /// Whether the records of some round continue after another round has begun.
     #[getter]
     fn interleaved(&self) -> bool {
         self.rounds.interleaved
     }
 
-    /// The lowest and the highest reward that there can be.
+    /// The lowest and the highest possible reward.
     #[getter]
     fn reward_range(&self) -> (f64, f64) {
         self.rounds.reward_range.into()
     }
 
-    /// The contexts and actions that were set aside, to which features were fitted; ``None`` if there are none.
+    /// The contexts and actions that were set aside, to which the features were fitted; ``None`` if there are none.
     #[getter]
     #[expect(clippy::type_complexity, reason = "two arrays, or none")]
     fn set_aside<'py>(&self, py: Python<'py>) -> Result<Option<(Bound<'py, PyAny>, Bound<'py, PyArray1<u32>>)>> {
@@ -100,25 +101,25 @@ impl PyRounds {
         Ok(Some((to_python(py, contexts)?, PyArray1::from_slice(py, actions))))
     }
 
-    /// The next policy, from all rounds at once, and what is known of it: what ``surefoot learn`` does.
-    /// :func:`surefoot.learn` is the usual way to it.
+    /// Learns the next policy from all rounds, and certifies it, as ``surefoot learn`` does. Use :func:`surefoot.learn`
+    /// instead.
     ///
     /// Parameters
     /// ----------
     /// learner : Learner
-    ///     The settings; its ``held_back`` is not used.
+    ///     The settings; its ``held_back`` is ignored.
     /// prior : {"uniform", "estimated"} or Policy
-    ///     The first policy that was deployed, or what stands for it.
+    ///     The first policy that was deployed, or a substitute for it.
     /// held_back : float
-    ///     The share of all records, the newest, that only certify: in :math:`[0, 0.5]`.
+    ///     The share of all records that only certify, in :math:`[0, 0.5]`. The newest records are held out.
     /// exploration : float
-    ///     The share of decisions that are drawn uniformly, where the prior is not given.
+    ///     The share of decisions that are drawn uniformly. Used only if the prior is not a given policy.
     /// intercept : bool
-    ///     Whether a constant feature is added, where the prior is not given.
+    ///     Whether to add a constant feature. Used only if the prior is not a given policy.
     /// prior_is_older : bool
-    ///     Whether a prior that was learned itself was learned from earlier logs only.
+    ///     If the prior was learned: whether only from logs older than these.
     /// watch : object, optional
-    ///     It has a method ``searching(share)``.
+    ///     An object with a method ``searching(share)``.
     ///
     /// Examples
     /// --------

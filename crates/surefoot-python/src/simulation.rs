@@ -1,4 +1,4 @@
-//! The loop closed.
+//! The simulated loop.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -12,10 +12,10 @@ use crate::logs::PyLogs;
 use crate::observer::Onlooker;
 use crate::policy::PyPolicy;
 
-/// Rewards of simulated worlds.
+/// The reward range of simulated environments.
 const RANGE: (f64, f64) = (0.0, 1.0);
 
-/// A round, with the numbers of the command line's `--json`.
+/// The report of a round, with the numbers of the command line's `--json`.
 pub(crate) fn report<'py>(py: Python<'py>, round: &SimulatedRound) -> PyResult<Bound<'py, PyDict>> {
     let report = round_report(py, &round.learned).map_err(PyErr::from)?;
     report.set_item("round", round.round)?;
@@ -32,12 +32,12 @@ pub(crate) fn report<'py>(py: Python<'py>, round: &SimulatedRound) -> PyResult<B
     Ok(report)
 }
 
-/// Runs the loop for rounds of these sizes. :func:`surefoot.simulate` is the usual way to it.
+/// Runs the loop with rounds of these sizes. Use :func:`surefoot.simulate` instead.
 ///
 /// Parameters
 /// ----------
 /// environment : Environment
-///     The world.
+///     The environment.
 /// first : Policy
 ///     The linear Gaussian policy that collects the first round.
 /// learner : Learner
@@ -45,15 +45,15 @@ pub(crate) fn report<'py>(py: Python<'py>, round: &SimulatedRound) -> PyResult<B
 /// sizes : list of int
 ///     The number of interactions of each round.
 /// certify : {"never", "last", "each"}
-///     After which rounds what is proven is told.
+///     The rounds after which certificates are computed.
 /// watch : object, optional
-///     It has the methods ``searching(share)`` and ``round(report)``.
+///     An object with the methods ``searching(share)`` and ``round(report)``.
 ///
 /// Returns
 /// -------
 /// dict
-///     ``rounds``, a report each; ``policies``, what collected each round, and what the last one left; ``learned``, the policy
-///     learned in each; ``logs``.
+///     ``rounds``, one report per round; ``policies``, the policy that collected each round, and the final one;
+///     ``learned``, the policy learned in each round; ``logs``.
 ///
 /// Examples
 /// --------
@@ -103,8 +103,8 @@ pub(crate) fn simulate<'py>(
     Ok(found)
 }
 
-/// The sizes of so many rounds with ``total`` interactions: ``"equal"``, or ``"doubling"``, the last of which takes what is
-/// left, or what is usual for the algorithm, ``"auto"``, or a list of them, which is checked.
+/// The sizes of ``rounds`` rounds with ``total`` interactions: ``"equal"``, ``"doubling"`` (the last round takes what
+/// is left), ``"auto"`` (the usual one for the algorithm), or a list of sizes, which is checked.
 ///
 ///     >>> from surefoot import _surefoot
 ///     >>> _surefoot.sizes(10, 3)
@@ -124,7 +124,7 @@ pub(crate) fn sizes(total: usize, rounds: usize, schedule: Sizes, algorithm: &st
     Ok(schedule.sizes(total)?)
 }
 
-/// The sizes of rounds, as Python says them.
+/// The sizes of rounds, as given in Python.
 #[derive(Debug, FromPyObject)]
 pub(crate) enum Sizes {
     Named(String),

@@ -1,4 +1,4 @@
-//! Logs of others: files and data frames.
+//! Log files and data frames.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::json;
 use crate::policy::PyPolicy;
 use crate::rounds::{PyRounds, action_names};
 
-/// Logs of others, read batch by batch, as often as they are asked about. :func:`surefoot.open_logs` makes one.
+/// Log files or a data frame, read batch by batch in as many passes as needed. Created by :func:`surefoot.open_logs`.
 ///
 ///     >>> import pandas, surefoot
 ///     >>> frame = pandas.DataFrame({"action": ["a", "b"], "pscore": [0.5, 0.5], "reward": [1.0, 0.0], "age": [31, 55]})
@@ -34,12 +34,12 @@ pub(crate) struct PySource {
     reader: LogReader,
 }
 
-/// A reader that stops between batches when Ctrl-C was pressed.
+/// A reader that stops between batches after Ctrl-C.
 fn hearing(reader: LogReader) -> LogReader {
     reader.stopped_by(|| Python::attach(|py| py.check_signals()).map_err(raised).is_err())
 }
 
-/// A policy on raw records: one of Surefoot's own, or what the logs themselves say.
+/// A target policy for raw records: one of Surefoot's own, or one whose probabilities are in the logs.
 fn judged(policy: &Bound<'_, PyAny>) -> Result<RecordPolicy> {
     if let Ok(policy) = policy.extract::<PyRef<'_, PyPolicy>>() {
         let Some(inputs) = &policy.inputs else {
@@ -66,19 +66,19 @@ fn grouping(by: &str) -> Grouping {
 
 #[pymethods]
 impl PySource {
-    /// Logs in files or in a table.
+    /// Opens log files or a table.
     ///
     /// Parameters
     /// ----------
     /// source : path, list of paths, or table
-    ///     Files, the oldest first, or anything that speaks Arrow's C stream, of which nothing is copied.
+    ///     Files, the oldest first, or any object with Arrow's C stream, which is not copied.
     /// format : str, optional
-    ///     The format of the files: ``"parquet"``, ``"csv"``, ``"jsonl"``, ``"dsjson"``, ``"vw"`` or ``"obp"``; by default what
-    ///     their names end in.
+    ///     The format of the files: ``"parquet"``, ``"csv"``, ``"jsonl"``, ``"dsjson"``, ``"vw"`` or ``"obp"``. By
+    ///     default the extension of the name tells.
     /// action, propensity, reward, event_id, policy_version : str, optional
-    ///     The columns, where they do not have one of their usual names.
+    ///     The names of columns that do not have one of their usual names.
     /// actions_from_one : bool
-    ///     Whether actions that are numbers are counted from 1 on.
+    ///     Whether numeric actions are counted from 1.
     ///
     /// Examples
     /// --------
@@ -123,7 +123,7 @@ impl PySource {
         Ok(PySource { reader: hearing(LogReader::new(paths, format, columns)) })
     }
 
-    /// All records that are not skipped, as they are: a table that speaks Arrow's C stream.
+    /// All records that are not skipped, unchanged: a table with Arrow's C stream.
     ///
     ///     >>> import pandas, surefoot
     ///     >>> frame = pandas.DataFrame({"action": [0, 1], "pscore": [0.5, 0.5], "reward": [1.0, 0.0]})
@@ -146,9 +146,9 @@ impl PySource {
 
     /// Counts records and actions in one pass, and finds the rounds.
     ///
-    /// ``by`` tells what makes a round: ``"policy-version"``, ``"file"``, or a column. The answer has ``records``,
-    /// ``skipped``, ``groups`` (each with its number of records, in the order in which they came), ``interleaved`` (whether
-    /// one goes on after another has begun) and the names of the ``actions``.
+    /// ``by`` says how records are grouped into rounds: ``"policy-version"``, ``"file"``, or a column. The result has
+    /// ``records``, ``skipped``, ``groups`` (each with its number of records, in order of appearance), ``interleaved``
+    /// (whether the records of a group continue after another group has begun) and the names of the ``actions``.
     ///
     ///     >>> import pandas, surefoot
     ///     >>> frame = pandas.DataFrame({"action": [0, 1], "pscore": [0.5, 0.5], "reward": [1.0, 0.0], "day": ["mon", "tue"]})
@@ -166,7 +166,7 @@ impl PySource {
         Ok(found)
     }
 
-    /// What is wrong with the logs, and what they can support: ``summary`` and ``findings``. See :func:`surefoot.lint`.
+    /// Lints the logs: ``summary`` and ``findings``. See :func:`surefoot.lint`.
     ///
     ///     >>> import pandas, surefoot
     ///     >>> frame = pandas.DataFrame({"action": [0, 1], "pscore": [0.5, 0.0], "reward": [1.0, 0.0]})
@@ -197,11 +197,11 @@ impl PySource {
         json::to_python(py, &report)
     }
 
-    /// What the logs say of several policies, in one pass: an evaluation for each name, as of :func:`surefoot.evaluate`.
+    /// Evaluates several policies in one pass: an evaluation for each name, as in :func:`surefoot.evaluate`.
     ///
-    /// ``policies`` are those that know raw records, paths of them, ``"columns:PREFIX"``, ``"list:COLUMN"``, ``"uniform"``
-    /// or ``"logged"``. The reward ``model`` is ``"none"``, ``"linear"``, ``"columns:PREFIX"`` or ``"list:COLUMN"``;
-    /// ``ignore`` are columns that the linear one does not look at.
+    /// ``policies`` are policies that apply to raw records, paths of such policies, ``"columns:PREFIX"``,
+    /// ``"list:COLUMN"``, ``"uniform"`` or ``"logged"``. The reward ``model`` is ``"none"``, ``"linear"``,
+    /// ``"columns:PREFIX"`` or ``"list:COLUMN"``; ``ignore`` are columns that the linear model does not use.
     ///
     ///     >>> import pandas, surefoot
     ///     >>> frame = pandas.DataFrame({"action": [0, 1], "pscore": [0.25, 0.5], "reward": [1.0, 0.0]})
@@ -245,8 +245,8 @@ impl PySource {
         Ok(found)
     }
 
-    /// What is proven of several policies at once, in one pass; all were fixed before the records. See
-    /// :func:`surefoot.select`.
+    /// Bounds for several policies that hold simultaneously, in one pass. All policies must have been fixed before the
+    /// records. See :func:`surefoot.select`.
     ///
     ///     >>> import pandas, surefoot
     ///     >>> logged = {"action": [0, 1] * 50, "pscore": 0.5, "reward": [1.0, 0.0] * 50}
@@ -270,27 +270,27 @@ impl PySource {
         json::to_python(py, &run(py, || select(&self.reader, &request, |_| ()))?)
     }
 
-    /// All records in memory, encoded, as rounds to learn from. :func:`surefoot.learn` is the usual way to it.
+    /// All records in memory, encoded, as rounds to learn from. Use :func:`surefoot.learn` instead.
     ///
     /// Parameters
     /// ----------
     /// by : str
-    ///     What makes a round: ``"policy-version"``, ``"file"``, or a column.
+    ///     How records are grouped into rounds: ``"policy-version"``, ``"file"``, or a column.
     /// set_aside : float
     ///     The share of the first round that only fixes the features.
     /// reward_range : (float, float)
-    ///     The lowest and the highest reward that there can be.
+    ///     The lowest and the highest possible reward.
     /// features : list of str or None
-    ///     The columns that are features; all that have no other role, if it is ``None``.
+    ///     The feature columns. ``None``: all columns that have no other role.
     /// ignore, categorical : list of str
-    ///     Those that are not, and those that are categories even where all of them are numbers.
+    ///     Columns that are not features, and columns to treat as categories even if all their values are numbers.
     /// vocabulary, hash_bits : int
-    ///     The most categories that have a feature each, and the logarithm of the number of features that longer columns are
-    ///     hashed to.
+    ///     The largest number of categories that get a feature each, and the base-2 logarithm of the number of features
+    ///     of a column with more categories, which is hashed.
     /// standardise : bool
     ///     Whether numbers are centred and divided by their standard deviation.
     /// prior : Policy or None
-    ///     A policy that knows raw records, if they are to be encoded as it does.
+    ///     A policy that applies to raw records, if they are to be encoded as it does.
     ///
     /// Examples
     /// --------
@@ -340,11 +340,11 @@ impl PySource {
         Ok(PyRounds { rounds: run(py, || Rounds::read(&self.reader, &request, known))? })
     }
 
-    /// What a policy decides on raw records: a table that speaks Arrow's C stream, with ``event_id``, ``action``,
+    /// The decisions of a policy on raw records: a table with Arrow's C stream, with ``event_id``, ``action``,
     /// ``pscore`` and ``policy_version``. See :func:`surefoot.score`.
     ///
-    /// With ``probabilities`` it has those of all actions, too. An event with the same id gets the same decision, wherever it
-    /// stands.
+    /// With ``probabilities``, it also has the probabilities of all actions. An event with the same id always gets the
+    /// same decision, wherever it occurs.
     ///
     ///     >>> import pandas, surefoot
     ///     >>> frame = pandas.DataFrame({"action": [0, 1] * 50, "pscore": 0.5, "reward": [1.0, 0.0] * 50, "age": range(100)})
@@ -361,9 +361,10 @@ impl PySource {
         Ok(PyArrowTable { batches: decided, schema: scorer.schema().clone() })
     }
 
-    /// Writes the records into a file of another format; tells how many, and which columns have new names.
+    /// Writes the records to a file of another format. Returns the number of records, and the columns that were
+    /// renamed.
     ///
-    /// The ``format`` is by default what the path ends in; columns in ``ignore`` are left out.
+    /// By default the extension of the path tells the ``format``. Columns in ``ignore`` are left out.
     ///
     ///     >>> import pandas, pathlib, surefoot, tempfile
     ///     >>> frame = pandas.DataFrame({"action": [0, 1], "pscore": [0.5, 0.5], "reward": [1.0, 0.0]})

@@ -1,8 +1,8 @@
-//! AUDIT: what may be called certified, and what a verifier checks.
+//! AUDIT: which numbers may be called certified, and what a verifier checks.
 //!
-//! Front ends print what this module finds, and decide nothing themselves: [`Provenance`] tells whether a policy that was
-//! learned from logs may be called certified, [`warnings`] what its user should not overlook, and [`audit`] checks the
-//! statements of a whole run against its logs and policies.
+//! Front ends print what this module finds and decide nothing themselves. [`Provenance`] tells whether a policy that
+//! was learned from logs may be called certified. [`warnings`] lists what its user should not overlook. [`audit`]
+//! checks the statements of a whole run against its logs and policies.
 
 use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
@@ -15,27 +15,27 @@ use crate::fingerprint::Fingerprint;
 use crate::logs::Logs;
 use crate::policy::Policy;
 
-/// A certificate of a loop, and what it is there.
+/// A certificate and its role in a loop.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Statement {
-    /// After how many rounds it was made.
+    /// The number of rounds after which it was made.
     pub round: usize,
-    /// What it is.
+    /// Its role.
     pub kind: StatementKind,
     /// The certificate.
     pub certificate: Certificate,
 }
 
-/// What a certificate is in a loop.
+/// The role of a certificate in a loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StatementKind {
-    /// Of the policy that a round ends with, on all records.
+    /// Bounds the policy that a round ends with, on all records.
     Certificate,
-    /// Of the same, by the best rung of the ladder.
+    /// Bounds the same policy, by the best rung of the ladder.
     Ladder,
-    /// What the gate decided by.
+    /// The certificate by which the gate decided.
     Gate,
 }
 
@@ -49,34 +49,34 @@ impl Display for StatementKind {
     }
 }
 
-/// Where the prior and the features of a policy come from that was learned from somebody's logs.
+/// Where the prior and the features of a policy come from, for a policy that was learned from existing logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Provenance {
     /// Whether the prior was itself learned from logs.
     pub prior_learned: bool,
-    /// Whether its user says that those logs are older than these, so that it does not know these.
+    /// Whether the user declares that those logs are older than these. Such a prior cannot depend on these records.
     pub prior_is_older: bool,
-    /// What fixed the features.
+    /// The source of the features.
     pub features: FeaturesFrom,
 }
 
-/// What fixed how raw records become features.
+/// What determined how raw records become features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FeaturesFrom {
-    /// Records that were set aside, and are neither learned from nor certified on.
+    /// Records that were set aside. They are used neither for learning nor for certificates.
     SetAside,
-    /// All records, those that are certified on among them.
+    /// All records, including those that the certificates use.
     AllRecords,
-    /// The file of a policy.
+    /// The file of an existing policy.
     Policy {
-        /// Whether that was learned from logs.
+        /// Whether that policy was learned from logs.
         learned: bool,
     },
 }
 
 impl Provenance {
-    /// Whether numbers about the policy may be called certified: neither the prior nor the features may know the
-    /// records that the numbers are from.
+    /// Whether numbers about the policy may be called certified. Neither the prior nor the features may depend on the
+    /// records that the numbers come from.
     pub fn certified(&self) -> bool {
         let older = |learned: bool| !learned || self.prior_is_older;
         let features = match self.features {
@@ -88,8 +88,8 @@ impl Provenance {
     }
 }
 
-/// What the user of a policy that was learned from logs should not overlook: `proven` bounds its risk, `better` its risk
-/// minus that of what collected the newest round.
+/// Warnings for the user of a policy that was learned from logs. `proven` bounds the policy's risk. `better` bounds its
+/// risk minus the risk of the logging policy of the newest round.
 pub fn warnings(certified: bool, proven: &Certificate, better: &Certificate) -> Vec<String> {
     let mut warnings: Vec<String> = Vec::new();
     if !certified {
@@ -111,78 +111,78 @@ pub fn warnings(certified: bool, proven: &Certificate, better: &Certificate) -> 
     warnings
 }
 
-/// A round of a run.
+/// One round of a run.
 #[derive(Debug, Clone)]
 pub struct AuditedRound {
-    /// What it is called in messages.
+    /// Its name in messages.
     pub name: String,
     /// Its logs.
     pub logs: Logs,
-    /// The policy that collected them, if that is known.
+    /// The policy that collected them, if it is known.
     pub collected_by: Option<Fingerprint>,
 }
 
-/// A policy of a run.
+/// One policy of a run.
 #[derive(Debug, Clone)]
 pub struct AuditedPolicy {
-    /// What it is called in messages.
+    /// Its name in messages.
     pub name: String,
     /// The policy.
     pub policy: Arc<dyn Policy>,
 }
 
-/// All that a verifier has.
+/// Everything that a verifier has: logs, policies and claims.
 #[derive(Debug, Clone, Default)]
 pub struct Run {
-    /// All rounds, in their order.
+    /// All rounds, in order.
     pub rounds: Vec<AuditedRound>,
-    /// The policies that collected them, and those that statements speak of, in any order.
+    /// The policies that collected the rounds and the policies that the statements name, in any order.
     pub policies: Vec<AuditedPolicy>,
-    /// What is claimed.
+    /// The claimed statements.
     pub statements: Vec<Statement>,
 }
 
-/// What a verifier found.
+/// The findings of a verifier.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Report {
-    /// Whether everything comes out again.
+    /// Whether every check succeeded.
     pub verified: bool,
     /// The number of rounds.
     pub rounds: usize,
     /// The number of policies.
     pub policies: usize,
-    /// How many logged propensities were computed again.
+    /// The number of logged propensities that were recomputed.
     pub propensities: usize,
-    /// What came of each statement.
+    /// The result for each statement.
     pub certificates: Vec<Checked>,
-    /// What is wrong with the logs.
+    /// The errors found in the logs.
     pub differences: Vec<String>,
 }
 
-/// What came of a statement.
+/// The result of checking one statement.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Checked {
-    /// After how many rounds it was made.
+    /// The number of rounds after which it was made.
     pub round: usize,
-    /// What it is.
+    /// Its role.
     pub kind: StatementKind,
-    /// The theorem.
+    /// The theorem that it uses.
     pub theorem: Theorem,
     /// The claimed bound.
     pub upper: f64,
-    /// Whether it says nothing.
+    /// Whether the bound is vacuous.
     pub vacuous: bool,
-    /// Whether it rests on a policy or a prior of which no file shows that it was fixed before the records, or on
-    /// propensities that no file shows to be right.
+    /// Whether the statement needs trust: no file shows that its policy or prior was fixed before the records, or that
+    /// the propensities are right.
     pub on_trust: bool,
-    /// What does not come out again.
+    /// The values that could not be reproduced.
     pub differences: Vec<String>,
 }
 
 impl Report {
-    /// What is wrong with the logs, and with each statement.
+    /// The errors in the logs, and those in each statement.
     pub fn all_differences(&self) -> Vec<String> {
         let of = |checked: &Checked| -> Vec<String> {
             let name = format!("round {}, {}", checked.round, checked.kind);
@@ -192,11 +192,11 @@ impl Report {
     }
 }
 
-/// Checks all logs and all statements of a run. `on_check` is called after each of them.
+/// Checks all logs and all statements of a run. `on_check` is called after each check.
 ///
-/// Nothing that the learner said is believed: fingerprints, logged propensities, divergences and bounds are computed
-/// again. Priors must have been deployed before the records that they are used on. What no file can show is marked as
-/// taken on trust.
+/// The verifier does not rely on the learner: it recomputes fingerprints, logged propensities, divergences and bounds.
+/// A prior must have been deployed before the records that it is used on. Whatever no file can show is marked as taken
+/// on trust.
 pub fn audit(run: &Run, on_check: impl Fn() + Sync) -> Report {
     let prints: Vec<Option<Fingerprint>> = run.policies.iter().map(|known| known.policy.identity()).collect();
     let checked = run.rounds.par_iter().map(|round| {
@@ -228,11 +228,11 @@ pub fn audit(run: &Run, on_check: impl Fn() + Sync) -> Report {
     }
 }
 
-/// How far a logged propensity may be from the policy's, relative to it.
+/// The largest allowed relative difference between a logged propensity and the policy's own.
 const TOLERANCE: f64 = 1e-8;
 
-/// Computes the logged propensities again with the policy that collected them, and returns how many there are; none
-/// where nobody claims to know who did.
+/// Recomputes the logged propensities with the policy that collected them, and returns their number. It returns 0 if
+/// the round does not name that policy.
 fn propensities(
     round: &AuditedRound,
     policies: &[AuditedPolicy],
@@ -250,7 +250,7 @@ fn propensities(
     let found = found.map_err(|e| format!("cannot be asked about by {name}: {e}"))?;
     let differs = |&i: &usize| {
         let (p, q) = (found[i], logs.propensity()[i]);
-        // A propensity that is no number differs too.
+        // A NaN counts as a difference too.
         let near = (p - q).abs() <= TOLERANCE * p;
         !near
     };
@@ -268,7 +268,7 @@ fn propensities(
     }
 }
 
-/// Computes a certificate again.
+/// Recomputes one certificate.
 fn check(
     statement: &Statement,
     policies: &[Arc<dyn Policy>],
@@ -290,8 +290,9 @@ fn check(
     Checked { round: *round, kind: *kind, theorem, upper, vacuous, on_trust, differences }
 }
 
-/// What is wrong with a statement beside the others: all are made under the same protocol, and share delta by the same
-/// rule. What holds at all rounds at once has one share, what is said anew has one of a round.
+/// Checks a statement against the first one. All statements must have the same protocol, and so share delta by the same
+/// rule. A statement that holds at all rounds at once has all of delta; one that is made anew in each round has a share
+/// of a round.
 fn outside_family(statement: &Statement, first: &Statement) -> Option<String> {
     let protocol = |c: &Certificate| (c.delta, c.lambdas.clone(), c.form, c.spending);
     let Statement { kind, certificate, .. } = statement;
@@ -305,9 +306,10 @@ fn outside_family(statement: &Statement, first: &Statement) -> Option<String> {
     })
 }
 
-/// Whether what must have been fixed before the records is only said to have been; it is shown where it was deployed by
-/// then. A prior that was not may know the records, and is named. A policy that is called fixed need not have been
-/// deployed, and is taken on trust; as is everything where the rounds do not say what collected them.
+/// Checks that priors and fixed policies are older than the records, and returns whether some of it must be taken on
+/// trust. Deployment by that time is proof. A prior that was not deployed by then may depend on the records, and is
+/// reported as a difference. A policy that is called fixed need not have been deployed, so it is taken on trust. So is
+/// everything if a round does not name its logging policy.
 fn timing(certificate: &Certificate, collected_by: &[Option<Fingerprint>], differences: &mut Vec<String>) -> bool {
     let known = |offset: usize| {
         let round = certificate.since.round.saturating_add(offset);
@@ -326,7 +328,7 @@ fn timing(certificate: &Certificate, collected_by: &[Option<Fingerprint>], diffe
     if matches!(certificate.theorem, Theorem::Fixed | Theorem::FixedAdjusted) {
         on_trust |= certificate.policies.iter().any(|policy| policy.is_none() || !known(0).1.contains(policy));
     }
-    // Propensities of rounds that do not say what collected them were not computed again.
+    // If a round does not name its logging policy, its propensities were not recomputed.
     let end = certificate.since.round.saturating_add(certificate.logs.len()).min(collected_by.len());
     on_trust |= collected_by.get(certificate.since.round..end).is_some_and(|rounds| rounds.contains(&None));
     certificate.parts.iter().fold(on_trust, |on_trust, part| timing(part, collected_by, differences) || on_trust)

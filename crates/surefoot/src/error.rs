@@ -1,31 +1,31 @@
-//! The one error of the crate. Its text says what, where, what is allowed and what came.
+//! The error type of the crate. Its text says what is wrong, where, what is allowed and what was found.
 
 use std::fmt::Display;
 
-/// What can be wrong with the data or the settings given to Surefoot.
+/// An error in the data or in the settings.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// One value of the data is not allowed.
+    /// A value of the data is not allowed.
     #[error("row {row}: {column} should be {allowed}, but is {value}")]
     Value {
         /// The row, counted from 0.
         row: usize,
         /// The column's name.
         column: String,
-        /// What the column may hold.
+        /// The values that the column may hold.
         allowed: String,
-        /// What it holds.
+        /// The value found.
         value: String,
     },
-    /// Two parts do not fit together in size.
+    /// The sizes of two parts do not fit together.
     #[error("{what} should have {expected}, but has {found}")]
     Size {
         /// The part.
         what: String,
-        /// The size that it should have, with its unit.
+        /// The expected size, with its unit.
         expected: String,
-        /// The size that it has.
+        /// The size found.
         found: usize,
     },
     /// A setting is outside its range.
@@ -33,15 +33,15 @@ pub enum Error {
     Setting {
         /// The setting's name.
         name: String,
-        /// Its range.
+        /// Its allowed range.
         allowed: String,
-        /// What was given.
+        /// The value given.
         value: String,
     },
-    /// The optimiser could not go on.
+    /// The optimiser could not continue.
     #[error("the optimiser stopped: {0}")]
     Optimiser(String),
-    /// Who watched it said so.
+    /// The observer asked to stop.
     #[error("stopped on request")]
     Stopped,
 }
@@ -63,7 +63,7 @@ impl Error {
 /// `Ok` or the crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Checks a real setting against a condition, and names the range when it fails.
+/// Checks a real setting against a condition, and names the allowed range if it fails.
 pub(crate) fn check_setting(name: &str, value: f64, holds: bool, allowed: &str) -> Result<()> {
     if holds && value.is_finite() {
         Ok(())

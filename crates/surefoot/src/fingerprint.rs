@@ -1,4 +1,4 @@
-//! FINGERPRINT: the name of a policy or of a round of logs that its content alone decides.
+//! FINGERPRINT: a name for a policy or a round of logs that depends only on its content.
 
 use std::fmt::{self, Debug, Display, Formatter};
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use crate::contexts::Row;
 use crate::error::{Error, Result};
 
-/// SHA-256 of the content of a policy or of logs, in an encoding that does not depend on how they are stored.
+/// The SHA-256 of the content of a policy or of logs, in an encoding that does not depend on how they are stored.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fingerprint([u8; 32]);
 
@@ -53,16 +53,16 @@ impl<'de> Deserialize<'de> for Fingerprint {
     }
 }
 
-/// Takes in numbers and texts; each list is preceded by its length, so that no two contents look alike.
+/// Hashes numbers and texts. Each list is preceded by its length, so that different contents have different encodings.
 #[derive(Debug)]
 pub(crate) struct Hasher {
     sha: Sha256,
-    /// Small pieces are gathered: hashing them one by one would be slow.
+    /// Collects small pieces, because hashing them one by one would be slow.
     pending: Vec<u8>,
 }
 
 impl Hasher {
-    /// `kind` keeps the fingerprints of different things apart.
+    /// `kind` separates the fingerprints of different kinds of content.
     pub(crate) fn new(kind: &str) -> Self {
         let mut hasher = Hasher { sha: Sha256::new(), pending: Vec::with_capacity(1 << 16) };
         hasher.text(kind);
@@ -91,11 +91,11 @@ impl Hasher {
     }
 
     pub(crate) fn single(&mut self, x: f32) {
-        // Zero has two signs, and one meaning.
+        // Positive and negative zero get the same bytes.
         self.bytes(&(x + 0.0).to_le_bytes());
     }
 
-    /// A row of contexts. Zeros are left out, so that dense and sparse rows are the same.
+    /// Adds a row of contexts. Zeros are left out, so that dense and sparse rows have the same hash.
     pub(crate) fn row(&mut self, row: Row<'_>) {
         row.for_each(|f, v| {
             if v != 0.0 {
@@ -121,8 +121,9 @@ impl Hasher {
     }
 }
 
-/// The root of a binary tree over leaves in their order, `None` of no leaf. The left part of a tree has the largest power
-/// of two of leaves that leaves one for the right part: so parts that begin at such a place can be made apart.
+/// The root of a binary tree over leaves in order; `None` if there are no leaves. The number of leaves in the left
+/// subtree is the largest power of two that leaves at least one for the right subtree. So subtrees that start at such
+/// an index can be computed separately.
 pub(crate) fn tree(leaves: &[Fingerprint]) -> Option<Fingerprint> {
     match leaves {
         [] => None,
@@ -167,7 +168,7 @@ mod tests {
         fn logs_have_the_same_fingerprint_exactly_if_they_say_the_same(
             a in columns(), b in columns(), shared in prop::array::uniform10(any::<bool>()),
         ) {
-            // All but a few numbers are the same.
+            // Only a few numbers differ.
             let mut b = b;
             for (i, shared) in shared.into_iter().enumerate() {
                 match i {
@@ -232,7 +233,7 @@ mod tests {
 
     #[test]
     fn policies_keep_the_fingerprints_that_they_have_in_saved_runs() {
-        // Independent values: Python's hashlib, by docs/formats.md.
+        // Independent values from Python's hashlib, by docs/formats.md.
         let posterior = || Posterior::new(2, vec![0.0, 1.0, 0.5, 2.0], Scale::Shared(0.5)).unwrap();
         let print = |features| LinearGaussian::new(features, posterior()).unwrap().fingerprint().to_string();
         assert_eq!(print(FeatureMap::identity(2)), "3a1db83fb4148fc1a94a669654eb39ac8e4457fc300b2ce77585231381d0c362");
@@ -252,7 +253,7 @@ mod tests {
         let all = [&[0, 1, 2][..], &[0, 1, 2]];
         let prints = [plain().fingerprint(), of(all), of([&[0, 1], &[1, 2]]), of([&[0], &[1]])];
         assert!((0..4).all(|i| (0..i).all(|j| prints[i] != prints[j])));
-        // Asked for before the sets were added, and after.
+        // The fingerprint is requested before the sets were added, and after.
         let asked = plain();
         asked.fingerprint();
         assert_eq!(asked.with_eligible(Eligible::new(all).unwrap()).unwrap().fingerprint(), of(all));
@@ -281,7 +282,7 @@ mod tests {
 
     #[test]
     fn it_is_sha_256() {
-        // Of the eight bytes of a length of 0: an independent value (sha256sum).
+        // The eight bytes of a length of 0; an independent value (sha256sum).
         assert_eq!(
             Hasher::new("").finish().to_string(),
             "af5570f5a1810b7af78caf4bc70a660f0df51e42baf91d4de5b2328de0e83dfc"

@@ -1,9 +1,9 @@
-//! Sequential off-policy learning: from the logs of a deployed policy to the next one, again and again.
+//! Sequential off-policy learning: learn the next policy from the logs of the deployed one, deploy it, and repeat.
 //!
-//! A stochastic policy picks an action for a context, and what comes back is a cost for that action only. Surefoot
-//! learns the next policy from such logs by minimising an upper bound of its risk (PAC-Bayes with logarithmic
-//! smoothing), keeps exact propensities of everything it deploys, says after each round with a proof how good the
-//! policy is, and simulates the whole loop where the truth is known.
+//! A stochastic policy chooses an action for a context and observes the cost of that action only. Surefoot learns the
+//! next policy from such logs by minimising an upper bound on its risk (PAC-Bayes with logarithmic smoothing). It
+//! computes exact propensities for every policy it deploys, and after each round it certifies a bound on the policy's
+//! risk. It also simulates the whole loop in worlds where the true risk is known.
 //!
 //! ```
 //! use surefoot::learn::{Family, State};
@@ -34,37 +34,38 @@
 //!
 //! # The tour
 //!
-//! The data walks through the house once, front to back, and comes out where it went in.
+//! The modules in the order in which data passes through them:
 //!
-//! | room | what is in it |
+//! | module | contents |
 //! | --- | --- |
-//! | [`contexts`], [`features`] | feature rows, dense or sparse; maps that are fixed before the data |
-//! | [`logs`] | what a policy left behind, checked once; rewards of any range |
+//! | [`contexts`], [`features`] | feature rows, dense or sparse; feature maps that are fixed before the data |
+//! | [`logs`] | the logged records of a policy, checked once; conversion of rewards to costs |
 //! | [`estimator`] | the term `h(p, q, c)` of one record, and its slope |
-//! | [`policy`] | what can be deployed, and the posteriors behind it |
-//! | [`evaluation`] | every estimator at once, with intervals, in one pass over a stream |
-//! | [`objective`], [`optim`] | `mean h + KL/(lambda N)`, value and gradient; a closure in, a minimiser out |
-//! | [`certificate`] | what is proven about a policy, from logs and policies alone; the ladder and the gate |
-//! | [`audit`] | what may be called certified, and what a verifier checks |
-//! | [`learn`] | the pure step `(state, logs) -> (state, report)`; all rounds at once |
-//! | [`session`] | a loop under way, simulated or live: logs in, what runs next out |
-//! | [`worlds`], [`simulate`](mod@simulate) | worlds in which everything is known, and the loop closed in them |
-//! | [`fingerprint`], [`observer`] | names by content; who is told how far a search is |
+//! | [`policy`] | the policies that can be deployed, and the posteriors behind them |
+//! | [`evaluation`] | off-policy evaluation by many estimators, with intervals, in one pass over a stream |
+//! | [`objective`], [`optim`] | `mean h + KL/(lambda N)` with its gradient; optimisers that minimise a closure |
+//! | [`certificate`] | proven bounds on a policy's risk from logs and policies alone; the ladder and the gate |
+//! | [`audit`] | which numbers may be called certified, and what a verifier checks |
+//! | [`learn`] | the pure step `(state, logs) -> (state, report)`; learning from all rounds at once |
+//! | [`session`] | a running loop, simulated or live: takes logs, returns the policy to run next |
+//! | [`worlds`], [`simulate`](mod@simulate) | worlds with known truth, and the closed loop in them |
+//! | [`fingerprint`], [`observer`] | names that depend on content only; progress reports of a search |
 //!
-//! Each room may use those above it, and none below: a test reads the imports (`tests/layers.rs`).
+//! A module may use the modules above it in this table, but none below: a test checks the imports (`tests/layers.rs`).
 //!
 //! # Conventions
 //!
-//! Costs are in `[-1, 0]`, lower is better; a risk is an expected cost. Symbols are the paper's: `p` the probability
-//! under the policy that is judged, `q` the logged propensity, `c` the cost, `K` actions. Features are `f32`, and so is
-//! the inside of a search with Adam ([`Precision`]); propensities, estimates and parameters are `f64`. Matrices are
-//! feature-major. Randomness is an argument: the same seed gives the same bits, whatever the number of threads. Data is
-//! checked in constructors, and the [`Error`] names the row, the column, what is allowed and what came.
+//! Costs are in `[-1, 0]`, lower is better; a risk is an expected cost. Symbols are the paper's: `p` is the probability
+//! under the target policy, `q` the logged propensity, `c` the cost, and `K` the number of actions. Features are `f32`,
+//! and so are the computations of a search with Adam ([`Precision`]); propensities, estimates and parameters are `f64`.
+//! Matrices are feature-major. Every random function takes a seed: the same seed gives the same bits on any number of
+//! threads. Constructors check their data, and an [`Error`] names the row, the column, the allowed values and the value
+//! found.
 //!
-//! # What is not here
+//! # Out of scope
 //!
-//! Files, the network and the command line (other crates of this workspace); continuous actions; policies that are not
-//! linear in (mapped) features.
+//! Files, the network and the command line (see the other crates of this workspace); continuous actions; policies that
+//! are not linear in the (mapped) features.
 
 pub mod audit;
 pub mod certificate;
@@ -97,12 +98,12 @@ pub use policy::{LinearGaussian, Policy};
 pub use session::Session;
 pub use simulate::simulate;
 
-/// The README's example is a test.
+/// Compiles the example of the README as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
-/// What only benchmarks look at: no part of the interface.
+/// For benchmarks only; not part of the public interface.
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod internals {

@@ -1,19 +1,21 @@
-//! OBSERVER: shows how far a search is, and may stop it.
+//! OBSERVER: receives the progress of a search, and may stop it.
 
 use std::ops::ControlFlow;
 
-/// Is told how far a search is, and may stop it.
+/// Receives the progress of a search, and may stop it.
 ///
-/// What is stopped gives [`Error::Stopped`](crate::Error::Stopped), and changes nothing: the state that came in is as it was.
+/// A stopped search returns [`Error::Stopped`](crate::Error::Stopped) and has no other effect: the state passed in is
+/// unchanged.
 pub trait Observer: Send {
-    /// A share of a round's search is done, from 0 to 1; asked once a step.
+    /// Called at every step with the fraction of a round's search that is done, from 0 to 1. The result may stop the
+    /// search.
     fn searching(&mut self, share: f64) -> ControlFlow<()> {
         let _ = share;
         ControlFlow::Continue(())
     }
 }
 
-/// Nobody: nothing is shown, and nothing stops.
+/// Ignores all progress and never stops a search.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 

@@ -1,14 +1,14 @@
-//! SESSION: a loop under way. Logs come in, one round after the other; what is to run next comes out.
+//! SESSION: a running loop. It takes logs round by round, and decides which policy runs next.
 //!
-//! A round is three steps, so that a service can go on deciding while it learns:
+//! A round has three steps, so that a service can keep serving decisions while it learns:
 //!
 //! | step | what it does |
 //! | --- | --- |
-//! | [`Session::prepare`] | takes in the logs and who collected them; the session is not changed |
-//! | [`Job::run`] | learns and judges, anywhere, for as long as it takes; may be stopped |
-//! | [`Session::commit`] | makes the outcome the session's: what is to run next may change here, and only here |
+//! | [`Session::prepare`] | takes the logs and the name of their logging policy; the session does not change |
+//! | [`Job::run`] | learns and judges, on any thread, for as long as it takes; can be stopped |
+//! | [`Session::commit`] | stores the result in the session; the running policy can change only here |
 //!
-//! [`Session::take`] is all three at once.
+//! [`Session::take`] does all three.
 
 use std::sync::Arc;
 
@@ -22,84 +22,86 @@ use crate::logs::Logs;
 use crate::observer::Observer;
 use crate::policy::{LinearGaussian, Policy};
 
-/// A loop under way: all that was deployed, logged and learned so far. Cloning shares the data.
+/// A running loop: everything deployed, logged and learned so far. Clones share the data.
 #[derive(Debug, Clone)]
 pub struct Session {
     learner: Learner,
     gate: Gate,
     state: State,
-    /// What runs.
+    /// The running policy.
     incumbent: Challenger,
-    /// The round since which it has collected all; `None` if it has not collected the newest.
+    /// The round since which the incumbent has collected every round; `None` if it has not collected the newest.
     started: Option<usize>,
     challengers: Vec<Challenger>,
     logs: Vec<Logs>,
-    /// What collected each round.
+    /// The logging policy of each round.
     deployed: Vec<Arc<dyn Policy>>,
     /// The policy learned from each round.
     learned: Vec<Challenger>,
-    /// Another one after every change, so that a job of the session as it was is told from one of the session as it is.
+    /// Replaced after every change, to recognise a job that was prepared from an earlier version of the session.
     version: Arc<()>,
 }
 
-/// What a round brought.
+/// The report of one round.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RoundReport {
-    /// What the learner reports.
+    /// The learner's report.
     pub learned: StepReport,
-    /// Whether what was learned, now or earlier, replaces what was running.
+    /// Whether a policy learned in this round or earlier replaced the running policy.
     pub promoted: bool,
-    /// The certificate that decided: of the challenger that has the best one, not always the newest; none if the gate is
-    /// always open, or the incumbent has not collected a round yet.
+    /// The certificate that decided: that of the challenger with the best one, which is not always the newest. `None`
+    /// if the gate is always open, or if the incumbent has not collected a round yet.
     pub decided_by: Option<Certificate>,
-    /// What is proven about the policy that the round ends with, if it was asked for.
+    /// The certificates of the policy that the round ends with, if they were requested.
     pub proven: Option<Proven>,
 }
 
-/// What is proven about a policy.
+/// The certificates of a policy.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Proven {
-    /// Theorem 3.2 with the first policy as prior, on all records; none of a policy that has no divergence from it. Where contexts may shift, Theorem C.1: a bound on
-    /// the mean over rounds of the risks of the policies learned from them, each in the world of its round.
+    /// Theorem 3.2 with the first policy as prior, on all records; `None` if the policy has no divergence from it. If
+    /// contexts may shift, this is Theorem C.1: a bound on the mean over rounds of the risks of the learned policies,
+    /// each in the world of the round that it was learned from.
     pub certificate: Option<Certificate>,
-    /// The best rung of the [ladder](crate::certificate::ladder()). Where contexts may shift, only the policy on records
-    /// of the newest round that it has not seen is left of it, if there are any: a bound in the world of that round.
+    /// The best rung of the [ladder](crate::certificate::ladder()). If contexts may shift, only one rung remains: the
+    /// policy as a fixed policy on those records of the newest round that it has not seen, if there are any. It bounds
+    /// the risk in the world of that round.
     pub ladder: Option<Certificate>,
 }
 
-/// All that a session leaves behind and needs to go on, apart from its settings; cloning shares the data.
+/// Everything that a session needs to continue, except for its settings. Clones share the data.
 #[derive(Debug, Clone)]
 pub struct Checkpoint {
     /// The first policy.
     pub first: LinearGaussian,
-    /// What was logged in each round.
+    /// The logs of each round.
     pub logs: Vec<Logs>,
-    /// What collected each round.
+    /// The logging policy of each round.
     pub deployed: Vec<Arc<dyn Policy>>,
-    /// What was learned from each round.
+    /// The policy learned from each round.
     pub learned: Vec<Challenger>,
-    /// What is running.
+    /// The running policy.
     pub incumbent: Challenger,
-    /// The round since which it has collected all; `None` if it has not collected the newest.
+    /// The round since which the incumbent has collected every round; `None` if it has not collected the newest.
     pub started: Option<usize>,
-    /// What was learned since, and not promoted.
+    /// The policies learned since the last promotion, none of them promoted.
     pub challengers: Vec<Challenger>,
-    /// Lambda and sharpness of the last policy.
+    /// Lambda and sharpness of the newest policy.
     pub kept: Option<(f64, f64)>,
 }
 
-/// A round that was prepared: all that it takes to learn from it, apart from the session.
+/// A prepared round: everything needed to learn from it, independent of the session.
 #[derive(Debug, Clone)]
 #[must_use = "a job does nothing until it is run"]
 pub struct Job {
-    /// The session with the round in it, nothing learned.
+    /// A copy of the session that includes the round; nothing is learned from it yet.
     session: Session,
     certify: bool,
 }
 
-/// What came of a [`Job`], to be committed.
+/// The result of a [`Job`], to be committed.
 #[derive(Debug, Clone)]
 #[must_use = "the session is as before until this is committed"]
 pub struct Done {
@@ -108,7 +110,7 @@ pub struct Done {
 }
 
 impl Session {
-    /// Before the first round, which the first policy collects.
+    /// A session before its first round, which the first policy will collect.
     pub fn new(learner: Learner, gate: Gate, first: LinearGaussian) -> Result<Self> {
         learner.protocol.check()?;
         gate.check()?;
@@ -134,7 +136,8 @@ impl Session {
         })
     }
 
-    /// A session that goes on where another one, of the same settings, was left: bit for bit as if it had not been.
+    /// Continues from a checkpoint of a session with the same settings. The result is the same, bit for bit, as without
+    /// the interruption.
     pub fn resume(learner: Learner, gate: Gate, checkpoint: Checkpoint) -> Result<Self> {
         let Checkpoint { first, logs, deployed, learned, incumbent, started, challengers, kept } = checkpoint;
         let mut session = Session::new(learner, gate, first)?;
@@ -158,7 +161,7 @@ impl Session {
         Ok(Session { incumbent, started, challengers, logs, deployed, learned, ..session })
     }
 
-    /// What it takes to [`resume`](Session::resume).
+    /// The checkpoint from which to [`resume`](Session::resume).
     pub fn checkpoint(&self) -> Checkpoint {
         Checkpoint {
             first: self.first().clone(),
@@ -182,22 +185,23 @@ impl Session {
         self.gate
     }
 
-    /// Where its learner stands.
+    /// The state of its learner.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// What collects the next round.
+    /// The running policy, which collects the next round.
     pub fn running(&self) -> &Arc<dyn Policy> {
         &self.incumbent.policy
     }
 
-    /// The last policy learned; the first one, before any round.
+    /// The newest learned policy; before any round, the first policy.
     pub fn newest(&self) -> &LinearGaussian {
         self.state.current()
     }
 
-    /// What the loop has come to: what is running or, where nothing is ever redeployed, the last policy learned.
+    /// The current result of the loop: the running policy or, if the algorithm never redeploys, the newest learned
+    /// policy.
     pub fn current(&self) -> &dyn Policy {
         if self.learner.algorithm.redeploys() { self.incumbent.policy.as_ref() } else { self.newest() }
     }
@@ -207,12 +211,12 @@ impl Session {
         self.state.first()
     }
 
-    /// What was logged in each round.
+    /// The logs of each round.
     pub fn logs(&self) -> &[Logs] {
         &self.logs
     }
 
-    /// What collected each round.
+    /// The logging policy of each round.
     pub fn deployed(&self) -> &[Arc<dyn Policy>] {
         &self.deployed
     }
@@ -222,23 +226,24 @@ impl Session {
         self.learned.iter().map(|challenger| &challenger.policy)
     }
 
-    /// A round: learns from what the running policy logged, and decides what is to run. If it fails, or is stopped, all
-    /// is as before.
+    /// Processes a round: learns from the logs of the running policy and decides which policy runs next. If it fails or
+    /// is stopped, the session does not change.
     pub fn take(&mut self, logs: Logs, certify: bool, observer: &mut dyn Observer) -> Result<RoundReport> {
         let done = self.prepare(logs, self.runs()?, certify)?.run(observer)?;
         self.commit(done)
     }
 
-    /// Prepares a round: its logs, and the policy that collected them, which is the one that runs or one that ran
-    /// before. While a round is being learned from, the next one is collected by what ran already, and says so.
+    /// Prepares a round from its logs and the fingerprint of the policy that collected them: the running policy or one
+    /// that ran before. While one round is being learned from, the running policy already collects the next one, and
+    /// that round must name it.
     pub fn prepare(&self, logs: Logs, collected_by: Fingerprint, certify: bool) -> Result<Job> {
         let mut session = self.clone();
         session.take_in(logs, collected_by)?;
         Ok(Job { session, certify })
     }
 
-    /// Makes what a job found the session's, and says what it is. Fails if the session is not the one that the job was
-    /// prepared from: somebody else has committed a round since.
+    /// Stores the result of a job in the session and returns its report. Fails if the session has changed since the job
+    /// was prepared, because another round was committed.
     pub fn commit(&mut self, done: Done) -> Result<RoundReport> {
         if !Arc::ptr_eq(&self.version, &done.session.version) {
             let (allowed, value) = ("prepared from the session as it is now", "from one that has changed since");
@@ -248,11 +253,11 @@ impl Session {
         Ok(done.report)
     }
 
-    /// Takes in a round that nothing is learned from by itself: the next [`take`](Session::take) learns from all.
+    /// Adds a round without learning from it; the next [`take`](Session::take) learns from all rounds.
     pub fn remember(&mut self, logs: Logs) -> Result<()> {
         let state = self.learner.remember(&self.state, &logs)?;
         self.take_in(logs, self.runs()?)?;
-        // Nothing new is learned: the last policy stays.
+        // No policy is learned: the newest policy stays.
         let last = self.learned.last().unwrap_or(&self.incumbent).clone();
         self.learned.push(last);
         self.state = state;
@@ -260,7 +265,7 @@ impl Session {
         Ok(())
     }
 
-    /// What all rounds so far prove about the policy that the loop [has come to](Session::current).
+    /// The certificates of the [current](Session::current) policy, from all rounds so far.
     pub fn prove(&self) -> Result<Proven> {
         match self.learned.last() {
             None => Err(Error::size("the loop", "at least one round", 0)),
@@ -269,7 +274,7 @@ impl Session {
         }
     }
 
-    /// The name of what is running.
+    /// The fingerprint of the running policy.
     fn runs(&self) -> Result<Fingerprint> {
         name(self.incumbent.policy.as_ref())
     }
@@ -319,7 +324,7 @@ impl Session {
 }
 
 impl Job {
-    /// Learns from the round, lets the gate decide, and certifies if it was asked for.
+    /// Learns from the round, lets the gate decide, and certifies the policy if requested.
     pub fn run(self, observer: &mut dyn Observer) -> Result<Done> {
         let Job { mut session, certify } = self;
         let report = session.learn(certify, observer)?;
@@ -328,19 +333,19 @@ impl Job {
 }
 
 impl Done {
-    /// What the round brought, should it be committed.
+    /// The report of the round, before it is committed.
     pub fn report(&self) -> &RoundReport {
         &self.report
     }
 }
 
-/// What a job does to its own copy of the session.
+/// The work of a job on its own copy of the session.
 impl Session {
     fn learn(&mut self, certify: bool, observer: &mut dyn Observer) -> Result<RoundReport> {
         let redeploys = self.learner.algorithm.redeploys();
         let round = self.logs.len() - 1;
         if redeploys && self.deployed[round].identity() != Some(self.state.deployed().fingerprint()) {
-            // The search under shift is anchored at what collected the round.
+            // Under shift, the search is anchored at the policy that collected the round.
             self.state = self.state.clone().keep(gaussian(&self.deployed[round], "what collected the round")?)?;
         }
         let (state, learned) = self.learner.step_observed(&self.state, &self.logs[round], observer)?;
@@ -348,7 +353,7 @@ impl Session {
         if round == 0
             && let Some(fixed) = learned.fixed_since
         {
-            // The first policy and what was learned in round 0 are one set.
+            // The first policy and the policies learned in round 0 form one set.
             self.incumbent.fixed_since = Some(FixedSince { size: fixed.size, round: 0, since: Since::round(0) });
         }
         let candidate = Challenger { policy: Arc::new(self.state.current().clone()), fixed_since: learned.fixed_since };
@@ -372,19 +377,19 @@ impl Session {
             }
             self.state = self.state.clone().keep(gaussian(&self.incumbent.policy, "what is running")?)?;
         }
-        // What is judged: where nothing is ever redeployed, what would be.
+        // The policy to certify: the incumbent, or the candidate if the algorithm never redeploys.
         let ends_with = if redeploys { &self.incumbent } else { &candidate };
         let proven = certify.then(|| self.certify(ends_with)).transpose()?;
         Ok(RoundReport { learned, promoted: redeploys && promoted.is_some(), decided_by: certificate, proven })
     }
 }
 
-/// The name of a policy.
+/// The fingerprint of a policy.
 fn name(policy: &dyn Policy) -> Result<Fingerprint> {
     policy.identity().ok_or_else(|| Error::setting("a policy of a session", "one with a fingerprint", "without"))
 }
 
-/// The posterior that a policy is.
+/// The policy as a linear Gaussian.
 fn gaussian<'a>(policy: &'a Arc<dyn Policy>, what: &str) -> Result<&'a LinearGaussian> {
     policy.as_gaussian().ok_or_else(|| Error::setting(what, "a linear Gaussian policy", "another"))
 }

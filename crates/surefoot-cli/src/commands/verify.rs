@@ -1,6 +1,6 @@
 //! `surefoot verify`: every certificate of a saved run again, from logs and policies alone.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
@@ -49,12 +49,7 @@ impl Verify {
     pub(crate) fn run(self) -> Result<()> {
         self.running.start()?;
         let files = match (self.folder, self.certificates) {
-            (Some(folder), _) => RunFiles::of(&folder).map_err(|e| {
-                Failure::new(e).hint(
-                    "the folder should be one that simulate --save or learn --save wrote; the certificates are written \
-                     last, so that a run which was interrupted has none",
-                )
-            })?,
+            (Some(folder), _) => RunFiles::of(&folder).map_err(|e| not_a_run(&folder, &e))?,
             (None, Some(certificates)) => RunFiles { certificates, rounds: self.logs, policies: self.policies },
             (None, None) => unreachable!("one of them is required"),
         };
@@ -69,6 +64,18 @@ impl Verify {
             [] => Ok(()),
             all => Err(Failure::new(format!("{}:\n  {}", count(all.len(), "difference"), all.join("\n  ")))),
         }
+    }
+}
+
+/// Why a folder cannot be verified.
+fn not_a_run(folder: &Path, error: &surefoot_data::Error) -> Failure {
+    let failure = Failure::new(error);
+    match error {
+        surefoot_data::Error::Malformed { place, .. } if *place == folder.display().to_string() => failure.hint(
+            "the folder should be one that simulate --save or learn --save wrote; the certificates are written last, so \
+             that a run which was interrupted has none",
+        ),
+        _ => failure,
     }
 }
 

@@ -9,25 +9,26 @@ use crate::column::{Column, parse};
 use crate::error::{Error, Result};
 use crate::logs::{LogBatch, Role};
 
-/// Whether a column is among these names, of which one that ends in `*` stands for all that begin so.
+/// Whether a column is among these names. A name that ends in `*` matches all columns that begin with what precedes it.
 pub(crate) fn among(names: &[String], column: &str) -> bool {
     names.iter().any(|name| name.strip_suffix('*').map_or(name == column, |start| column.starts_with(start)))
 }
 
-/// How columns are taken as features; a name that ends in `*` stands for all that begin so.
+/// Which columns become features, and how. A name that ends in `*` matches all columns that begin with what precedes
+/// it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EncodingSettings {
-    /// The columns that are features; all that have no other role, if none is named.
+    /// The feature columns. `None`: all columns that have no other role.
     pub features: Option<Vec<String>>,
-    /// Those that are not.
+    /// Columns that are not features.
     pub ignore: Vec<String>,
-    /// Those that are categories even where all of them are numbers.
+    /// Columns to treat as categories even if all their values are numbers.
     pub categorical: Vec<String>,
-    /// The most categories that have a feature each; a column with more of them is hashed.
+    /// The largest number of categories that get a feature each. A column with more categories is hashed.
     pub vocabulary: usize,
-    /// The logarithm of the number of features that a column is hashed to, at most 20.
+    /// The base-2 logarithm of the number of features of a hashed column, at most 20.
     pub hash_bits: u32,
-    /// Whether numbers are centred and divided by their standard deviation. Lists are taken as they are.
+    /// Whether numbers are centred and divided by their standard deviation. Lists are left unchanged.
     pub standardise: bool,
 }
 
@@ -49,18 +50,18 @@ const INDICES: &str = "context_indices";
 const NAMES: &str = "context_names";
 const VALUES: &str = "context_values";
 
-/// What has been seen of a column.
+/// What has been seen of a column so far.
 #[derive(Debug, Default)]
 struct Seen {
     numbers: Moments,
     missing: bool,
-    /// Whether a cell was no number.
+    /// Whether some cell was not a number.
     text: bool,
-    /// Up to one more than the vocabulary.
+    /// The distinct values, at most one more than the vocabulary allows.
     categories: BTreeSet<String>,
 }
 
-/// Mean and sum of squares of what came so far (Welford).
+/// Running count, mean and sum of squared deviations (Welford).
 #[derive(Debug, Default)]
 struct Moments {
     count: f64,
@@ -76,31 +77,31 @@ impl Moments {
         self.squares += step * (x - self.mean);
     }
 
-    /// The standard deviation; 1 where all are the same.
+    /// The standard deviation; 1 if all values are equal.
     fn scale(&self) -> f64 {
         let deviation = (self.squares / self.count.max(1.0)).sqrt();
         if deviation > 0.0 && deviation.is_finite() { deviation } else { 1.0 }
     }
 }
 
-/// Looks at records, and makes an encoding for records like them.
+/// Fits an encoding to records.
 #[derive(Debug)]
 pub struct EncodingFit {
     settings: EncodingSettings,
-    /// The scalar columns in the order in which they came.
+    /// The scalar columns in the order in which they first appeared.
     order: Vec<String>,
     seen: HashMap<String, Seen>,
     /// The width of the list `context`, if there is one.
     width: Option<usize>,
-    /// One more than the largest of `context_indices`.
+    /// One more than the largest index in `context_indices`.
     sparse: Option<usize>,
     named: bool,
-    /// The records so far.
+    /// The number of records so far.
     records: usize,
 }
 
 impl EncodingFit {
-    /// Before any record.
+    /// A fit that has seen no records yet.
     pub fn new(settings: EncodingSettings) -> std::result::Result<Self, String> {
         if settings.hash_bits > MOST_BITS {
             return Err(format!("the bits of a hash should be at most {MOST_BITS}, but are {}", settings.hash_bits));
@@ -109,15 +110,16 @@ impl EncodingFit {
         Ok(EncodingFit { settings, order, seen, width: None, sparse: None, named: false, records: 0 })
     }
 
-    /// Looks at the records of a batch.
+    /// Adds the records of a batch to the fit.
     pub fn add(&mut self, batch: &LogBatch) -> Result<()> {
         for name in self.settings.features.iter().flatten().filter(|name| !name.ends_with('*')) {
-            // A column that is asked for must be there.
+            // A column that the settings name must be there.
             batch.feature(name)?;
         }
         for column in batch.others() {
             let asked = self.settings.features.as_ref();
-            // What is known by a usual name, and not taken for what it is, is still no feature unless asked for.
+            // A column with a usual name, such as `click`, that does not fill that role here is still not a feature
+            // unless asked for.
             let wanted = asked.map_or(!Role::is_usual(column.name), |names| among(names, column.name));
             if !wanted || among(&self.settings.ignore, column.name) {
                 continue;
@@ -127,7 +129,7 @@ impl EncodingFit {
                 INDICES => self.indices(&column)?,
                 NAMES => self.named = true,
                 VALUES => {}
-                // A list of another name is a distribution, or something of the user's own.
+                // A list column with another name is a logged distribution, or a column of the user's own.
                 _ if column.is_list() && asked.is_none() => {}
                 _ => self.scalar(&column)?,
             }
@@ -181,7 +183,7 @@ impl EncodingFit {
                 } else {
                     seen.numbers.add(x);
                 }
-                // Should another batch have texts, this is a category too.
+                // If another batch has texts, this number is a category too.
                 if !x.is_nan() && seen.categories.len() < most {
                     seen.categories.insert(x.to_string());
                 }
@@ -210,7 +212,7 @@ impl EncodingFit {
         Ok(())
     }
 
-    /// The encoding; `place` is what an error calls the records.
+    /// The fitted encoding; `place` names the records in errors.
     pub fn finish(self, place: &str) -> Result<Encoding> {
         let EncodingFit { settings, order, mut seen, width, sparse, named, .. } = self;
         let mut fields = Vec::new();

@@ -1,4 +1,4 @@
-//! Cells that may be wrong: numbers, and the labels of actions.
+//! Cells that may be invalid: numbers, and the labels of actions.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,13 +10,13 @@ use crate::column::{Column, Lists, parse};
 use crate::error::Result;
 use crate::logs::LogBatch;
 
-/// The numbers of a column, NaN where there is none.
+/// The numbers of a column, NaN where a number is missing or invalid.
 pub(super) struct Numbers<'a> {
     pub(super) values: Cow<'a, [f64]>,
     column: Option<Column<'a>>,
 }
 
-/// What a cell should not be.
+/// Why a cell is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bad {
     Missing,
@@ -25,7 +25,7 @@ pub(super) enum Bad {
 }
 
 impl<'a> Numbers<'a> {
-    /// Those of a column, or as many missing ones as there are records.
+    /// The numbers of a column, or all missing if there is no column.
     pub(super) fn of(batch: &LogBatch, column: Option<Column<'a>>) -> Result<Self> {
         let values = match &column {
             None => Cow::Owned(vec![f64::NAN; batch.len()]),
@@ -47,7 +47,7 @@ impl<'a> Numbers<'a> {
         }
     }
 
-    /// What stands in a cell.
+    /// The content of a cell, for messages.
     pub(super) fn shown(&self, i: usize) -> String {
         match &self.column {
             Some(column) if !column.array.is_null(i) => match column.is_text() {
@@ -59,13 +59,13 @@ impl<'a> Numbers<'a> {
     }
 }
 
-/// What an action is called: a whole number, however it is written, or a name.
+/// The label of an action: a whole number, however it is written, or a name.
 pub(super) enum Label<'a> {
     Number(u32),
     Name(Cow<'a, str>),
 }
 
-/// The whole number from 0 on that a number is.
+/// Converts a number to a whole number from 0 on, if it is one.
 pub(super) fn whole(x: f64) -> Option<u32> {
     (x >= 0.0 && x <= f64::from(u32::MAX - 1) && x.fract() == 0.0).then_some(x as u32)
 }
@@ -73,18 +73,18 @@ pub(super) fn whole(x: f64) -> Option<u32> {
 impl<'a> Label<'a> {
     pub(super) fn of(text: Cow<'a, str>) -> Self {
         match parse(&text).and_then(whole) {
-            // What parses as a truth value is a name.
+            // A text that parses as a boolean is a name.
             Some(number) if text.trim().starts_with(|c: char| c.is_ascii_digit()) => Label::Number(number),
             _ => Label::Name(text),
         }
     }
 }
 
-/// The most actions that are told apart: what is kept of each takes some 100 bytes, and logs that are to support a hundred
-/// thousand actions are not looked at one action at a time.
+/// The largest number of distinct actions that are tracked. Each takes about 100 bytes, and nobody examines a hundred
+/// thousand actions one by one.
 pub(super) const MOST: usize = 100_000;
 
-/// The place of an action that is not told apart.
+/// The index of every action that is not tracked.
 pub(super) const OTHER: u32 = u32::MAX;
 
 /// The actions in the order in which they came.
@@ -93,12 +93,12 @@ pub(super) struct Vocabulary {
     numbers: HashMap<u32, u32>,
     names: HashMap<String, u32>,
     labels: Vec<(Option<u32>, String)>,
-    /// Whether there are more.
+    /// Whether there are more actions than are tracked.
     pub(super) full: bool,
 }
 
 impl Vocabulary {
-    /// The place of an action, a new one if need be.
+    /// The index of an action. A new action gets a new index.
     pub(super) fn place(&mut self, label: Label<'_>) -> u32 {
         let known = match &label {
             Label::Number(number) => self.numbers.get(number),
@@ -129,7 +129,7 @@ impl Vocabulary {
         self.labels.len()
     }
 
-    /// What an action is called.
+    /// The name of an action.
     pub(super) fn name(&self, place: u32) -> &str {
         self.labels.get(place as usize).map_or("another", |(_, label)| label)
     }
@@ -139,7 +139,7 @@ impl Vocabulary {
         self.labels.get(place as usize).and_then(|(number, _)| *number)
     }
 
-    /// How many are names.
+    /// The number of actions that are names.
     pub(super) fn names(&self) -> usize {
         self.names.len()
     }
@@ -150,7 +150,7 @@ impl Vocabulary {
     }
 }
 
-/// Lists of actions by their places.
+/// The lists of actions, as indices into the vocabulary.
 pub(super) fn places(column: &Column<'_>, vocabulary: &mut Vocabulary) -> Result<Lists<u32>> {
     if let Ok(lists) = column.lists() {
         let place = |&x: &f64| match whole(x) {

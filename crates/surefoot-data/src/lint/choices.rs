@@ -1,4 +1,4 @@
-//! Actions: which there are, which could be chosen, which were, and with which weights.
+//! Actions: which exist, which were eligible, which were chosen, and their importance weights.
 
 use std::borrow::Cow;
 
@@ -11,16 +11,16 @@ use crate::error::Result;
 use crate::logs::{LogBatch, Role};
 use surefoot::evaluation::WeightSums;
 
-/// What is kept of an action.
+/// Counts and sums for an action.
 #[derive(Debug, Clone, Default)]
 struct Action {
-    /// The records that chose it.
+    /// The number of records that chose it.
     chosen: usize,
-    /// The records that could have, of those that say what could be chosen.
+    /// The number of records in which it was eligible, among those that log eligible actions.
     could: usize,
     /// `1/q` where it was chosen.
     weights: WeightSums,
-    /// The last record whose list it was found in.
+    /// The last record in whose list it was found.
     last: usize,
 }
 
@@ -29,22 +29,22 @@ pub(super) struct Choices {
     pub(super) vocabulary: Vocabulary,
     actions: Vec<Action>,
     from_one: bool,
-    /// The records so far.
+    /// The number of records so far.
     records: usize,
     bad: Occurrences,
     zero: Occurrences,
     not_eligible: Occurrences,
     twice: Occurrences,
-    /// `1/q` of records that could choose any action.
+    /// `1/q` of records in which any action was eligible.
     open: WeightSums,
-    /// `1/(m q)` of records that could choose `m` actions.
+    /// `1/(m q)` of records with `m` eligible actions.
     limited: WeightSums,
-    /// How many of these have `q = 1/m`.
+    /// The number of the latter with `q = 1/m`.
     uniform: usize,
 }
 
 impl Choices {
-    /// The actions of a batch by their places.
+    /// The actions of a batch, as indices into the vocabulary.
     pub(super) fn actions(&mut self, batch: &LogBatch) -> Result<Vec<Option<u32>>> {
         self.from_one = batch.counts_from_one();
         let column = batch.expected(Role::Action)?;
@@ -69,7 +69,7 @@ impl Choices {
         Ok(found)
     }
 
-    /// The actions that could be chosen, by their places.
+    /// The eligible actions, as indices into the vocabulary.
     pub(super) fn eligible(&mut self, batch: &LogBatch) -> Result<Option<Lists<u32>>> {
         let lists = batch.role(Role::Eligible).map(|column| places(&column, &mut self.vocabulary)).transpose();
         self.grow();
@@ -80,7 +80,7 @@ impl Choices {
         self.actions.resize(self.vocabulary.len(), Action::default());
     }
 
-    /// Which records have a propensity and an action that could be chosen, and say clearly what could.
+    /// Which records have a propensity, an action that was eligible, and an unambiguous set of eligible actions.
     pub(super) fn sound(&mut self, batch: &LogBatch, seen: &Seen<'_>, eligible: Option<&Lists<u32>>) -> Vec<bool> {
         let mut sound = Vec::with_capacity(batch.len());
         for i in 0..batch.len() {
@@ -104,7 +104,7 @@ impl Choices {
             if let Some(action) = self.actions.get_mut(a as usize) {
                 action.chosen += 1;
             }
-            // What is not told apart may be any of them.
+            // An action that is not tracked may be any of them.
             let outside = !set.is_empty() && a != OTHER && !set.contains(&a) && !set.contains(&OTHER);
             if outside {
                 self.not_eligible.add(batch, i, || self.vocabulary.name(a).to_owned());
@@ -114,7 +114,8 @@ impl Choices {
         sound
     }
 
-    /// Adds the weights of a batch; `sets` are the actions that had a chance, empty where that may be all.
+    /// Adds the weights of a batch. `sets` are the actions with a positive probability; an empty set means possibly
+    /// all.
     pub(super) fn add(&mut self, seen: &Seen<'_>, sets: Option<&Lists<u32>>) {
         self.grow();
         for i in 0..seen.sound.len() {
@@ -138,7 +139,7 @@ impl Choices {
         }
     }
 
-    /// Whether actions are numbers from 1 on although nobody says so.
+    /// Whether actions are numbers from 1 on although no setting says so.
     fn counted_from_one(&self) -> Option<u32> {
         let (lowest, highest) = self.vocabulary.range()?;
         let all = self.vocabulary.len() == highest as usize && highest >= 2;
@@ -156,7 +157,7 @@ impl Choices {
         }
     }
 
-    /// How many were chosen.
+    /// The number of actions that were chosen.
     pub(super) fn chosen(&self) -> usize {
         self.actions.iter().filter(|action| action.chosen > 0).count()
     }
@@ -166,15 +167,16 @@ impl Choices {
         Uniform { actions: self.count(), chosen: self.chosen(), over_sets }
     }
 
-    /// The weights of the uniform policy over what could be chosen, or over all that ever was.
+    /// The importance weights of the uniform policy over the eligible actions, or over all actions that were ever
+    /// chosen.
     ///
-    /// Actions that never were are left out: to find that they had no chance is another check's.
+    /// Actions that were never chosen are left out; another check reports them.
     pub(super) fn weights(&self) -> Option<WeightSums> {
         let weights = self.limited.and(&self.open.times(1.0 / self.chosen().max(1) as f64));
         (weights.count > 0.0 && !(self.vocabulary.full && self.open.count > 0.0)).then_some(weights)
     }
 
-    /// The actions that were chosen, and their weights `1{a = b}/q` among the records that could choose them.
+    /// The actions that were chosen, and their weights `1{a = b}/q` over the records in which they were eligible.
     pub(super) fn weights_by_action(&self) -> impl Iterator<Item = (&str, WeightSums)> {
         let named = (0..).zip(&self.actions).filter(|(_, action)| action.weights.count > 0.0);
         named.map(|(place, action)| {
@@ -218,9 +220,9 @@ impl Choices {
         }
     }
 
-    /// Actions that were never chosen, and rarely.
+    /// Findings about actions that were never or rarely chosen.
     fn coverage(&self) -> Vec<Finding> {
-        // The share of an action that ten records chose is known up to a third.
+        // With ten records, the share of an action is known up to a third.
         const RARE: usize = 10;
         let (count, chosen) = (self.count(), self.chosen());
         let never = count.saturating_sub(chosen);
@@ -258,7 +260,7 @@ impl Choices {
         findings
     }
 
-    /// Some that were never chosen.
+    /// The first few actions that were never chosen.
     fn never(&self) -> Vec<String> {
         let first = u32::from(self.from_one || self.counted_from_one().is_some());
         let chosen = (0..).zip(&self.actions).filter(|(_, action)| action.chosen > 0);

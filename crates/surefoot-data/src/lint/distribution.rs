@@ -1,4 +1,5 @@
-//! Logged distributions: whether each is one, whether it has the logged propensity, and whether the choices are drawn from it.
+//! Logged distributions: whether each is a distribution, whether it agrees with the logged propensity, and whether the
+//! actions were drawn from it.
 
 use super::cells::{Label, OTHER, Vocabulary};
 use super::findings::{Finding, Occurrences, Severity, of, short};
@@ -7,10 +8,10 @@ use crate::column::Lists;
 use crate::error::Result;
 use crate::logs::LogBatch;
 
-/// How far an entry may be off: six decimals are off by at most half of it, 32-bit numbers by less.
+/// The tolerance for an entry. Rounding to six decimals is off by at most half of it, 32-bit numbers by less.
 const ROUNDING: f64 = 1e-6;
 
-/// How often an action was expected and chosen.
+/// How often an action was expected, and how often it was chosen.
 #[derive(Debug, Clone, Copy, Default)]
 struct Expected {
     chosen: f64,
@@ -22,23 +23,23 @@ struct Expected {
 
 #[derive(Debug, Default)]
 pub(super) struct Distributions {
-    /// How many records have one.
+    /// The number of records with a distribution.
     count: usize,
     missing: Occurrences,
     length: Occurrences,
     outside: Occurrences,
     sum: Occurrences,
     differs: Occurrences,
-    /// The length of those over all actions.
+    /// The length of the distributions over all actions.
     width: Option<usize>,
-    /// The places of the actions of these, once they are known to be numbers.
+    /// The vocabulary indices of their actions, once actions are known to be numbers.
     all: Vec<u32>,
     expected: Vec<Expected>,
 }
 
 impl Distributions {
-    /// Looks at a batch, and returns which actions had a chance: those with a logged probability above 0, or the eligible ones
-    /// where there is none; empty where that may be all.
+    /// Adds a batch. Returns the actions with a positive probability: those with a logged probability above 0, or the
+    /// eligible actions where no distribution is logged. An empty set means possibly all actions.
     pub(super) fn add(
         &mut self,
         batch: &LogBatch,
@@ -60,8 +61,8 @@ impl Distributions {
         Ok(Some(sets))
     }
 
-    /// Looks at a record; returns whether its distribution is one over actions that are known, in which case those that had a
-    /// chance are added to `support`.
+    /// Adds a record. Returns whether it has a valid distribution over known actions; if so, its actions with a
+    /// positive probability are added to `support`.
     #[expect(clippy::too_many_arguments, reason = "a record has many parts")]
     fn record(
         &mut self,
@@ -93,7 +94,8 @@ impl Distributions {
             return false;
         }
         let places = if set.is_empty() {
-            // Entries over all actions are in the order of their numbers; that of names is not known yet.
+            // Distributions over all actions are in the order of the action numbers. For named actions that order is
+            // not known yet.
             if vocabulary.names() > 0 {
                 return false;
             }
@@ -145,9 +147,10 @@ impl Distributions {
         findings.extend(self.calibration(vocabulary));
     }
 
-    /// Whether actions are chosen as often as the distributions say: for the number `N` of choices of an action, with variance
-    /// `v` and third moment `t` as logged, `z = (N - E[N])/sqrt(v)` less `t/v^1.5 (z^2 - 1)/6` (Cornish and Fisher) is
-    /// standard normal. There are no weights in it that could be uneven.
+    /// Checks whether actions are chosen as often as the distributions say. Let `N` be how often an action was chosen,
+    /// `v` its variance and `t` its third moment under the logged distributions. Then `z = (N - E[N])/sqrt(v)`, minus
+    /// the skewness correction `t/v^1.5 (z^2 - 1)/6` (Cornish and Fisher), is standard normal. The test needs no
+    /// importance weights.
     fn calibration(&self, vocabulary: &Vocabulary) -> Option<Finding> {
         let tested: Vec<(u32, &Expected)> =
             (0..).zip(&self.expected).filter(|(_, e)| e.variance >= surefoot::evaluation::ENOUGH).collect();
@@ -156,7 +159,7 @@ impl Distributions {
             .iter()
             .map(|&(place, e)| {
                 let z = (e.chosen - e.mean) / e.variance.sqrt();
-                // The expansion turns round far out, where there is no need of it.
+                // The expansion is not monotone far out, where no correction is needed.
                 let skewness = e.third / e.variance.powf(1.5);
                 let corrected = z - skewness * (z * z - 1.0) / 6.0;
                 (if z.abs() < 3.0 * limit { corrected } else { z }, place, e)

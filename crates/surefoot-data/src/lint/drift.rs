@@ -1,8 +1,8 @@
-//! Whether contexts are alike in all rounds: those of the policy versions or, if there is one only, the first and the second
-//! half of the records.
+//! Context drift: whether contexts have the same distribution in all rounds. Rounds are the policy versions or, if
+//! there is only one version, the first and the second half of the records.
 //!
-//! Every round is compared with all others together. A difference is worth saying if chance does not explain it and if it is
-//! large: in a long log everything is significant.
+//! Every round is compared with all others together. A difference is reported if it is statistically significant and
+//! large. In a long log, every difference is significant.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -19,33 +19,33 @@ use crate::encoding::LIST;
 use crate::error::Result;
 use crate::logs::LogBatch;
 
-/// The most scalar columns, the most places of a list, the most categories of a column and the most rounds that are looked at:
-/// a few megabytes in all.
+/// The largest number of scalar columns, entries of a list, categories of a column, and rounds that are compared: a few
+/// megabytes in all.
 const MOST: usize = 64;
 
-/// Below so many records a round's means are not normal.
+/// With fewer records, the means of a round are not approximately normal.
 const ENOUGH: usize = 100;
 
-/// The least difference of two means that is worth saying, in standard deviations: a tenth shifts a linear score by a tenth of
-/// what contexts shift it anyway.
+/// The smallest difference of two means to report, in standard deviations. A tenth shifts a linear score by a tenth of
+/// its usual variation between contexts.
 const SHIFT: f64 = 0.1;
 
-/// The least total variation between two distributions of categories: that of a fair coin that is shifted by a tenth of its
-/// standard deviation.
+/// The smallest total variation distance between two distributions of categories to report: that of a fair coin whose
+/// mean is shifted by a tenth of its standard deviation.
 const VARIATION: f64 = 0.05;
 
-/// The blocks that records of one version are kept in: the middle is found up to one of them.
+/// The number of blocks in which records of a single version are kept. The middle of the log is known up to one block.
 const BLOCKS: usize = 32;
 
-/// What is kept of a column in a round.
+/// Statistics of a column in a round.
 #[derive(Debug, Clone, Default)]
 struct Cells {
     numbers: Moments,
-    /// By the places of the column's vocabulary, the last one for all others.
+    /// Counts by vocabulary index; the last is for all other categories.
     categories: Vec<usize>,
 }
 
-/// What is kept of a round.
+/// Statistics of a round.
 #[derive(Debug, Clone, Default)]
 struct Profile {
     records: usize,
@@ -74,24 +74,24 @@ impl Profile {
     }
 }
 
-/// A column that is looked at.
+/// A column that is compared.
 #[derive(Debug, Default)]
 struct Looked {
     name: String,
-    /// Whether a cell was no number.
+    /// Whether some cell was not a number.
     text: bool,
     vocabulary: HashMap<String, usize>,
 }
 
 #[derive(Debug)]
 pub(super) struct Drift {
-    /// How the names of columns begin that are no contexts.
+    /// Prefixes of columns that are not contexts.
     ignored: Vec<String>,
     columns: Vec<Looked>,
     places: HashMap<String, usize>,
-    /// As long as there is one version: blocks of `size` records, the last one not full.
+    /// The block size while there is only one version; the last block may not be full.
     size: usize,
-    /// The blocks, or else the versions.
+    /// The blocks, or the versions.
     rounds: Vec<Profile>,
     by_version: bool,
 }
@@ -99,7 +99,7 @@ pub(super) struct Drift {
 /// The cells of a column of a batch.
 enum Batch<'a> {
     Numbers(Cow<'a, [f64]>),
-    /// One place of a list.
+    /// One entry of a list.
     Texts(Vec<Option<Cow<'a, str>>>),
 }
 
@@ -109,7 +109,7 @@ impl Drift {
         Drift { ignored, columns: Vec::new(), places: HashMap::new(), size: 1, rounds, by_version: false }
     }
 
-    /// Looks at a batch; `versions` are the places of the records' versions.
+    /// Adds a batch; `versions` are the indices of the records' versions.
     pub(super) fn add(&mut self, batch: &LogBatch, versions: &[usize]) -> Result<()> {
         let cells = self.cells(batch)?;
         let mut from = 0;
@@ -126,7 +126,7 @@ impl Drift {
                 let room = self.size - self.rounds.last().map_or(0, |block| block.records);
                 (self.rounds.len() - 1, from + same.min(room))
             };
-            // Rounds that come late are not looked at.
+            // Rounds beyond the limit are not compared.
             if round < MOST {
                 if self.rounds.len() <= round {
                     self.rounds.resize(round + 1, Profile::default());
@@ -142,7 +142,7 @@ impl Drift {
         Ok(())
     }
 
-    /// Makes blocks twice as large when there are too many.
+    /// Doubles the block size when there are too many blocks.
     fn halve(&mut self) {
         if self.rounds.len() > 2 * BLOCKS {
             let full = &self.rounds[..2 * BLOCKS];
@@ -151,7 +151,7 @@ impl Drift {
         }
     }
 
-    /// The place of a column, if it is among those that are looked at.
+    /// The index of a column, if it is compared.
     fn place(&mut self, name: &str) -> Option<usize> {
         if let Some(&place) = self.places.get(name) {
             return Some(place);
@@ -164,7 +164,7 @@ impl Drift {
         Some(self.columns.len() - 1)
     }
 
-    /// The columns of a batch that are looked at, and their places.
+    /// The compared columns of a batch, and their indices.
     fn cells<'a>(&mut self, batch: &'a LogBatch) -> Result<Vec<(usize, Batch<'a>)>> {
         let mut cells = Vec::new();
         let scalar = |column: &Column<'_>| column.name != LIST && !column.is_list();
@@ -182,7 +182,7 @@ impl Drift {
                 }
                 continue;
             }
-            // Lists of another name, and types that have no numbers, are of no interest.
+            // Lists with other names, and types without numbers, are not compared.
             if !scalar(&column) {
                 continue;
             }
@@ -247,7 +247,7 @@ impl Drift {
         findings.push(Finding::new(Severity::Warning, "drift", message).counted(found.len()).hint(hint));
     }
 
-    /// The rounds that are compared, and what each and the others are called.
+    /// The rounds to compare, with a name for each and for the rest.
     fn compared(&self, versions: &Versions) -> (Vec<Profile>, Vec<(String, String)>) {
         if self.by_version {
             let large = self.rounds.iter().zip(&versions.groups).filter(|(round, _)| round.records >= ENOUGH);
@@ -265,7 +265,7 @@ impl Drift {
         if before < ENOUGH {
             return Default::default();
         }
-        // The first half would say the same of both.
+        // Comparing either half with the other gives the same result; the second half comes first.
         let halves = self.rounds.split_at(cut);
         let rounds = vec![Profile::all(halves.1.iter()), Profile::all(halves.0.iter())];
         let names = ["second", "first"].map(|half| format!("the {half} half"));
@@ -275,7 +275,7 @@ impl Drift {
 }
 
 impl Looked {
-    /// A cell that is a text, or the text of a number.
+    /// Adds a cell that is a text, or a number stored as text.
     fn text(&mut self, text: &str, kept: &mut Cells) {
         if !self.text {
             match parse(text).filter(|x| x.is_finite()) {
@@ -299,9 +299,10 @@ impl Looked {
     }
 }
 
-/// How far two means are apart in standard deviations, if that is beyond chance and worth saying.
+/// The difference of two means in standard deviations, if it is significant and large enough to report.
 ///
-/// `z = (m - m')/sqrt(s^2/n + s'^2/n')`, and the deviation is that of both together about their means.
+/// The test statistic is `z = (m - m')/sqrt(s^2/n + s'^2/n')`. The standard deviation is the pooled one of both
+/// samples, each about its own mean.
 fn numbers(one: &Moments, rest: &Moments, level: f64) -> Option<(f64, String)> {
     if one.count < ENOUGH as f64 || rest.count < ENOUGH as f64 {
         return None;
@@ -318,11 +319,11 @@ fn numbers(one: &Moments, rest: &Moments, level: f64) -> Option<(f64, String)> {
     })
 }
 
-/// The total variation `sum |p - p'|/2`, if that is beyond chance and worth saying.
+/// The total variation distance `sum |p - p'|/2`, if it is significant and large enough to report.
 ///
-/// A record changes it by at most `1/n` of its round, so that by McDiarmid's inequality it exceeds its mean by
-/// `sqrt(s ln(1/level)/2)`, `s = 1/n + 1/n'`, with a chance of at most `level`; and its mean, by Jensen's, is at most
-/// `sum sqrt(s p (1 - p))/2` if there is no difference, `p` that of both together.
+/// One record changes it by at most `1/n` of its round. By McDiarmid's inequality it exceeds its mean by `sqrt(s
+/// ln(1/level)/2)`, `s = 1/n + 1/n'`, with probability at most `level`. By Jensen's inequality its mean is at most `sum
+/// sqrt(s p (1 - p))/2` if there is no difference, where `p` is the pooled distribution.
 fn categories(one: &[usize], rest: &[usize], level: f64) -> Option<(f64, String)> {
     let total = |counts: &[usize]| counts.iter().sum::<usize>() as f64;
     let (n, m) = (total(one), total(rest));

@@ -1,4 +1,4 @@
-//! What is found, and where.
+//! The findings of a lint, and the records that they are about.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -7,15 +7,15 @@ use serde::Serialize;
 use super::Summary;
 use crate::logs::LogBatch;
 
-/// How bad a finding is, the worst first.
+/// The severity of a finding, the worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// What is learned or estimated from these logs would be wrong, or is refused.
+    /// Estimates or policies from these logs would be wrong, or are refused.
     Error,
-    /// It may be weaker, or about something else, than its reader thinks.
+    /// Results may be weaker than their reader thinks, or about something else.
     Warning,
-    /// It is good to know.
+    /// Good to know.
     Note,
 }
 
@@ -34,27 +34,27 @@ impl Display for Severity {
 pub struct Row {
     /// The file.
     pub file: String,
-    /// The row in it, counted from 0, without a header.
+    /// The row in the file, counted from 0, without a header.
     pub row: usize,
-    /// What stands there.
+    /// The value that was found.
     pub found: String,
 }
 
-/// Something that is worth saying about logs.
+/// A finding about the logs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
-    /// How bad it is.
+    /// How severe it is.
     pub severity: Severity,
     /// The name of the check.
     pub check: &'static str,
-    /// What was found.
+    /// A description.
     pub message: String,
-    /// What may be the cause, or what can be done.
+    /// A possible cause, or a remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// How many records, actions or columns it is about.
+    /// The number of affected records, actions or columns.
     pub count: usize,
-    /// The first records that it is about.
+    /// The first affected records.
     pub rows: Vec<Row>,
 }
 
@@ -74,7 +74,7 @@ impl Finding {
     }
 }
 
-/// All that was found, the worst first.
+/// The result of a lint, the worst findings first.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
     /// Numbers about the logs as a whole.
@@ -84,16 +84,16 @@ pub struct Report {
 }
 
 impl Report {
-    /// How many findings are as bad as this.
+    /// The number of findings with this severity.
     pub fn count(&self, severity: Severity) -> usize {
         self.findings.iter().filter(|finding| finding.severity == severity).count()
     }
 }
 
-/// The first records of a finding that are kept: enough to look at, few enough to read.
+/// How many of the affected records a finding keeps.
 const SHOWN: usize = 5;
 
-/// Records that have something in common.
+/// Records with the same problem.
 #[derive(Debug, Default)]
 pub(super) struct Occurrences {
     pub(super) count: usize,
@@ -101,7 +101,7 @@ pub(super) struct Occurrences {
 }
 
 impl Occurrences {
-    /// One more; `found` is what stands there.
+    /// Adds a record; `found` is the offending value.
     pub(super) fn add(&mut self, batch: &LogBatch, i: usize, found: impl FnOnce() -> String) {
         self.count += 1;
         if self.rows.len() < SHOWN {
@@ -110,7 +110,7 @@ impl Occurrences {
         }
     }
 
-    /// The finding, if there is one: the message is about so many records.
+    /// The finding, if there are such records; the message is given their number.
     pub(super) fn finding(
         &self,
         severity: Severity,
@@ -125,12 +125,12 @@ impl Occurrences {
     }
 }
 
-/// A number with commas, and what there are so many of.
+/// A number with thousands separators, and a noun in the right form.
 pub(super) fn of(n: usize, noun: &str) -> String {
     format!("{} {noun}{}", grouped(n), if n == 1 { "" } else { "s" })
 }
 
-/// A number with commas.
+/// A number with thousands separators.
 pub(super) fn grouped(n: usize) -> String {
     let digits = n.to_string();
     let mut text = String::new();
@@ -143,7 +143,7 @@ pub(super) fn grouped(n: usize) -> String {
     text
 }
 
-/// Some digits of a number: enough to tell what it is.
+/// A number with a few significant digits.
 pub(super) fn short(x: f64) -> String {
     match x.abs() {
         0.0 => "0".into(),

@@ -1,4 +1,4 @@
-//! Records that came twice, by their event ids.
+//! Duplicate records, by their event ids.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,19 +8,21 @@ use super::findings::{Finding, Occurrences, Severity, grouped, of};
 use crate::error::Result;
 use crate::logs::LogBatch;
 
-/// The most ids that are remembered: seven eighths of 2^22, which a hash set of 38 MB holds before it would double.
+/// The largest number of ids to remember: seven eighths of 2^22, which a hash set of 38 MB holds before it would
+/// double.
 pub(super) const CAPACITY: usize = 7 << 19;
 
-/// The hashes of ids. When they become too many, only those that end in one more 0 bit are kept: of ids, not of records, so
-/// that all records of a kept id are still counted, and `2^level` times their number estimates that of all.
+/// The hashes of event ids. When there are too many, only hashes that end in one more 0 bit are kept. This samples ids,
+/// not records: all records of a kept id are still counted, and `2^level` times their number estimates the number for
+/// all ids.
 ///
-/// Hashes of 64 bits of a billion different ids agree for one pair with a chance of 3%.
+/// Among a billion distinct ids, two have the same 64-bit hash with a probability of 3%.
 #[derive(Debug)]
 pub(super) struct Ids {
     capacity: usize,
     level: u32,
     seen: HashSet<u64>,
-    /// How many more records have an id that was there before.
+    /// How many further records have an id that occurred before.
     again: HashMap<u64, usize>,
     first: Occurrences,
     missing: Occurrences,
@@ -84,7 +86,7 @@ impl Ids {
                 .counted(again)
                 .hint("records that count twice make every estimate surer than it is: keep the first of each")
         }));
-        // If none has one, the column may only be there for others.
+        // If no record has an id, the column is probably just unused.
         if self.any {
             let missing = self
                 .missing

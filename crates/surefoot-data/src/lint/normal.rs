@@ -1,13 +1,14 @@
-//! The normal distribution's tail, and where it begins.
+//! Tail probabilities and quantiles of the normal distribution, and running moments.
 
 use std::f64::consts::FRAC_1_SQRT_2;
 
-/// The chance of a value beyond `z` on either side.
+/// The two-sided tail probability of `z`.
 pub(super) fn beyond(z: f64) -> f64 {
     libm::erfc(z.abs() * FRAC_1_SQRT_2)
 }
 
-/// The `z` that is exceeded on either side with this chance, by bisection: `beyond` falls, and 40 is beyond all of `f64`.
+/// The `z` with this two-sided tail probability, by bisection: `beyond` decreases, and 40 exceeds every quantile that
+/// an `f64` probability can have.
 pub(super) fn limit(chance: f64) -> f64 {
     let (mut lo, mut hi) = (0.0, 40.0);
     for _ in 0..60 {
@@ -17,7 +18,7 @@ pub(super) fn limit(chance: f64) -> f64 {
     hi
 }
 
-/// Number, mean and sum of squares about it of what came so far (Welford).
+/// Running count, mean and sum of squared deviations (Welford).
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Moments {
     pub(super) count: f64,
@@ -33,7 +34,7 @@ impl Moments {
         self.squares += step * (x - self.mean);
     }
 
-    /// Both together (Chan, Golub and LeVeque).
+    /// Merges two sets of moments (Chan, Golub and LeVeque).
     pub(super) fn merge(&mut self, other: &Moments) {
         if other.count == 0.0 {
             return;

@@ -1,4 +1,4 @@
-//! The order of records: versions of the policy, timestamps, and what was left out.
+//! The order of records: policy versions, timestamps, and records that were dropped.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -9,13 +9,14 @@ use crate::column::parse;
 use crate::error::Result;
 use crate::logs::{LogBatch, Role};
 
-/// The most versions that are told apart; who has more has logged something else than versions.
+/// The largest number of versions that are tracked. With more, the column does not hold versions.
 pub(super) const MOST_VERSIONS: usize = 10_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Versions {
     places: HashMap<String, usize>,
-    /// Name and records, in the order in which they came; the empty name where there is none.
+    /// Name and number of records of each version, in the order of appearance. The name is empty where the version is
+    /// missing.
     pub(super) groups: Vec<(String, usize)>,
     last: usize,
     interleaved: Occurrences,
@@ -25,7 +26,7 @@ pub(super) struct Versions {
 }
 
 impl Versions {
-    /// The version of each record by its place.
+    /// The index of each record's version.
     pub(super) fn add(&mut self, batch: &LogBatch, versions: Option<&[Option<Cow<'_, str>>]>) -> Vec<usize> {
         self.logged |= versions.is_some();
         let one = |i: usize| {
@@ -55,7 +56,7 @@ impl Versions {
         (0..batch.len()).map(one).collect()
     }
 
-    /// How many there are, if they are logged.
+    /// The number of versions, if they are logged.
     pub(super) fn count(&self) -> Option<usize> {
         (self.logged && self.groups.iter().any(|(name, _)| !name.is_empty())).then_some(self.groups.len())
     }
@@ -122,7 +123,7 @@ impl Time {
         second.chars().enumerate().all(shape).then(|| Time::Text(second.to_owned(), offset.to_owned()))
     }
 
-    /// Whether it is before another; `false` if that cannot be said.
+    /// Whether it is before another; `false` if the two cannot be compared.
     fn is_before(&self, other: &Time) -> bool {
         match (self, other) {
             (Time::Number(a), Time::Number(b)) => a < b,
@@ -134,7 +135,7 @@ impl Time {
 
 impl Times {
     pub(super) fn add(&mut self, batch: &LogBatch) -> Result<()> {
-        // Types that have no text, such as Parquet's timestamps, are not looked at.
+        // Types without a text form, such as Parquet's timestamps, are not checked.
         let Some(Ok(texts)) = batch.role(Role::Timestamp).map(|column| column.texts()) else { return Ok(()) };
         for (i, text) in texts.iter().enumerate() {
             let Some((text, time)) = text.as_deref().and_then(|text| Some((text, Time::of(text)?))) else { continue };
@@ -152,7 +153,7 @@ impl Times {
     }
 }
 
-/// Records that were left out of the log.
+/// Records that were dropped from the log.
 #[derive(Debug, Default)]
 pub(super) struct Thinning {
     first: Option<f64>,
@@ -165,7 +166,7 @@ impl Thinning {
         let Some(column) = batch.role(Role::DropProbability) else { return Ok(()) };
         let numbers = Numbers::of(batch, Some(column))?;
         for i in 0..batch.len() {
-            // A record that does not say was not at risk.
+            // A record without a drop probability was always kept.
             let p = numbers.get(i).or_else(|bad| if bad == Bad::Missing { Ok(0.0) } else { Err(bad) });
             match p {
                 Ok(p) if (0.0..1.0).contains(&p) => {
@@ -179,7 +180,7 @@ impl Thinning {
         Ok(())
     }
 
-    /// The probability that is the same for all records.
+    /// The drop probability, if it is the same for all records.
     pub(super) fn constant(&self) -> Option<f64> {
         self.first.filter(|_| self.varies.count == 0)
     }

@@ -1,4 +1,4 @@
-//! Policies that the logs are asked about, and those that took the decisions.
+//! Target policies, and the logging policies.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use crate::logs::{Actions, LogBatch, Records};
 use crate::record_policy::RecordPolicy;
 use surefoot::evaluation::WeightSums;
 
-/// A policy, and which actions it knows.
+/// A policy, and the actions that it knows.
 #[derive(Debug)]
 struct Known {
     policy: RecordPolicy,
@@ -26,7 +26,7 @@ impl Known {
         Known { policy, actions: None, names: HashSet::new(), known: Vec::new() }
     }
 
-    /// The policy's probabilities of the chosen actions, for those of the wanted records that it can understand.
+    /// The policy's probabilities of the logged actions, for those of the wanted records that it can evaluate.
     fn propensity(
         &mut self,
         batch: &LogBatch,
@@ -75,7 +75,7 @@ impl Known {
     }
 }
 
-/// A policy that the logs are asked about.
+/// A target policy.
 #[derive(Debug)]
 pub(super) struct Weighted {
     name: String,
@@ -96,7 +96,7 @@ impl Weighted {
         vocabulary: &Vocabulary,
         eligible: Option<&Lists<u32>>,
     ) -> Result<()> {
-        // The uniform one is always looked at, and the weights of what collected the logs are 1.
+        // The uniform policy is always checked elsewhere, and the weights of the logging policy are 1.
         if matches!(self.policy.policy, RecordPolicy::Uniform | RecordPolicy::Logged) {
             return Ok(());
         }
@@ -123,11 +123,11 @@ impl Weighted {
     }
 }
 
-/// How far a logged propensity may be from the policy's, relative to it: more than 32-bit numbers lose, and less than anything
-/// that matters.
+/// The tolerance for a logged propensity, relative to the policy's: more than the rounding error of 32-bit numbers,
+/// less than any difference that matters.
 const TOLERANCE: f64 = 1e-6;
 
-/// A policy that took decisions, and whether the propensities come out again.
+/// A logging policy, and whether its recomputed propensities match the logged ones.
 #[derive(Debug)]
 pub(super) struct Recomputed {
     version: Option<String>,
@@ -168,7 +168,7 @@ impl Recomputed {
     }
 }
 
-/// What comes of all policies that took decisions.
+/// Findings about all logging policies.
 pub(super) fn recomputed(all: &[Recomputed], records: usize, findings: &mut Vec<Finding>) {
     const CHECK: &str = "deployed";
     for one in all {

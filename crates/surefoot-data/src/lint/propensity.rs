@@ -1,4 +1,4 @@
-//! The logged propensities by themselves: those that cannot be, and those that look made up.
+//! The logged propensities on their own: impossible values, and values that look made up.
 
 use std::collections::BTreeSet;
 
@@ -7,11 +7,11 @@ use super::findings::{Finding, Occurrences, Severity, short};
 use crate::logs::LogBatch;
 use surefoot::evaluation::NEGLIGIBLE;
 
-/// A uniform choice has `1/m` with at most two decimals only if `m` divides 100, for which there are nine `m`: more distinct
-/// values than ten, all of two decimals, are no uniform choices.
+/// A uniform choice among `m` actions has a propensity `1/m` with at most two decimals only if `m` divides 100, and 100
+/// has nine divisors. So more than ten distinct values, all with two decimals, are not from uniform choices.
 const FEW: usize = 10;
 
-/// Below so many records, the form of the propensities tells nothing.
+/// With fewer records, the distinct values of the propensities tell nothing.
 const ENOUGH: usize = 100;
 
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub(super) struct Propensities {
     not_finite: Occurrences,
     not_positive: Occurrences,
     above_one: Occurrences,
-    /// The largest number, whatever it is.
+    /// The largest number, valid or not.
     largest: Option<f64>,
     /// How many are in (0, 1].
     count: usize,
@@ -28,23 +28,23 @@ pub(super) struct Propensities {
     ones: usize,
     /// How many have at most two decimals.
     round: usize,
-    /// The bits of up to one more than [`FEW`].
+    /// The bit patterns of the distinct values, at most one more than [`FEW`].
     distinct: BTreeSet<u64>,
 }
 
-/// What is known of the actions when all records have been seen.
+/// What is known of the actions after all records.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Uniform {
     /// The number of actions.
     pub(super) actions: usize,
-    /// Of those that were chosen.
+    /// The number of actions that were chosen.
     pub(super) chosen: usize,
-    /// Whether all records say which actions could be chosen, and have one over their number as propensity.
+    /// Whether every record logs its eligible actions and has one over their number as its propensity.
     pub(super) over_sets: bool,
 }
 
 impl Propensities {
-    /// Looks at a batch, and returns those in (0, 1].
+    /// Adds a batch, and returns the propensities in (0, 1].
     pub(super) fn add(&mut self, batch: &LogBatch, numbers: &Numbers<'_>) -> Vec<Option<f64>> {
         let one = |i: usize| {
             let found = || numbers.shown(i);
@@ -80,7 +80,7 @@ impl Propensities {
         (0..batch.len()).map(one).collect()
     }
 
-    /// The share of those that are 1.
+    /// The share of propensities that are 1.
     pub(super) fn ones(&self) -> f64 {
         self.ones as f64 / self.count.max(1) as f64
     }
@@ -115,7 +115,7 @@ impl Propensities {
         findings.extend(self.form(uniform));
     }
 
-    /// What the distinct values look like.
+    /// Findings about the distinct values.
     fn form(&self, uniform: Uniform) -> Option<Finding> {
         let Uniform { actions, chosen, over_sets } = uniform;
         let values: Vec<f64> = self.distinct.iter().map(|&bits| f64::from_bits(bits)).collect();
@@ -157,7 +157,7 @@ impl Propensities {
             let message = format!("only {} different propensities ({}): {what}", values.len(), shown.join(", "));
             return Some(Finding::new(Severity::Note, "few-propensities", message).counted(values.len()));
         }
-        // Of values that are not rounded, one in five thousand looks as if it were.
+        // Of values that are not rounded, one in five thousand looks rounded.
         if self.round as f64 >= 0.99 * self.count as f64 {
             let message = "nearly all propensities have at most two decimals: rounded, or written by hand?";
             let finding = Finding::new(Severity::Warning, "round-propensities", message).counted(self.round);

@@ -1,4 +1,4 @@
-//! Rewards: those that cannot be, those that do not vary, and those with the wrong sign.
+//! Rewards: impossible values, constant values, and a wrong sign.
 
 use super::cells::{Bad, Numbers};
 use super::findings::{Finding, Occurrences, Severity, short};
@@ -12,12 +12,12 @@ pub(super) struct Rewards {
     missing: Occurrences,
     not_finite: Occurrences,
     outside: Occurrences,
-    /// Of all that are finite.
+    /// Extremes of all finite values.
     lowest: f64,
     highest: f64,
-    /// Of those that are in the range.
+    /// Moments of the values in the range.
     moments: Moments,
-    /// Whether they come as costs.
+    /// Whether the column holds costs.
     costs: bool,
 }
 

@@ -1,14 +1,14 @@
-//! What the mean weights of policies say about the propensities, and what may be the cause.
+//! What the mean importance weights say about the propensities, and the likely causes.
 
 use super::choices::Choices;
 use super::findings::{Finding, Severity, of, short};
 use super::{LEVEL, Support, normal};
 use surefoot::evaluation::{ENOUGH, WeightSums, WeightVerdict};
 
-/// What else is known of the logs.
+/// Other facts about the logs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct About {
-    /// The probability with which records were left out, if it is logged and the same for all.
+    /// The drop probability, if it is logged and the same for all records.
     pub(super) dropped: Option<f64>,
     /// The share of propensities that are 1.
     pub(super) ones: f64,
@@ -16,7 +16,7 @@ pub(super) struct About {
     pub(super) chosen: usize,
 }
 
-/// The numbers of a policy.
+/// The statistics of a policy's weights.
 fn support(policy: &str, weights: &WeightSums) -> Support {
     let z = weights.z();
     Support {
@@ -31,7 +31,7 @@ fn support(policy: &str, weights: &WeightSums) -> Support {
     }
 }
 
-/// Whether the weights of a policy fit the propensities.
+/// Judges whether the weights of a policy are consistent with the propensities.
 fn judge(check: &'static str, support: &Support, verdict: WeightVerdict, cannot_tell: Severity) -> Option<Finding> {
     let Support { policy, mean_weight, standard_error, z, effective, .. } = support;
     let mean = format!(
@@ -63,11 +63,11 @@ fn judge(check: &'static str, support: &Support, verdict: WeightVerdict, cannot_
     Some(Finding::new(severity, check, message).counted(support.records))
 }
 
-/// The uniform policy.
+/// Judges the uniform policy.
 pub(super) fn uniform(choices: &Choices, about: &About, findings: &mut Vec<Finding>) -> Option<Support> {
     let weights = choices.weights()?;
     let (support, verdict) = (support("uniform", &weights), weights.verdict(normal::limit(LEVEL)));
-    // Logs that are too uneven for the uniform policy may do well for others.
+    // Weights that are too uneven for the uniform policy may be fine for others.
     findings.extend(judge("mean-weight", &support, verdict, Severity::Note).map(|finding| match verdict {
         WeightVerdict::CannotTell => finding,
         _ => finding.hint(hint(&support, verdict, about)),
@@ -75,7 +75,7 @@ pub(super) fn uniform(choices: &Choices, about: &About, findings: &mut Vec<Findi
     Some(support)
 }
 
-/// A policy that was given.
+/// Judges a given target policy.
 pub(super) fn given(name: &str, weights: &WeightSums, about: &About, findings: &mut Vec<Finding>) -> Support {
     let (support, verdict) = (support(name, weights), weights.verdict(normal::limit(LEVEL)));
     findings.extend(judge("policy-weight", &support, verdict, Severity::Warning).map(|finding| match verdict {
@@ -87,7 +87,7 @@ pub(super) fn given(name: &str, weights: &WeightSums, about: &About, findings: &
     support
 }
 
-/// What makes a mean weight what it is.
+/// The likely cause of a mean weight.
 fn hint(support: &Support, verdict: WeightVerdict, about: &About) -> String {
     let mean = support.mean_weight;
     let near = |x: f64| (mean - x).abs() <= 3.0 * support.standard_error + 1e-3;
@@ -125,9 +125,10 @@ fn hint(support: &Support, verdict: WeightVerdict, about: &About) -> String {
     }
 }
 
-/// Every action by itself: `E[1{a = b}/q] = 1` among the records that could choose `b`.
+/// Checks each action on its own: `E[1{a = b}/q] = 1` over the records in which `b` was eligible.
 ///
-/// It finds what the uniform policy cannot, such as propensities of `1/K` that were not drawn uniformly.
+/// It finds errors that the uniform policy cannot, such as propensities of `1/K` for actions that were not drawn
+/// uniformly.
 pub(super) fn actions(choices: &Choices, about: &About, findings: &mut Vec<Finding>) {
     let tested: Vec<(&str, WeightSums)> =
         choices.weights_by_action().filter(|(_, weights)| weights.effective() >= ENOUGH).collect();

@@ -1,4 +1,4 @@
-//! Records that a policy can have logged.
+//! Validation of logged records.
 
 use surefoot::RewardRange;
 use surefoot::logs::Eligible;
@@ -6,8 +6,7 @@ use surefoot::logs::Eligible;
 use super::{Actions, LogBatch, Role};
 use crate::error::Result;
 
-/// Records that could have been logged: every action is known, every propensity is in (0, 1], every reward within its
-/// range.
+/// Valid records: every action is known, every propensity is in (0, 1], and every reward is in its range.
 #[derive(Debug)]
 pub struct Records {
     /// The actions.
@@ -16,21 +15,21 @@ pub struct Records {
     pub propensity: Vec<f64>,
     /// Their costs, in [-1, 0].
     pub cost: Vec<f64>,
-    /// The actions that could be chosen, if they were logged.
+    /// The eligible actions, if they were logged.
     pub eligible: Option<Eligible>,
 }
 
-/// Refuses records that no policy can have logged.
+/// Rejects records that no policy can have logged.
 #[derive(Debug, Clone)]
 pub struct Check {
     actions: Actions,
     range: RewardRange,
-    /// The probability with which records were left out, once it is known: the same for all.
+    /// The drop probability, once known; it is the same for all records.
     thinned: Option<f64>,
 }
 
 impl Check {
-    /// Over these actions, with rewards in this range.
+    /// A check for these actions and this reward range.
     pub fn new(actions: Actions, range: RewardRange) -> Self {
         Check { actions, range, thinned: None }
     }
@@ -40,7 +39,7 @@ impl Check {
         &self.actions
     }
 
-    /// The records of a batch.
+    /// The records of a batch, validated.
     pub fn records(&mut self, batch: &LogBatch) -> Result<Records> {
         self.thinning(batch)?;
         let action = batch.action(&self.actions)?;
@@ -63,8 +62,8 @@ impl Check {
         Ok(Records { action, propensity, cost, eligible })
     }
 
-    /// A log from which every record was left out with the same probability is a smaller log. Otherwise records would have
-    /// to be weighed, which no certificate here is about.
+    /// Checks that the drop probability is constant. If every record was dropped with the same probability, the log is
+    /// just a smaller log. Otherwise records would need weights, and no certificate here covers that.
     fn thinning(&mut self, batch: &LogBatch) -> Result<()> {
         let Some(column) = batch.role(Role::DropProbability) else {
             return Ok(());

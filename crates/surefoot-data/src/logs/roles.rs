@@ -1,4 +1,4 @@
-//! Which column is what.
+//! Which column plays which role.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use arrow_array::RecordBatch;
 
 use crate::error::{Error, Result};
 
-/// What a column can be.
+/// The role of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     EventId,
@@ -35,7 +35,7 @@ impl Role {
         Role::Skip,
     ];
 
-    /// The names by which it is known, the first one ours.
+    /// The names by which it is found, our own first.
     pub(super) fn names(self) -> &'static [&'static str] {
         match self {
             Role::EventId => &["event_id", "EventId"],
@@ -51,34 +51,34 @@ impl Role {
         }
     }
 
-    /// Whether a column of this name is usually something else than a feature.
+    /// Whether this name is usually not that of a feature.
     pub(crate) fn is_usual(name: &str) -> bool {
         Role::ALL.iter().any(|role| role.names().contains(&name))
     }
 
-    /// Our name of it.
+    /// Our name for it.
     pub(crate) fn name(self) -> &'static str {
         self.names()[0]
     }
 }
 
-/// The column that holds minus the reward, where there is no other.
+/// The column with the negated reward, used if there is no reward column.
 pub(crate) const COST: &str = "cost";
 
-/// Which columns are what, where their names do not say so; `None` for the usual names.
+/// The names of columns. `None` means that the usual names are searched.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ColumnNames {
-    /// What tells records apart: `event_id`.
+    /// The event id: `event_id`.
     pub event_id: Option<String>,
-    /// The action: `action` or `item_id`, counted from 0 or by name.
+    /// The action: `action` or `item_id`, a number from 0 on or a name.
     pub action: Option<String>,
-    /// Its probability: `pscore`, `propensity`, `action_prob` or `propensity_score`.
+    /// Its propensity: `pscore`, `propensity`, `action_prob` or `propensity_score`.
     pub propensity: Option<String>,
-    /// The reward: `reward`, `click`, or `cost`, which is minus it.
+    /// The reward: `reward` or `click`, or `cost`, the negated reward.
     pub reward: Option<String>,
-    /// The version of the policy that took the decision: `policy_version`.
+    /// The version of the policy that made the decision: `policy_version`.
     pub policy_version: Option<String>,
-    /// Whether actions that are numbers are counted from 1 on.
+    /// Whether numeric actions are counted from 1.
     pub from_one: bool,
 }
 
@@ -94,7 +94,7 @@ impl ColumnNames {
         }
     }
 
-    /// The columns of a batch that have a role.
+    /// Finds the columns of a batch that have a role.
     pub(super) fn find(&self, place: &str, table: &RecordBatch, ragged: bool) -> Result<HashMap<&'static str, usize>> {
         let mut found = HashMap::new();
         for role in Role::ALL {

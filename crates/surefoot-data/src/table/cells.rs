@@ -1,4 +1,4 @@
-//! The cells of a record batch, for the formats that write any of them as text.
+//! The cells of a record batch, for the formats that write them as text.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use arrow_schema::{DataType, SchemaRef};
 
 use crate::error::{Error, Result};
 
-/// What stands in a row of a column.
+/// The content of a cell.
 #[derive(Debug)]
 pub(super) enum Cell<'a> {
     Null,
@@ -25,7 +25,7 @@ pub(super) enum Cell<'a> {
     List(ArrayRef),
 }
 
-/// A cell; none if the column has a type that is not [`writable`].
+/// A cell; `None` if the type of the column is not [`writable`].
 pub(super) fn cell(column: &dyn Array, row: usize) -> Option<Cell<'_>> {
     if column.is_null(row) {
         return Some(Cell::Null);
@@ -52,7 +52,7 @@ pub(super) fn cell(column: &dyn Array, row: usize) -> Option<Cell<'_>> {
     })
 }
 
-/// Whether cells of this type can be written: truths, numbers, texts and lists of them.
+/// Whether cells of this type can be written: booleans, numbers, texts and lists of them.
 fn writable(kind: &DataType, in_list: bool) -> bool {
     match kind {
         DataType::Float16 => false,
@@ -64,7 +64,7 @@ fn writable(kind: &DataType, in_list: bool) -> bool {
     }
 }
 
-/// Refuses columns whose type has no place in a text, and names that stand for several columns.
+/// Rejects columns whose type cannot be written as text, and duplicate column names.
 pub(super) fn check(place: &str, schema: &SchemaRef) -> Result<()> {
     let mut names = HashSet::new();
     for field in schema.fields() {
@@ -87,7 +87,7 @@ pub(super) fn twice(place: &str, name: &str) -> Error {
     Error::Malformed { place: place.to_owned(), reason: format!("should have every column once, but has {name} twice") }
 }
 
-/// Refuses a batch that does not have the columns which were announced.
+/// Rejects a batch whose columns are not those of the schema.
 pub(super) fn same_columns(place: &str, schema: &SchemaRef, table: &RecordBatch) -> Result<()> {
     let own = table.schema();
     let columns = |schema: &SchemaRef| -> Vec<String> {
@@ -110,9 +110,9 @@ pub(super) fn same_columns(place: &str, schema: &SchemaRef, table: &RecordBatch)
     Err(Error::Malformed { place: place.to_owned(), reason })
 }
 
-/// Adds a cell as JSON; none if it is a number that JSON has no digits for.
+/// Appends a cell as JSON; `None` if JSON cannot represent the number.
 ///
-/// Floats have a point or an exponent, integers neither, and both read back as what they were.
+/// Floats have a point or an exponent, integers neither, so both are read back as what they were.
 pub(super) fn push_json(out: &mut String, cell: &Cell<'_>) -> Option<()> {
     match cell {
         Cell::Null => out.push_str("null"),
@@ -137,7 +137,7 @@ pub(super) fn push_json(out: &mut String, cell: &Cell<'_>) -> Option<()> {
     Some(())
 }
 
-/// Adds a text in quotes.
+/// Appends a text in quotes.
 pub(super) fn push_json_text(out: &mut String, text: &str) {
     out.push('"');
     for character in text.chars() {
@@ -156,7 +156,7 @@ pub(super) fn push_json_text(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// What the operating system says against writing.
+/// An error of the operating system while writing.
 pub(super) fn unwritten(place: &str, reason: std::io::Error) -> Error {
     Error::Write { place: place.to_owned(), reason }
 }

@@ -1,12 +1,12 @@
 //! Comma-separated values with a header: every column is text, an empty field is null.
 //!
-//! The reader keeps to RFC 4180 and repairs nothing. A lenient reader takes a quote that is never closed as a field that goes
-//! on to the end of the file, and all records in it are gone without a word; here it is an error, as is a quote within a
-//! field that does not start with one, text after a closing quote, a `\r` that ends no line, and a record with more or fewer
-//! fields than the header. Blank lines are skipped. Names are trimmed, fields are not.
+//! The reader follows RFC 4180 and repairs nothing. A lenient reader would read an unclosed quote as a field that
+//! extends to the end of the file, and silently lose all records in it. Here it is an error. Other errors are a quote
+//! within a field that does not start with one, text after a closing quote, a `\r` that does not end a line, and a
+//! record with more or fewer fields than the header. Blank lines are skipped. Names are trimmed, fields are not.
 //!
-//! The first column of the Open Bandit Dataset's files has no name (it is the index of a data frame): a first column like
-//! that is left out. A file with a header and no records gives one batch without rows, so that its columns are known.
+//! The first column of the Open Bandit Dataset's files has no name (it is the index of a data frame). Such a first
+//! column is left out. A file with a header and no records gives one batch without rows, so that its columns are known.
 
 use std::collections::HashSet;
 use std::io::{BufRead, Write};
@@ -32,7 +32,7 @@ pub(crate) fn read(place: &str, input: impl BufRead + Send + 'static) -> Result<
     let (skipped, schema) = header(&place, &record)?;
     let mut first = true;
     Ok(tables(move || {
-        // Empty at first: with many columns, room for a thousand rows in each would be more than the file has.
+        // Without capacity at first: with many columns, room for a thousand rows in each would exceed the file.
         let mut builders: Vec<StringBuilder> =
             schema.fields().iter().map(|_| StringBuilder::with_capacity(0, 0)).collect();
         let (mut rows, mut bytes) = (0, 0);
@@ -57,7 +57,7 @@ pub(crate) fn read(place: &str, input: impl BufRead + Send + 'static) -> Result<
     }))
 }
 
-/// How many columns to leave out at the start (0 or 1), and the rest.
+/// The number of columns to leave out at the start (0 or 1), and the schema of the rest.
 fn header(place: &str, record: &Record) -> Result<(usize, SchemaRef)> {
     let skipped = usize::from(record.fields().next().is_some_and(|name| name.trim().is_empty()));
     let mut names = HashSet::new();
@@ -80,16 +80,16 @@ fn header(place: &str, record: &Record) -> Result<(usize, SchemaRef)> {
     Ok((skipped, Arc::new(Schema::new(fields))))
 }
 
-/// One record: its fields one after another, and where each ends.
+/// One record: its fields concatenated, and where each ends.
 #[derive(Default)]
 struct Record {
     text: String,
     ends: Vec<usize>,
-    /// The line that it starts in.
+    /// The line in which it starts.
     line: u64,
 }
 
-/// Where in a field the reader is.
+/// The position of the reader within a field.
 #[derive(Clone, Copy, PartialEq)]
 enum State {
     Start,
@@ -104,7 +104,8 @@ impl Record {
         starts.zip(&self.ends).map(|(start, &end)| &self.text[start..end])
     }
 
-    /// Reads the next record, over several lines if a quoted field has line ends in it. False at the end of the file.
+    /// Reads the next record, over several lines if a quoted field contains line ends. Returns false at the end of the
+    /// file.
     fn read<R: BufRead>(&mut self, place: &str, lines: &mut Lines<R>) -> Result<bool> {
         self.text.clear();
         self.ends.clear();
@@ -134,7 +135,7 @@ impl Record {
         }
     }
 
-    /// Takes a line, and returns `Quoted` if the record goes on in the next one.
+    /// Parses a line. Returns `Quoted` if the record continues in the next line.
     fn line(&mut self, mut state: State, line: &str, whole: bool) -> std::result::Result<State, String> {
         let plain = line.strip_suffix('\r').unwrap_or(line);
         if whole && !plain.bytes().any(|byte| matches!(byte, b'"' | b'\r')) {
@@ -162,7 +163,7 @@ impl Record {
                     self.ends.push(self.text.len());
                     State::Start
                 }
-                // The one at the end of a line belongs to it.
+                // A `\r` at the end of a line belongs to the line end.
                 (state, '\r') if characters.peek().is_none() => state,
                 (_, '\r') => return Err(self.inside("no carriage return but at the end of a line", '\r')),
                 (State::Closed, other) => {
@@ -188,8 +189,8 @@ impl Record {
     }
 }
 
-/// Writes a header and a line a row. Nulls are empty fields, so a text that is empty comes back as null; lists are JSON;
-/// numbers have the fewest digits that give them back.
+/// Writes a header and one line per row. Nulls are empty fields, so an empty text is read back as null. Lists are JSON.
+/// Numbers have the fewest digits that read back as the same number.
 pub(crate) fn write(
     place: &str,
     out: &mut dyn Write,
@@ -207,7 +208,7 @@ pub(crate) fn write(
     if schema.fields().is_empty() {
         return Err(Error::Malformed { place: place.to_owned(), reason: "should have a column, but has none".into() });
     }
-    // What the operating system says is kept: that a pipe was closed is no failure of everybody's.
+    // Keeps the error of the operating system: a closed pipe, for example, is not a failure for every caller.
     let unwritten = |error: ::csv::Error| {
         let text = error.to_string();
         unwritten(

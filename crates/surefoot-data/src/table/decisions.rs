@@ -1,5 +1,5 @@
-//! Logged decisions, one by one: the rows of the table in `table.rs` with features by name, for the formats that have no
-//! columns of their own (dsjson and Vowpal Wabbit's text).
+//! Logged decisions as rows of the table in `table.rs`, with named features, for the formats without columns of their
+//! own (dsjson and Vowpal Wabbit's text).
 
 use std::sync::Arc;
 
@@ -25,22 +25,22 @@ pub(super) struct Decision {
     pub(super) probabilities: Option<Vec<f64>>,
     pub(super) pdrop: Option<f64>,
     pub(super) skip: bool,
-    /// Names and values of the features that are not 0.
+    /// Names and values of the non-zero features.
     pub(super) features: Vec<(String, f32)>,
 }
 
-/// The columns of [`Decisions::finish`] that every format has.
+/// The columns of [`Decisions::finish`] that both formats have.
 pub(super) const ALWAYS: [&str; 7] =
     ["event_id", "action", "pscore", "reward", "eligible", "context_names", "context_values"];
-/// Those that only dsjson has.
+/// The columns that only dsjson has.
 pub(super) const DSJSON: [&str; 5] = ["timestamp", "policy_version", "probabilities", "pdrop", "skip"];
 
-/// A reward is a cost below 0; this way round, a cost of 0 is no reward of -0.
+/// Converts a cost to a reward or back. Written this way, a cost of 0 gives a reward of 0, not -0.
 pub(super) fn negated(value: f64) -> f64 {
     0.0 - value
 }
 
-/// Decisions on their way into a batch.
+/// Decisions that are collected into a batch.
 #[derive(Default)]
 pub(super) struct Decisions {
     event_id: StringBuilder,
@@ -84,7 +84,7 @@ impl Decisions {
         self.values.append(true);
     }
 
-    /// The batch, with the columns that the format can have. Starts over.
+    /// The batch, with the columns that the format supports. Starts a new batch.
     pub(super) fn finish(&mut self, place: &str, columns: &[&str]) -> Result<RecordBatch> {
         let all: [(&str, ArrayRef); 12] = [
             ("event_id", Arc::new(self.event_id.finish())),
@@ -108,7 +108,7 @@ impl Decisions {
     }
 }
 
-/// The names that are no feature.
+/// Columns that are not features.
 const KNOWN: [&str; 14] = [
     "event_id",
     "timestamp",
@@ -126,8 +126,9 @@ const KNOWN: [&str; 14] = [
     "context_values",
 ];
 
-/// Gives out the rows of batches as decisions. Features by place get the names `context[0]`, `context[1]`, ...; any other
-/// column is a feature: a number by its name, a truth as 1 if it is true, a text as `name=text` with 1.
+/// Passes the rows of batches to a function as decisions. Features by index get the names `context[0]`, `context[1]`
+/// and so on. Every other column is a feature: a number by its name, a boolean as 1 if it is true, a text as
+/// `name=text` with value 1.
 pub(super) fn each(
     place: &str,
     schema: &SchemaRef,
@@ -148,8 +149,8 @@ pub(super) fn each(
     Ok(())
 }
 
-/// Refuses columns of another type than those of the table in `table.rs`, and a table without those that no format can do
-/// without.
+/// Rejects columns whose types differ from the table in `table.rs`, and a table without the columns that every format
+/// needs.
 fn types(place: &str, schema: &SchemaRef) -> Result<()> {
     check(place, schema)?;
     for field in schema.fields() {
@@ -260,7 +261,7 @@ impl Rows<'_> {
         Ok(items.as_primitive_opt::<T>().map(|items| items.values().to_vec()))
     }
 
-    /// All features that are not 0.
+    /// All non-zero features.
     fn features(&self, i: usize, row: u64) -> Result<Vec<(String, f32)>> {
         let mut features = Vec::new();
         let mut add = |name: String, value: f32| {

@@ -1,29 +1,30 @@
-//! Vowpal Wabbit's decision service JSON: one decision a line.
+//! Vowpal Wabbit's decision service JSON: one decision per line.
 //!
 //! | in the file | column |
 //! | --- | --- |
 //! | `EventId`, `Timestamp`, `VWState.m` | `event_id`, `timestamp`, `policy_version` |
-//! | `a` | `eligible`; the first is the chosen one, `action`. Counted from 1 there, from 0 here |
+//! | `a` | `eligible`; the first is the chosen action, `action`. Counted from 1 in the file, from 0 here |
 //! | `p`, in the order of `a` | `probabilities`; the first is `pscore` |
-//! | `_label_cost` | `reward`, its negative |
-//! | `pdrop`, `_skipLearn` | `pdrop`, `skip` (false if it is not there) |
+//! | `_label_cost` | `reward`, the negated cost |
+//! | `pdrop`, `_skipLearn` | `pdrop`, `skip` (false if absent) |
 //! | `c` | `context_names` and `context_values` |
 //!
-//! **Checks.** `_label_Action` (from 1) and `_labelIndex` (from 0) must name the action that `a` starts with. Some loggers
-//! multiply `_label_probability` by the probability `1 - pdrop` that the record was kept, and write `pdrop` too; so it is not
-//! used, but must agree with `p[0]`, either way, to a relative 1e-4 (loggers have 32 bits). Probabilities come as they are:
-//! Vowpal Wabbit cuts those above 1 to 1. `_multi`, one object an action, must have as many as the largest number in `a`; its
-//! features of actions are not kept. If there is only one action in `a` but not in `_multi`, then the others' probabilities
-//! are not known, and `eligible` and `probabilities` are null.
+//! **Checks.** `_label_Action` (from 1) and `_labelIndex` (from 0) must name the first action in `a`. Some loggers
+//! multiply `_label_probability` by `1 - pdrop`, the probability that the record was kept, and also write `pdrop`. So
+//! `_label_probability` is not used, but it must agree with `p[0]`, with or without that factor, to a relative 1e-4
+//! (loggers use 32 bits). Probabilities are read unchanged, whereas Vowpal Wabbit clips those above 1. `_multi`, with
+//! one object per action, must have as many objects as the largest number in `a`; the action features in it are not
+//! kept. If `a` has only one action but `_multi` has more, the probabilities of the others are unknown, and `eligible`
+//! and `probabilities` are null.
 //!
-//! **Lines that are no decision** (rewards that were never joined, decisions of several slots) are errors: a log that was read
-//! without them would not be the log.
+//! **Lines that are not decisions** (rewards that were never joined, decisions with several slots) are errors: reading
+//! the log without them would change it.
 //!
-//! **Features.** `"ns": {"age": 3, "city": "Rome", "new": true}` in `c` gives `ns.age` with 3, `ns.city=Rome` with 1 and
-//! `ns.new` with 1; `false`, `null` and 0 give nothing. Fields of `c` that are no objects have no `ns.` before them. In arrays
-//! numbers have their places in their names, `ns.x[0]`, texts are as texts elsewhere, and an object is as if it stood there
-//! alone (`"FromUrl": [{"weather": "sunny"}]` is common). Names that start with `_`, such as `_multi`, `_tag` or `_text`,
-//! are instructions to Vowpal Wabbit, and left out with all that is in them.
+//! **Features.** `"ns": {"age": 3, "city": "Rome", "new": true}` in `c` gives `ns.age` with 3, `ns.city=Rome` with 1
+//! and `ns.new` with 1; `false`, `null` and 0 give no feature. Fields of `c` that are not objects have no `ns.` prefix.
+//! In arrays, a number gets its index in its name, `ns.x[0]`, a text is encoded like any other text, and an object is
+//! read as if it stood there alone (`"FromUrl": [{"weather": "sunny"}]` is common). Names that start with `_`, such as
+//! `_multi`, `_tag` or `_text`, are instructions to Vowpal Wabbit; they are left out with everything in them.
 
 mod write;
 
@@ -37,7 +38,7 @@ use super::{ROWS, Tables};
 use crate::error::{Error, Result};
 pub(crate) use write::write;
 
-/// How far `_label_probability` may be from what it should be.
+/// The tolerance for `_label_probability`.
 const AGREE: f64 = 1e-4;
 
 pub(crate) fn read(place: &str, input: impl BufRead + Send + 'static) -> Result<Tables> {
@@ -114,7 +115,7 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// Refuses lines that are no decision.
+    /// Rejects lines that are not decisions.
     fn kind(&self) -> Result<()> {
         if !matches!(self.object, Json::Object(_)) {
             return Err(self.malformed(format!("should be a JSON object, but is {}", self.object.describe())));
@@ -199,7 +200,7 @@ impl<'a> Record<'a> {
         items.iter().enumerate().map(|(i, item)| self.finite(&format!("p[{i}]"), item)).collect()
     }
 
-    /// Refuses labels that are of another action.
+    /// Rejects labels that name another action.
     fn same_action(&self, action: u32) -> Result<()> {
         for (name, counted_from) in [("_label_Action", 1), ("_labelIndex", 0)] {
             let allowed = u64::from(action) + counted_from;
@@ -230,7 +231,7 @@ impl<'a> Record<'a> {
         Err(field(self.place, self.line, "_label_probability", allowed, label.to_string()))
     }
 
-    /// Whether what could be chosen is known.
+    /// Whether the eligible actions are known.
     fn known(&self, actions: &[u32]) -> Result<bool> {
         let all = match self.object.get("c").and_then(|context| context.get("_multi")) {
             None => return Ok(actions.len() > 1),
@@ -273,7 +274,7 @@ impl<'a> Record<'a> {
 /// The features of a record.
 struct Features<'r, 'a> {
     record: &'r Record<'a>,
-    /// How many bytes the names may still take: a long name around many short ones comes many times.
+    /// The number of bytes that names may still take: a long name of an object is repeated for each of its fields.
     room: usize,
     found: Vec<(String, f32)>,
 }
@@ -290,7 +291,7 @@ impl Features<'_, '_> {
             Json::Null | Json::Bool(false) => Ok(()),
             Json::Bool(true) => self.push(name.to_owned(), 1.0),
             Json::Text(text) => self.push(format!("{name}={text}"), 1.0),
-            // Straight to 32 bits, as rounding twice could give another number.
+            // Parsed directly as 32 bits, since rounding twice could give another number.
             Json::Number(digits) => match digits.parse::<f32>().ok().filter(|value| value.is_finite()) {
                 Some(0.0) => Ok(()),
                 Some(number) => self.push(name.to_owned(), number),
@@ -314,7 +315,7 @@ impl Features<'_, '_> {
         }
     }
 
-    /// Goes one level deeper.
+    /// Descends one level.
     fn inner(&mut self, name: &str, value: &Json<'_>) -> Result<()> {
         self.spend(name)?;
         self.add(name, value)

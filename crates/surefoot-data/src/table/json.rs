@@ -1,25 +1,25 @@
-//! JSON, one value at a time, with the digits of its numbers.
+//! A JSON parser that keeps the digits of numbers.
 //!
-//! `serde_json` reads a number as `u64`, `i64` or `f64`, so an id of 20 digits comes out as another one, and of two fields of
-//! the same name it keeps the last. Both would change what a log says without a word; so numbers stay text here until it is
-//! known what they are for, and a repeated name is an error. In all else this reads what `serde_json` reads, which the fuzz
-//! target `json_lines` checks.
+//! `serde_json` reads a number as `u64`, `i64` or `f64`, so an id of 20 digits changes, and of two fields with the same
+//! name it keeps the last. Both would silently change a log. So numbers stay text here until their use is known, and a
+//! repeated name is an error. Otherwise this parser accepts what `serde_json` accepts, which the fuzz target
+//! `json_lines` checks.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 
 use super::lines::shown;
 
-/// How deep arrays and objects may lie in each other.
+/// The largest nesting depth of arrays and objects.
 const DEEPEST: usize = 64;
-/// Up to this many names, comparing all pairs is the fastest way to find one that is repeated.
+/// Up to this many names, comparing all pairs is the fastest way to find a repeated one.
 const FEW: usize = 8;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Json<'a> {
     Null,
     Bool(bool),
-    /// As it is written.
+    /// As written.
     Number(&'a str),
     Text(Cow<'a, str>),
     Array(Vec<Json<'a>>),
@@ -27,7 +27,7 @@ pub(super) enum Json<'a> {
 }
 
 impl<'a> Json<'a> {
-    /// Reads a value that takes up the whole text. The error says what should be where, and what is.
+    /// Parses a value that makes up the whole text. The error says what was expected where, and what was found.
     pub(super) fn parse(text: &'a str) -> Result<Self, String> {
         let mut parser = Parser { text, next: 0 };
         parser.space();
@@ -47,7 +47,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// The value, for an error.
+    /// A description of the value, for errors.
     pub(super) fn describe(&self) -> String {
         match self {
             Json::Null => "null".into(),
@@ -83,7 +83,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Says what is not there.
+    /// An error that says what was expected here.
     fn should(&self, allowed: &str) -> String {
         let found = self.text.get(self.next..).and_then(|rest| rest.chars().next());
         let found = found.map_or("the line ends".into(), |found| format!("there is {found:?}"));
@@ -199,7 +199,7 @@ impl<'a> Parser<'a> {
         let mut start = self.next;
         let mut changed: Option<String> = None;
         loop {
-            // What is looked for is ASCII, so every slice is cut between characters.
+            // All delimiters are ASCII, so every slice is cut between characters.
             match self.byte() {
                 None => return Err(self.should("the end of a text, '\"',")),
                 Some(b'"') => {
@@ -224,7 +224,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// What follows a backslash.
+    /// Parses what follows a backslash.
     fn escape(&mut self) -> Result<char, String> {
         let found = match self.byte() {
             Some(b'"') => '"',

@@ -1,18 +1,18 @@
-//! One JSON object a line. A batch has the columns that its lines have between them.
+//! One JSON object per line. A batch has every column that any of its lines has.
 //!
 //! | in the file | column |
 //! | --- | --- |
 //! | numbers | `Float64` |
-//! | integers beyond 2^53, which an `f64` would round (ids, mostly) | text, with the digits as they are written |
+//! | integers beyond 2^53, which an `f64` would round (ids, mostly) | text, with the digits as written |
 //! | `true`, `false` | `Boolean` |
-//! | texts, or both texts and numbers | text |
+//! | texts, or texts and numbers | text |
 //! | arrays of numbers | list of `Float64` |
-//! | arrays of texts, or of both | list of text |
-//! | objects | a column for each of their fields, with `.` between the names |
+//! | arrays of texts, or of texts and numbers | list of text |
+//! | objects | one column per field, with `.` between the names |
 //!
-//! `null` is as good as no field, but for its column being there. Types are found batch by batch: another mixture, or an
-//! array of anything else, is an error. Blank lines are skipped; names that are repeated are an error, even if one of them
-//! is `a.b` and the other `b` in `a`.
+//! `null` means the same as an absent field, except that its column exists. Types are determined batch by batch. Other
+//! mixtures of types, and arrays of anything else, are errors. Blank lines are skipped. Repeated names are an error,
+//! even if one of them is `a.b` and the other is `b` in `a`.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -30,9 +30,10 @@ use super::lines::{BATCH, COLUMNS, LONGEST, Lines, field, long_names, malformed,
 use super::{ROWS, Tables};
 use crate::error::{Error, Result};
 
-/// The most cells of a batch, empty ones included: lines with different fields make a batch with few rows.
+/// The largest number of cells of a batch, including empty ones. Lines with different fields thus make a batch with few
+/// rows.
 const CELLS: usize = 1 << 22;
-/// An `f64` has every integer up to this one.
+/// Every integer up to this one is exact as an `f64`.
 const EXACT: u64 = 1 << 53;
 
 pub(crate) fn read(place: &str, input: impl BufRead + Send + 'static) -> Result<Tables> {
@@ -63,8 +64,8 @@ pub(crate) fn read(place: &str, input: impl BufRead + Send + 'static) -> Result<
     }))
 }
 
-/// The fields that are no objects, with their whole names; none if these names take more than the room that there is: a long
-/// name around many short ones comes many times.
+/// The fields that are not objects, with their full names. `None` if the names take more than `room` bytes: a long name
+/// of an object is repeated for each of its fields.
 fn flatten<'a>(
     outer: Option<&str>,
     fields: Vec<(Cow<'a, str>, Json<'a>)>,
@@ -85,7 +86,7 @@ fn flatten<'a>(
     Some(())
 }
 
-/// What the cells of a column have in common.
+/// The common type of the cells of a column.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Kind {
     /// All are null.
@@ -100,7 +101,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// What holds both; none if nothing does.
+    /// The type that holds both; `None` if there is none.
     fn with(self, other: Kind) -> Option<Kind> {
         match (self, other) {
             (one, other) if one == other => Some(one),
@@ -127,15 +128,15 @@ impl Kind {
 struct Column {
     name: String,
     kind: Kind,
-    /// The line that the kind was first seen in.
+    /// The line in which the type was first seen.
     since: u64,
     /// Whether there is an integer that an `f64` would round.
     large: bool,
-    /// All items one after another, numbers as they are written.
+    /// All items concatenated, numbers as written.
     text: String,
     /// Where each item ends.
     ends: Vec<usize>,
-    /// The rows that are not null, and the item before which each ends.
+    /// The rows that are not null, with the index after their last item.
     cells: Vec<(usize, usize)>,
 }
 
@@ -185,7 +186,7 @@ impl Batch {
             arrays.push(array);
         }
         let schema = Arc::new(Schema::new(fields));
-        // Lines without any field are rows nevertheless.
+        // Lines without fields are rows too.
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         RecordBatch::try_new_with_options(schema, arrays, &options)
             .map_err(|error| Error::Malformed { place: place.to_owned(), reason: error.to_string() })
@@ -272,7 +273,7 @@ impl Column {
         &self.text[start..self.ends[item]]
     }
 
-    /// The items of each row, none for those that are null.
+    /// The items of each row, `None` for null rows.
     fn rows(&self, rows: usize) -> impl Iterator<Item = Option<std::ops::Range<usize>>> {
         let (mut cells, mut start) = (self.cells.iter().peekable(), 0);
         (0..rows).map(move |row| {
@@ -323,8 +324,8 @@ impl Column {
     }
 }
 
-/// Writes an object a row, with a field for every column that is not null there. Floats have a point or an exponent, so that
-/// no reader takes a large one for an integer.
+/// Writes one object per row, with a field for every column that is not null there. Floats have a point or an exponent,
+/// so that no reader takes a large one for an integer.
 pub(crate) fn write(
     place: &str,
     out: &mut dyn Write,

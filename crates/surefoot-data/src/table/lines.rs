@@ -1,4 +1,4 @@
-//! Lines of a text file, with their numbers, so that errors can say where.
+//! The lines of a text file with their numbers, so that errors can say where.
 
 use std::io::BufRead;
 
@@ -7,15 +7,15 @@ use arrow_array::RecordBatch;
 use super::Tables;
 use crate::error::{Error, Result};
 
-/// The most bytes of a line, or of a record of several lines. A file without line ends is not text, and must not fill the
-/// memory before that is noticed.
+/// The largest number of bytes of a line, or of a record of several lines. A file without line ends is not text, and
+/// must not fill the memory before that is noticed.
 pub(super) const LONGEST: usize = 64 << 20;
-/// A batch ends after this many bytes of text, even if it has fewer rows than it may have.
+/// A batch ends after this many bytes of text, even if it has fewer rows than allowed.
 pub(super) const BATCH: usize = 16 << 20;
-/// The most columns, each of which takes some hundred bytes however few its cells are.
+/// The largest number of columns. Each takes about a hundred bytes, however few its cells.
 pub(super) const COLUMNS: usize = 1 << 20;
 
-/// A line without its `\n`. A `\r` before that is still there: within a quoted field of CSV it is content.
+/// A line without its `\n`. A `\r` before it is kept, since it is content within a quoted field of CSV.
 #[derive(Clone, Copy)]
 pub(super) struct Line<'a> {
     pub(super) text: &'a str,
@@ -24,7 +24,7 @@ pub(super) struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// Whether there is nothing to see in it.
+    /// Whether it has only white space.
     pub(super) fn is_blank(&self) -> bool {
         self.text.bytes().all(|byte| matches!(byte, b' ' | b'\t' | b'\r'))
     }
@@ -70,17 +70,17 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// What an error calls a line.
+/// The name of a line in errors.
 pub(super) fn at(place: &str, line: u64) -> String {
     format!("{place}, line {line}")
 }
 
-/// A line that cannot be understood.
+/// An error about a line that cannot be parsed.
 pub(super) fn malformed(place: &str, line: u64, reason: impl Into<String>) -> Error {
     Error::Malformed { place: at(place, line), reason: reason.into() }
 }
 
-/// A field that is not allowed.
+/// An error about a field that is not allowed.
 pub(super) fn field(
     place: &str,
     line: u64,
@@ -95,12 +95,12 @@ pub(super) fn too_long(place: &str, line: u64) -> Error {
     malformed(place, line, format!("should have at most {LONGEST} bytes, but has more"))
 }
 
-/// Fields in fields whose names, put together, take too much.
+/// An error about nested fields whose full names take too much memory.
 pub(super) fn long_names(place: &str, line: u64) -> Error {
     malformed(place, line, format!("the whole names of all fields should take at most {LONGEST} bytes, but take more"))
 }
 
-/// What a user wrote, shortened for an error.
+/// A user's text, shortened for an error.
 pub(super) fn shown(text: &str) -> String {
     const MOST: usize = 40;
     match text.char_indices().nth(MOST) {
@@ -109,7 +109,7 @@ pub(super) fn shown(text: &str) -> String {
     }
 }
 
-/// Batches until there are no more, or until the first error: what follows that could be anything.
+/// The batches up to the end or the first error; nothing after an error can be trusted.
 pub(super) fn tables(mut next: impl FnMut() -> Result<Option<RecordBatch>> + Send + 'static) -> Tables {
     let mut over = false;
     Box::new(std::iter::from_fn(move || {

@@ -1,6 +1,7 @@
-//! Batches that are in memory already, such as those of a data frame.
+//! Batches that are already in memory, such as those of a data frame.
 //!
-//! They are cut into batches of [`ROWS`] without a copy; columns become those of [`plain`](super::plain) as they go by.
+//! They are cut into batches of [`ROWS`] rows without a copy. Columns are converted to the types of
+//! [`plain`](super::plain) on the way.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,10 +20,10 @@ pub(crate) fn read(place: &str, batches: Arc<[RecordBatch]>) -> Tables {
 struct Batches {
     place: String,
     batches: Arc<[RecordBatch]>,
-    /// The batch that is read, and how many of its rows have been.
+    /// The current batch, and how many of its rows were read.
     batch: usize,
     taken: usize,
-    /// The rows of all batches that have been read.
+    /// The number of rows read from all batches.
     row: usize,
 }
 
@@ -44,10 +45,10 @@ impl Iterator for Batches {
     }
 }
 
-/// A batch as it is to be, whose first row is the table's `first`.
+/// Converts a batch whose first row is row `first` of the table.
 fn normal(place: &str, first: usize, batch: &RecordBatch) -> Result<RecordBatch> {
     batch.schema_ref().fields().iter().try_for_each(|field| check(place, field.name(), field))?;
-    // What is written out has offsets of 32 bits.
+    // Converted text has offsets of 32 bits.
     let rows = Rows::new(place, first as u64, i32::MAX as u64, malformed);
     let table = rows.table(batch, &mut None)?;
     let mut names = HashSet::new();

@@ -1,4 +1,4 @@
-//! Open Bandit Pipeline's feedback, a dict of arrays, as `numpy.savez(path, **bandit_feedback)` writes it.
+//! Open Bandit Pipeline's feedback, a dict of arrays, as written by `numpy.savez(path, **bandit_feedback)`.
 //!
 //! | array | shape | column |
 //! | --- | --- | --- |
@@ -6,17 +6,17 @@
 //! | `reward` | (n,) | `reward` |
 //! | `pscore` | (n,) | `pscore` |
 //! | `context` | (n, d) | `context`; rounded to `Float32` |
-//! | `pi_b` | (n, K, L), optional | `probabilities`: for each record those at its position |
-//! | `action_dist` | (n, K, L), optional | `action_dist`, in the same way: what another policy would do |
-//! | `position` | (n,), integers, optional | `position`, unless `pi_b` or `action_dist` say that there is only one |
-//! | `n_rounds`, `n_actions` | (), optional | none: they are held against the others |
+//! | `pi_b` | (n, K, L), optional | `probabilities`: for each record the slice at its position |
+//! | `action_dist` | (n, K, L), optional | `action_dist`, in the same way: the probabilities of another policy |
+//! | `position` | (n,), integers, optional | `position`, unless `pi_b` or `action_dist` have only one position |
+//! | `n_rounds`, `n_actions` | (), optional | none: they are checked against the other arrays |
 //!
-//! Other arrays are not read: `expected_reward` is what no log knows, and `action_context` is not of a record. Numbers are
-//! booleans, integers or floats of up to 8 bytes in either byte order. `None` among the optional ones, which numpy
-//! pickles, counts as not there; nothing is unpickled.
+//! Other arrays are not read: no real log has `expected_reward`, and `action_context` does not belong to a record.
+//! Numbers are booleans, integers or floats of up to 8 bytes in either byte order. An optional array that is `None`,
+//! which numpy pickles, counts as absent; nothing is unpickled.
 //!
-//! Written are `n_rounds`, `n_actions`, `context`, `action`, `position`, `reward` and `pscore`, and `pi_b` and
-//! `action_dist` where there are such columns ([`mod@write`]).
+//! The writer writes `n_rounds`, `n_actions`, `context`, `action`, `position`, `reward` and `pscore`, and `pi_b` and
+//! `action_dist` if there are such columns ([`mod@write`]).
 
 mod arrays;
 mod numbers;
@@ -37,13 +37,13 @@ use crate::error::{Error, Result};
 use crate::npy::Kind;
 use crate::npz::{Item, integer};
 
-/// What a batch of wide rows may take, if it has more than one row.
+/// The largest number of bytes of a batch of wide rows, if it has more than one row.
 const BATCH_BYTES: usize = 1 << 26;
 
 const INTEGERS: &str = "an integer type";
 const NUMBERS: &str = "a type of numbers";
 
-/// Reads a file that `open` opens, once for each array.
+/// Reads a file; `open` is called once per array.
 pub(crate) fn read<R: Read + Seek + Send + 'static>(place: &str, open: impl Fn() -> io::Result<R>) -> Result<Tables> {
     let mut archive = Archive::open(place, open)?;
     let action = Integers::new(archive.needed("action")?)?;
@@ -86,7 +86,7 @@ fn differs(place: &str, array: &str, allowed: String, found: i128) -> Error {
     Error::Field { place: place.to_owned(), column: array.into(), allowed, found: found.to_string() }
 }
 
-/// All arrays, read as far as `row`.
+/// All arrays, read up to `row`.
 struct Rounds {
     rows: usize,
     row: usize,
@@ -106,7 +106,7 @@ impl Rounds {
         let widths = [self.action.row, self.reward.row, self.pscore.row, self.context.row.saturating_mul(2)];
         let row = widths.into_iter().chain(slices().map(|slices| slices.reals.row)).fold(0, usize::saturating_add);
         let step = (BATCH_BYTES / row.max(1)).clamp(1, ROWS);
-        // There is one position, which says nothing.
+        // With only one position, the position carries no information.
         let only = self.probabilities.is_some() || self.action_dist.is_some();
         let only = only && slices().all(|slices| slices.positions == 1);
         let schema = self.schema(!only);
@@ -198,7 +198,7 @@ fn list<T: ArrowPrimitiveType>(place: &str, rows: usize, width: usize, values: P
     Ok(Arc::new(list.map_err(|reason| Error::Malformed { place: place.to_owned(), reason: reason.to_string() })?))
 }
 
-/// Makes an integer of the bytes of an item.
+/// Converts the bytes of an item to an integer.
 type Integer = Box<dyn Fn(&[u8]) -> i128 + Send>;
 
 /// An array of integers.
@@ -216,7 +216,7 @@ impl Integers {
         Ok(Integers { array, item, row })
     }
 
-    /// The next rows, the first of which is `first`; all of them must be below `end`.
+    /// The next rows, starting with row `first`; all values must be below `end`.
     fn next(&mut self, first: usize, rows: usize, end: u32, allowed: &'static str) -> Result<Vec<u32>> {
         let place = self.array.place().to_owned();
         let (width, bytes) = (self.item.width, self.array.rows(rows)?);
@@ -250,7 +250,7 @@ impl Reals {
     }
 }
 
-/// An array (n, K, L) of which each row is wanted at its position only.
+/// An array (n, K, L) of which only the slice at each row's position is needed.
 struct Slices {
     reals: Reals,
     actions: usize,

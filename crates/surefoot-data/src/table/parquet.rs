@@ -1,19 +1,21 @@
 //! Apache Parquet.
 //!
-//! Numbers, booleans and lists of them come as they are in the file, without a copy; text comes as `Utf8`, however it is
-//! kept ([`columns`]). The types are Parquet's own: what Arrow's writers note of theirs beside them (dictionaries, views,
-//! large and fixed-size lists) is not read, so that the same data reads the same whoever wrote it.
+//! Numbers, booleans and lists of them are read as they are in the file, without a copy. Text is read as `Utf8`,
+//! however it is stored ([`columns`]). The types are Parquet's own. Arrow's writers also note Arrow types in the file
+//! (dictionaries, views, large and fixed-size lists); these are ignored, so the same data reads the same whoever wrote
+//! it.
 //!
-//! The Parquet reader believes much of what a file says of itself, so that is looked at first ([`limits`]): a file of a
+//! The Parquet reader trusts much of what a file says about itself, so that is checked first ([`limits`]): a file of a
 //! kilobyte can neither take gigabytes nor nest without end. Each guard names the function of the `parquet` crate that
-//! needs it and what that did in version 59.3.2, so that it can go once that function is mended.
+//! needs it and what that function did in version 59.3.2, so that the guard can go once the function is fixed.
 //!
-//! Should the reader panic all the same, that is caught and becomes an error; the panic's own line on standard error stays,
-//! since a library does not replace the hook of its program. Of 100,000 files with a few bytes changed, 79 did so, 40 of
-//! them by checks that only a debug build has.
+//! If the reader panics nevertheless, the panic is caught and becomes an error. The panic's own line on standard error
+//! stays, since a library does not replace the hook of its program. Of 100,000 files with a few bytes changed, 79
+//! caused a panic, 40 of them by checks that only a debug build has.
 //!
-//! Files are written with snappy and in row groups of [`GROUP`] rows, fewer if they are wide. Of 1.6 million records, zstd
-//! makes a third less of identifiers and categories, and 8 % less of distributions, which it then takes 36 % longer to read.
+//! Files are written with snappy compression and in row groups of [`GROUP`] rows, fewer if they are wide. For 1.6
+//! million records, zstd makes identifiers and categories a third smaller, and distributions 8 % smaller, but then
+//! takes 36 % longer to read the latter.
 
 mod columns;
 mod delta;
@@ -44,23 +46,23 @@ use self::thrift::{FOOTER, Tag, walk};
 use super::{ROWS, Tables};
 use crate::error::{Error, Result};
 
-/// Rows of a row group that is written.
+/// The number of rows per row group in written files.
 const GROUP: usize = 1 << 17;
 
-/// Bytes that a row group may have before it is written for that.
+/// The number of bytes after which a row group is written early.
 const GROUP_BYTES: usize = 1 << 26;
 
 const MAGIC: &[u8; 4] = b"PAR1";
 
-/// How deep the columns of a file may nest. `schema_from_array_helper` recurses into them: 3,000 levels, in a footer of
-/// 24 kB, overflow the stack of a thread of 2 MB, which ends the process.
+/// The largest nesting depth of columns. `schema_from_array_helper` recurses into them: 3,000 levels, in a footer of 24
+/// kB, overflow a thread's stack of 2 MB, which ends the process.
 const DEEPEST: usize = 32;
 
 pub(crate) fn read(place: &str, input: impl ChunkReader + 'static) -> Result<Tables> {
     read_columns(place, input, &|_| false)
 }
 
-/// Reads a file without the columns that `ignore` names; those may be of a type that is not understood.
+/// Reads a file without the columns that `ignore` selects; these may be of an unsupported type.
 pub(crate) fn read_columns(
     place: &str,
     input: impl ChunkReader + 'static,
@@ -85,11 +87,11 @@ pub(crate) fn read_columns(
 /// The batches of a file.
 struct Batches {
     place: String,
-    /// None after the end or an error.
+    /// `None` after the end or an error.
     reader: Option<ParquetRecordBatchReader>,
     columns: Selected,
     budget: Arc<Budget>,
-    /// The rows that the footer tells, and those that came so far.
+    /// The number of rows according to the footer, and the number read so far.
     rows: u64,
     row: u64,
 }
@@ -113,7 +115,7 @@ impl Batches {
         let batch = guarded(|| reader.next().transpose()).map_err(|reason| unreadable(&self.place, reason))?;
         let first = self.row;
         self.row += batch.as_ref().map_or(0, |batch| batch.num_rows() as u64);
-        // The reader takes the rows that the pages have, whatever the footer says.
+        // The reader returns the rows that the pages have, whatever the footer says.
         if self.row > self.rows || batch.is_none() && self.row < self.rows {
             let or_more = if batch.is_some() { " or more" } else { "" };
             let reason = format!("the rows should be {}, as the footer says, but are {}{or_more}", self.rows, self.row);
@@ -123,7 +125,7 @@ impl Batches {
     }
 }
 
-/// The footer, once what it says fits the file.
+/// The footer, after checking that it fits the file.
 fn metadata(input: &impl ChunkReader, size: u64) -> Outcome<ParquetMetaData> {
     // Four bytes, the footer, its length in four bytes, and four bytes again.
     if size < 12 {
@@ -157,12 +159,12 @@ fn metadata(input: &impl ChunkReader, size: u64) -> Outcome<ParquetMetaData> {
     Ok(metadata)
 }
 
-/// The footer must be one, with nothing behind it. Its schema is a list of elements, each with how many of those after it
-/// are its children.
+/// Checks that the footer is valid, with nothing after it. Its schema is a list of elements, each with the number of
+/// the following elements that are its children.
 ///
-/// The reader makes room for a list before it reads it: `schema_from_array_helper` for the children, whose number must only
-/// not be negative (apache/arrow-rs#9884 proposed more), `parquet_metadata_from_bytes` for the row groups. `bad-children`
-/// and `bad-groups`, of 108 and 81 bytes, asked for 16 and 192 GiB, which ends the process.
+/// The Parquet reader allocates a list before it reads it: `schema_from_array_helper` for the children, whose number
+/// must only not be negative (apache/arrow-rs#9884 proposed more), `parquet_metadata_from_bytes` for the row groups.
+/// `bad-children` and `bad-groups`, of 108 and 81 bytes, asked for 16 and 192 GiB, which ends the process.
 fn check_footer(footer: &[u8]) -> Outcome<()> {
     // How many children of the last element and of each of its parents are to come.
     let mut open: Vec<i64> = Vec::new();
@@ -188,11 +190,11 @@ fn check_footer(footer: &[u8]) -> Outcome<()> {
     }
 }
 
-/// The chunk of every column must lie in this file, before the footer, which begins at `end`.
+/// Checks that the chunk of every column is in this file, before the footer, which begins at `end`.
 ///
-/// `ColumnChunkMetaData::byte_range` panics at a number below zero. The `get_bytes` of a `File` makes room for a page before
-/// it reads it: a file of 120 bytes, whose chunk and page should be far larger, took 2 GiB. The reader does not look at the
-/// name of another file, and would read this one in its place.
+/// `ColumnChunkMetaData::byte_range` panics at a negative number. The `get_bytes` of a `File` allocates a page before
+/// it reads it: a file of 120 bytes that claimed a far larger chunk and page took 2 GiB. The reader ignores the name of
+/// another file in a chunk, and would read this file instead.
 fn check_chunks(metadata: &ParquetMetaData, end: u64) -> Outcome<()> {
     for (index, group) in metadata.row_groups().iter().enumerate() {
         for chunk in group.columns() {

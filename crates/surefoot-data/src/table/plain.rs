@@ -1,18 +1,18 @@
-//! Columns of any type as those that the rest of the house knows.
+//! Conversion of columns of any type to the types that the rest of the crate uses.
 //!
 //! | in a file or a data frame | in the table |
 //! | --- | --- |
 //! | booleans, integers, floats | as they are; half floats as `Float32` |
-//! | text, bytes, however they are kept | `Utf8`; bytes must be UTF-8 |
+//! | text, bytes, however they are stored | `Utf8`; bytes must be UTF-8 |
 //! | dictionaries of these, such as categoricals | their values |
-//! | times | text by RFC 3339, `2025-01-31T12:00:00.5Z`, without `Z` if they do not say that they are UTC |
+//! | times | text by RFC 3339, `2025-01-31T12:00:00.5Z`, without `Z` if they are not marked as UTC |
 //! | dates | text, `2025-01-31` |
 //! | decimals | the nearest `Float64` |
-//! | nothing but nulls | text, all null |
-//! | lists of these, large and fixed-size ones too | lists of these |
-//! | structs | one column for each field, named with a dot: `user.age` |
+//! | null columns | text, all null |
+//! | lists of these, including large and fixed-size ones | lists of these |
+//! | structs | one column per field, named with a dot: `user.age` |
 //!
-//! Columns that are of such a type already are not copied.
+//! Columns that already have such a type are not copied.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -34,16 +34,16 @@ use arrow_select::take::{TakeOptions, take};
 
 use crate::error::{Error, Result};
 
-/// What a column may be.
+/// The types that a column may have.
 pub(super) const ALLOWED: &str = "numbers, booleans, text, times, dates or decimals, or lists of these";
 
-/// Types that are taken as they are.
+/// Types that are used without conversion.
 pub(super) fn is_plain(data_type: &DataType) -> bool {
     let half = matches!(data_type, DataType::Float16);
     data_type == &DataType::Boolean || data_type.is_integer() || data_type.is_floating() && !half
 }
 
-/// Types of a column or of the entries of a list that can be understood.
+/// Types of a column, or of the entries of a list, that can be converted.
 pub(super) fn is_readable(data_type: &DataType) -> bool {
     use DataType::*;
     match data_type {
@@ -64,12 +64,12 @@ pub(super) fn refused(place: &str, column: &str, found: &DataType) -> Error {
     }
 }
 
-/// The columns of a batch as they become those of a table.
+/// The columns of a batch during the conversion.
 pub(super) struct Rows<'a> {
     place: &'a str,
     /// The row of the batch's first record.
     first: u64,
-    /// Bytes of text that is written out, the most that there may be and those so far.
+    /// The limit on the bytes of converted text, and their number so far.
     most: u64,
     text: u64,
     malformed: fn(&str, String) -> Error,
@@ -77,12 +77,13 @@ pub(super) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Of a batch whose first row is `first` of the whole; `malformed` is the error about what cannot be understood.
+    /// For a batch whose first row is row `first` of the whole; `malformed` makes the error about what cannot be
+    /// converted.
     pub(super) fn new(place: &'a str, first: u64, most: u64, malformed: fn(&str, String) -> Error) -> Self {
         Rows { place, first, most, text: 0, malformed, columns: Vec::new() }
     }
 
-    /// The batch as it is to be; all with one schema, which is that of the first.
+    /// The converted batch. All batches have the schema of the first.
     pub(super) fn table(mut self, batch: &RecordBatch, schema: &mut Option<SchemaRef>) -> Result<RecordBatch> {
         for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
             self.flatten(field.name(), column, None)?;
@@ -101,7 +102,7 @@ impl<'a> Rows<'a> {
         (self.malformed)(self.place, reason.to_string())
     }
 
-    /// Adds a column, or those of a struct, whose nulls are those of its fields as well.
+    /// Adds a column, or the columns of a struct. Where the struct is null, its fields are null too.
     fn flatten(&mut self, name: &str, column: &ArrayRef, above: Option<&NullBuffer>) -> Result<()> {
         let nulls = NullBuffer::union(column.nulls(), above);
         if let Some(parts) = column.as_struct_opt() {
@@ -184,7 +185,7 @@ impl<'a> Rows<'a> {
     }
 
     fn list<O: OffsetSizeTrait>(&mut self, name: &str, inner: &Field, lists: &GenericListArray<O>) -> Result<ArrayRef> {
-        // A slice of a list column has the entries of the whole.
+        // A slice of a list column still holds the entries of the whole column.
         let offsets = lists.value_offsets();
         let first = offsets[0].as_usize();
         let last = offsets[lists.len()].as_usize();
@@ -215,12 +216,12 @@ impl<'a> Rows<'a> {
     }
 
     fn views(&mut self, name: &str, column: &ArrayRef) -> Result<ArrayRef> {
-        // The Parquet reader looks at the bytes of a text only if the file calls it text in the old way.
+        // The Parquet reader checks the bytes of a text only if the file marks it as text in the old way.
         let views = match column.as_string_view_opt() {
             Some(text) => text.clone().to_binary_view(),
             None => column.as_binary_view().clone(),
         };
-        // The lower half of a view is the length.
+        // The lower half of a view is its length.
         let size = views.views().iter().map(|&view| u64::from(view as u32)).sum();
         self.text(name, views.len(), size, views.iter())
     }
@@ -231,7 +232,7 @@ impl<'a> Rows<'a> {
         self.text(name, bytes.len(), size as u64, bytes.iter())
     }
 
-    /// Writes texts out, if that is not too much.
+    /// Writes out texts, within the limit.
     fn text<'b>(
         &mut self,
         name: &str,
@@ -273,7 +274,7 @@ impl<'a> Rows<'a> {
         text: impl Fn(T::Native) -> Option<String>,
     ) -> Result<ArrayRef> {
         let time = |(i, value): (usize, Option<T::Native>)| {
-            // Years of more or fewer than four digits begin with a sign.
+            // Years with more or fewer than four digits begin with a sign.
             let four_digits = |text: &String| text.starts_with(|first: char| first.is_ascii_digit());
             let wrong = |value| self.wrong(name, i, "in the years 0 to 9999", format!("{value:?}"));
             value.map(|value| text(value).filter(four_digits).ok_or_else(|| wrong(value))).transpose()

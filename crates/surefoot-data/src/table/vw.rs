@@ -1,20 +1,21 @@
 //! Vowpal Wabbit's text for contextual bandits, in both of its forms.
 //!
-//! **One line a decision** (`--cb`): `2:-1:0.25 'tag |user age:3 city=Rome |device mobile`, that is
-//! `action:cost:probability`, a tag, and features in namespaces. Actions count from 1 there and from 0 here; the reward is the
-//! negative cost. Other actions may stand beside the label, without cost (`1 2:-1:0.25 3`): they and the chosen one are then
-//! the eligible ones.
+//! **One line per decision** (`--cb`): `2:-1:0.25 'tag |user age:3 city=Rome |device mobile`, that is
+//! `action:cost:probability`, a tag, and features in namespaces. Actions are counted from 1 in the file and from 0
+//! here; the reward is the negated cost. Other actions may be listed beside the label, without cost (`1 2:-1:0.25 3`):
+//! they and the chosen one are then the eligible actions.
 //!
-//! **Several lines a decision** (`--cb_adf`): `shared |user age:3`, then a line for each action, one of them with a label, up
-//! to a blank line. The action is the place of the line with the label (whose own number is ignored, as Vowpal Wabbit does),
-//! and all of them are eligible. Features of actions are not kept: they have no place in a policy that is linear in the
-//! context. A decision without a `shared` line has no context, and could not be told from lines of the first form: it is
-//! refused.
+//! **Several lines per decision** (`--cb_adf`): `shared |user age:3`, then a line for each action, one of them with a
+//! label, up to a blank line. The action is the position of the line with the label (its own number is ignored, as
+//! Vowpal Wabbit does), and all actions are eligible. Features of actions are not kept: a policy that is linear in the
+//! context has no place for them. A decision without a `shared` line has no context and could not be distinguished from
+//! lines of the first form, so it is rejected.
 //!
-//! **Features** are named `namespace^feature`, or `feature` where the namespace has no name; the value is 1 if none is given,
-//! times that of the namespace (`|user:0.5`). A feature that comes several times counts as often, as in Vowpal Wabbit. The
-//! tag is the `event_id`: a last word that starts with `'`, or that the `|` follows without a space. So `1:0:0.5| a` has a tag
-//! and no label, and is refused; Vowpal Wabbit would take it as a decision of which nothing is known.
+//! **Features** are named `namespace^feature`, or `feature` if the namespace has no name. The value is 1 if none is
+//! given, times the value of the namespace (`|user:0.5`). A feature that occurs several times counts as often, as in
+//! Vowpal Wabbit. The tag is the `event_id`: a last word that starts with `'`, or that is followed by `|` without a
+//! space. So `1:0:0.5| a` has a tag and no label, and is rejected; Vowpal Wabbit would read it as a decision without a
+//! label.
 
 mod write;
 
@@ -27,7 +28,7 @@ use super::{ROWS, Tables};
 use crate::error::{Error, Result};
 pub(crate) use write::write;
 
-/// The most actions of a decision of several lines.
+/// The largest number of actions of a decision of several lines.
 const ACTIONS: u32 = 1 << 20;
 
 pub(crate) fn read(place: &str, input: impl BufRead + Send + 'static) -> Result<Tables> {
@@ -55,13 +56,13 @@ pub(crate) fn read(place: &str, input: impl BufRead + Send + 'static) -> Result<
 
 struct Reader {
     place: String,
-    /// A decision of several lines whose end has not come yet.
+    /// A decision of several lines that has not ended yet.
     open: Option<Several>,
 }
 
 /// The lines of a decision so far.
 struct Several {
-    /// That of `shared`.
+    /// The line of `shared`.
     line: u64,
     tag: Option<String>,
     features: Vec<(String, f32)>,
@@ -144,10 +145,10 @@ impl Reader {
 
 /// A line cut into its parts.
 struct Parts<'a> {
-    /// What comes before the first `|`, without the tag.
+    /// The words before the first `|`, without the tag.
     words: Vec<&'a str>,
     tag: Option<&'a str>,
-    /// What comes after it.
+    /// The text after it.
     features: Option<&'a str>,
 }
 
@@ -166,7 +167,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// What separates words.
+/// The characters that separate words.
 const SPACE: [char; 2] = [' ', '\t'];
 
 fn words(text: &str) -> impl Iterator<Item = &str> {
@@ -175,13 +176,13 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 
 /// `action` or `action:cost:probability`.
 struct Label {
-    /// As it is written.
+    /// The number as written.
     action: u32,
     /// Cost and probability.
     known: Option<(f64, f64)>,
 }
 
-/// Reads parts of a line, and knows which it is.
+/// Parses the parts of a line; it knows the line number for errors.
 struct Text<'a> {
     place: &'a str,
     line: u64,
@@ -248,7 +249,7 @@ impl Text<'_> {
         })
     }
 
-    /// All that comes after the first `|`.
+    /// Parses everything after the first `|`.
     fn features(&self, text: Option<&str>) -> Result<Vec<(String, f32)>> {
         let mut features: Vec<(String, f64)> = Vec::new();
         let mut places: HashMap<String, usize> = HashMap::new();
@@ -287,7 +288,7 @@ impl Text<'_> {
         Ok(found)
     }
 
-    /// A name and what follows its colon, 1 if nothing does. Read with 32 bits, as Vowpal Wabbit has them.
+    /// A name and the value after its colon, or 1. Parsed with 32 bits, as Vowpal Wabbit does.
     fn weighted<'t>(&self, what: &str, word: &'t str) -> Result<(&'t str, f64)> {
         let Some((name, value)) = word.split_once(':') else { return Ok((word, 1.0)) };
         let number = value.parse().ok().filter(|value: &f32| value.is_finite());

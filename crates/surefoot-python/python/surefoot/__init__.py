@@ -1,14 +1,14 @@
-"""Sequential off-policy learning: from the logs of a deployed policy to the next one, with a proof.
+"""Sequential off-policy learning: from the logs of a deployed policy to the next policy, with a certificate.
 
 Learning
-    :class:`SeqAdjLS`, :class:`SeqLS`, :class:`Shift`, :class:`SCRM`, :class:`BatchLS`: one ``partial_fit`` a round.
+    :class:`SeqAdjLS`, :class:`SeqLS`, :class:`Shift`, :class:`SCRM`, :class:`BatchLS`: one ``partial_fit`` per round.
 Evaluation
-    :func:`evaluate` and :func:`select`: what logs say of policies that did not collect them.
-Logs of others
-    :func:`open_logs`, :func:`lint`, :func:`learn`, :func:`score`: files and data frames.
+    :func:`evaluate` and :func:`select`: off-policy evaluation and selection of policies.
+Log files and data frames
+    :func:`open_logs`, :func:`lint`, :func:`learn`, :func:`score`.
 The loop
     :class:`Environment` and :func:`simulate`; :func:`certify`, :func:`verify`, :class:`Certificate`; :class:`Policy`.
-With others
+Other tools
     :mod:`surefoot.obp`, :mod:`surefoot.gym`, :mod:`surefoot.mlflow`, :mod:`surefoot.plot`.
 """
 

@@ -1,4 +1,4 @@
-"""Progress: a bar in a terminal and in a notebook, nothing elsewhere."""
+"""Progress bars, shown in terminals and notebooks only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _in_notebook() -> bool:
 
 
 class _Bar:
-    """Told of by Rust a few times a second."""
+    """A progress bar, which Rust updates a few times per second."""
 
     def __init__(self, rounds: int, bar: Any) -> None:
         self.bar, self.rounds, self.done = bar, rounds, 0
@@ -38,7 +38,7 @@ class _Bar:
 
 
 class _Plain:
-    """Where tqdm is not installed: a line that is written over."""
+    """A fallback without tqdm: a single line that is overwritten."""
 
     n = 0.0
     total = 1
@@ -64,7 +64,7 @@ class _Nobody:
 
 
 def watch(rounds: int, progress: bool | None, what: str) -> _Bar | _Nobody:
-    """A context whose value looks on; ``progress=None`` shows it in a notebook and in a terminal only."""
+    """A context manager for a progress bar; ``progress=None`` shows it in notebooks and terminals only."""
     if progress is False or (progress is None and not (_in_notebook() or sys.stderr.isatty())):
         return _Nobody()
     try:

@@ -1,4 +1,4 @@
-"""How pickles come back."""
+"""Functions that rebuild objects from pickles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results as small objects: a table in a terminal and in a notebook, rows for pandas and polars."""
+"""Result objects: tables in a terminal and in a notebook, rows for pandas and polars."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _cell(value: Any) -> str:
 
 
 class Table:
-    """What has rows: shown as a table, and turned into a data frame."""
+    """A result with rows, which is shown as a table and can be converted to a data frame."""
 
     def _title(self) -> str:
         return ""
@@ -52,11 +52,11 @@ class Table:
         return []
 
     def _shown(self) -> list[dict[str, Any]]:
-        """The rows as they are shown, which may be fewer columns than there are."""
+        """The rows as they are shown, possibly with fewer columns."""
         return self.rows()
 
     def rows(self) -> list[dict[str, Any]]:
-        """One dictionary a row, with plain numbers."""
+        """One dictionary per row, with plain numbers."""
         raise NotImplementedError
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -79,7 +79,7 @@ class Table:
     def __str__(self) -> str:
         header, rows = self._cells()
         widths = [max(len(line[i]) for line in [header, *rows]) for i in range(len(header))]
-        # Texts begin at the left, numbers end at the right.
+        # Texts are left-aligned, numbers right-aligned.
         texts = [any(isinstance(row.get(name), str) for row in self._shown()) for name in header]
         lines = []
         for line in [header, *rows] if any(name.strip() for name in header) else rows:
@@ -108,7 +108,7 @@ def _ends(name: str, interval: Interval | None) -> dict[str, float | None]:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What one estimator says: the reward, its standard error, and intervals."""
+    """The result of one estimator: the reward, its standard error, and confidence intervals."""
 
     estimator: str
     value: float
@@ -119,7 +119,10 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Weights:
-    """The importance weights: whether the estimates can be trusted."""
+    """Diagnostics of the importance weights: whether the estimates can be trusted.
+
+    ``effective`` is the effective sample size.
+    """
 
     mean: float
     standard_error: float
@@ -131,9 +134,9 @@ class Weights:
 
 @dataclass(frozen=True, repr=False)
 class Evaluation(Table):
-    """What logs say of a policy that did not collect them, in rewards.
+    """The off-policy evaluation of a policy, in rewards.
 
-    ``anytime`` is proven, and may be looked at as often as one likes.
+    The interval ``anytime`` is proven, and it is anytime-valid: it may be looked at as often as one likes.
     """
 
     records: int
@@ -151,7 +154,7 @@ class Evaluation(Table):
         return Evaluation(**parts)
 
     def __getitem__(self, estimator: str) -> Estimate:
-        """The estimate by a name, or by the only name that begins so."""
+        """The estimate with this name, or with the only name that begins with it."""
         exact = [e for e in self.estimates if e.estimator == estimator]
         found = exact or [e for e in self.estimates if e.estimator.lower().startswith(estimator.lower())]
         if len(found) != 1:
@@ -200,7 +203,7 @@ class Evaluation(Table):
 
 @dataclass(frozen=True, repr=False)
 class Selection(Table):
-    """What is proven of several policies at once, in rewards: with probability ``confidence`` every ``at_least`` holds."""
+    """Bounds for several policies, in rewards: with probability ``confidence`` every ``at_least`` holds."""
 
     records: int
     confidence: float
@@ -225,7 +228,7 @@ class Selection(Table):
 
 
 class History(Table, Sequence[dict[str, Any]]):
-    """What each round brought: one dictionary a round."""
+    """The reports of all rounds: one dictionary per round."""
 
     def __init__(self, rounds: list[dict[str, Any]] | None = None) -> None:
         self._rounds = list(rounds or [])
@@ -257,7 +260,7 @@ def _flat(number: int, report: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, repr=False)
 class Simulation(Table):
-    """What a simulated loop left behind; ``policies`` are those that collected each round, and what the last one left."""
+    """The result of a simulated loop; ``policies`` are the policies that collected each round, and the final one."""
 
     rounds: History
     first_reward: float
@@ -270,17 +273,17 @@ class Simulation(Table):
 
     @property
     def policy(self) -> Policy:
-        """What the loop has come to."""
+        """The final policy of the loop."""
         return self.policies[-1]
 
     @property
     def rewards(self) -> list[float]:
-        """The true reward of the first policy, and after each round."""
+        """The true reward of the first policy, and of the policy after each round."""
         return [self.first_reward, *(report["true_reward"] for report in self.rounds)]
 
     @property
     def certified(self) -> list[float | None]:
-        """What is proven of the reward after each round: it is at least that; ``None`` where nothing is."""
+        """The certified lower bound of the reward after each round; ``None`` where the bound is vacuous or missing."""
         best = [report.get("ladder") or report.get("certificate") for report in self.rounds]
         return [None if c is None or c.vacuous else c.at_least for c in best]
 
@@ -293,7 +296,7 @@ class Simulation(Table):
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is worth saying about logs."""
+    """A finding about logs."""
 
     severity: str
     check: str
@@ -305,7 +308,7 @@ class Finding:
 
 @dataclass(frozen=True, repr=False)
 class LintReport(Table):
-    """What is wrong with logs, and what they can support; the worst first."""
+    """The result of :func:`surefoot.lint`: errors in logs, and what the logs can support; the worst first."""
 
     summary: dict[str, Any]
     findings: list[Finding]
@@ -324,7 +327,7 @@ class LintReport(Table):
 
     @property
     def ok(self) -> bool:
-        """Whether nothing speaks against learning from these logs."""
+        """Whether there are no errors, so that these logs can be learned from."""
         return not self.errors
 
     def rows(self) -> list[dict[str, Any]]:
@@ -349,7 +352,10 @@ class LintReport(Table):
 
 @dataclass(frozen=True, repr=False)
 class Learned(Table):
-    """A policy that was learned from logs, and what is known of it; rewards, and their standard errors."""
+    """A policy learned from logs, with its certificates.
+
+    ``logged`` and ``estimate`` are pairs of a reward and its standard error.
+    """
 
     policy: Policy
     prior: Policy
@@ -367,14 +373,14 @@ class Learned(Table):
 
     @property
     def at_least(self) -> float | None:
-        """What its reward is proven to be at least; ``None`` if nothing is proven."""
+        """The certified lower bound of its reward; ``None`` if nothing is certified."""
         return None if self.certificate.vacuous or not self.certified else self.certificate.at_least
 
     def save(self, path: Any) -> None:
-        """Writes the policy, and what is proven of it beside it: ``surefoot score`` and ``surefoot evaluate`` take the file.
+        """Writes the policy, and its certificates to a file beside it.
 
-        A policy with a basis (``posterior="shaped"``, the default here) has that in a second file, ``basis-*.safetensors``,
-        beside its own: keep them together.
+        ``surefoot score`` and ``surefoot evaluate`` read the policy file. The basis of a policy
+        (``posterior="shaped"``, the default here) is in a second file, ``basis-*.safetensors``: keep them together.
         """
         from surefoot._surefoot import write_certificates
 
@@ -419,7 +425,7 @@ class Learned(Table):
 
 @dataclass(frozen=True, repr=False)
 class Verification(Table):
-    """What a verifier found: true if everything comes out again from logs and policies alone."""
+    """The result of :func:`surefoot.verify`: true if logs and policies alone reproduce everything that is claimed."""
 
     verified: bool
     rounds: int

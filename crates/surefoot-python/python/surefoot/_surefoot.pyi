@@ -1,4 +1,4 @@
-# What is in Rust. The documentation is there, too, in the files of the same names in crates/surefoot-python/src.
+# The Rust part of the package. Its documentation is in crates/surefoot-python/src.
 
 import os
 from collections.abc import Callable, Sequence
@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 __all__ = [
     "ArrowTable",
     "Certificate",
-    "Session",
     "Environment",
     "Features",
     "Learner",
@@ -18,7 +17,10 @@ __all__ = [
     "Logs",
     "Policy",
     "Rounds",
+    "Session",
     "__version__",
+    "_verify",
+    "_verify_run",
     "certify",
     "check_estimator",
     "evaluate",
@@ -27,8 +29,6 @@ __all__ = [
     "select",
     "simulate",
     "sizes",
-    "_verify",
-    "_verify_run",
     "write_certificates",
 ]
 
@@ -55,11 +55,11 @@ _Range: TypeAlias = tuple[float, float]
 _Contexts: TypeAlias = ArrayLike | _Sparse | _ArrowStream
 _Eligible: TypeAlias = NDArray[np.bool_] | Sequence[Sequence[int]]
 _Floats: TypeAlias = NDArray[np.float64]
-# A matrix of SciPy, if the contexts are sparse.
+# A SciPy matrix if the contexts are sparse.
 _Features: TypeAlias = NDArray[np.float32] | Any
-# h(p, q, c), a number for each record.
+# h(p, q, c): one number per record.
 _H: TypeAlias = Callable[[_Floats, _Floats, _Floats], ArrayLike]
-# A policy, and its birth: the round, the first round and record that it has not seen, and the size of its set.
+# A policy, and since when it was fixed: the round, the first round and record it has not seen, and the size of its set.
 _Challenger: TypeAlias = tuple[Policy, tuple[int, int, int, int] | None]
 _CertificateKind: TypeAlias = Literal["certificate", "ladder", "gate"]
 

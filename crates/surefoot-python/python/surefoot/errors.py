@@ -1,7 +1,7 @@
-"""What can go wrong, as exceptions.
+"""Exceptions.
 
-Each mirrors an error of the Rust core, is also the built-in exception that Python users would expect, and carries what the
-error knows as attributes:
+Each mirrors an error of the Rust core. It also derives from the built-in exception that Python users would expect, and
+has the details of the error as attributes:
 
 >>> import surefoot
 >>> try:
@@ -21,14 +21,14 @@ __all__ = ["DataError", "FileError", "OptimiserError", "SettingError", "SizeErro
 
 
 class SurefootError(Exception):
-    """Anything that Surefoot refuses or cannot do."""
+    """The base class of all errors of Surefoot."""
 
     def __init__(self, message: str, **known: Any) -> None:
         super().__init__(message)
         self.__dict__.update(known)
 
     def __getattr__(self, name: str) -> Any:
-        # Only what is not there comes here: not every error of a class knows everything.
+        # Only called for attributes that are not set: not every error has every detail.
         if name in ("row", "column", "allowed", "value", "place", "what", "expected", "found", "setting"):
             return None
         raise AttributeError(name)
@@ -42,30 +42,30 @@ def _rebuild(cls: type[SurefootError], message: str, known: dict[str, Any]) -> S
 
 
 class DataError(SurefootError, ValueError):
-    """A value of the data is not allowed: ``row``, ``column``, ``allowed`` and ``value`` say which, ``place`` in which file."""
+    """A value of the data is not allowed: see ``row``, ``column``, ``allowed`` and ``value``; ``place`` is the file."""
 
 
 class SizeError(SurefootError, ValueError):
-    """Two parts do not fit together: ``what`` should have ``expected``, but has ``found``."""
+    """Sizes do not match: ``what`` should have size ``expected``, but has ``found``."""
 
 
 class SettingError(SurefootError, ValueError):
-    """A setting is outside its range: ``setting``, ``allowed`` and ``value``."""
+    """A setting is not allowed: see ``setting``, ``allowed`` and ``value``."""
 
 
 class OptimiserError(SurefootError, RuntimeError):
-    """A search could not go on."""
+    """The optimiser could not continue."""
 
 
 class FileError(SurefootError, OSError):
-    """A file cannot be read, written or understood: ``place`` says which."""
+    """A file cannot be read, written or parsed: ``place`` says which."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 def refused(setting: str, allowed: str, value: object) -> SettingError:
-    """The error of a setting that the Python side itself refuses."""
+    """The error for a setting that the Python side itself rejects."""
     return SettingError(
         f"{setting} should be {allowed}, but is {value}", setting=setting, allowed=allowed, value=str(value)
     )

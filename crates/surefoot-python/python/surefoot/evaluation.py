@@ -1,6 +1,7 @@
-r"""Evaluation: what logs say of a policy that did not collect them.
+r"""Off-policy evaluation: the reward of a target policy, estimated from the logs of another policy.
 
-Estimators are known by names with an optional parameter, as on the command line (:math:`w = p/q`, :math:`c` a cost):
+Estimators have names with an optional parameter, as on the command line. Here :math:`w = p/q` is the importance weight
+and :math:`c` a cost:
 
 =====================  ==========================================================================================
 ``ips``                :math:`w c`
@@ -17,7 +18,7 @@ Estimators are known by names with an optional parameter, as on the command line
 ``switch:TAU``         ``dr`` where :math:`w \le \tau`, ``dm`` elsewhere
 =====================  ==========================================================================================
 
-or are a callable ``h(p, q, c)`` of your own.
+An estimator may also be a callable ``h(p, q, c)`` of your own.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ Estimators = Sequence[str | Callable[..., Any]]
 
 
 def _judged(policy: Any) -> Any:
-    """The policy of a fitted estimator, or of what was learned from logs."""
+    """The policy of a fitted learner, or of a result of :func:`surefoot.learn`."""
     if hasattr(policy, "partial_fit"):
         return policy._fitted() if hasattr(policy, "_fitted") else policy
     return policy.policy if hasattr(policy, "better") else policy
 
 
 def _own_actions(policy: Any, logs: Any) -> Any:
-    """What is judged, over the actions of the logs."""
+    """The target policy, over the actions of the logs."""
     policy = _judged(policy)
     if callable(policy) and not isinstance(policy, Policy):
         return Policy.own(policy, logs.n_actions)
@@ -104,28 +105,29 @@ def evaluate(
     reward_range: tuple[float, float] | None = None,
     ignore: Sequence[str] = (),
 ) -> Evaluation | dict[str, Evaluation]:
-    r"""What the logs say of a policy, by every estimator, with intervals.
+    r"""Evaluates a policy on logs with several estimators, with confidence intervals.
 
     Parameters
     ----------
     logs : Logs, LogSource, path, paths or data frame
         Arrays in memory, or files and data frames, which are read batch by batch.
     policy : Policy, estimator, callable, array or str
-        What is judged: a policy, a fitted estimator, a callable ``X -> probabilities``, the probabilities of all actions
-        ``(n, K)``, those of the logged actions ``(n,)``, ``"uniform"`` or ``"logged"``. For a ``LogSource`` a policy that
-        knows raw records, the path of one, ``"columns:PREFIX"``, ``"list:COLUMN"``, ``"uniform"`` or ``"logged"``, or a
-        dictionary of them: then the answer is one too.
+        The target policy: a policy, a fitted learner, a callable ``X -> probabilities``, the probabilities of all
+        actions ``(n, K)``, the probabilities of the logged actions ``(n,)``, ``"uniform"`` or ``"logged"``. For files
+        and data frames: a policy that applies to raw records, the path of one, ``"columns:PREFIX"``,
+        ``"list:COLUMN"``, ``"uniform"`` or ``"logged"``. With a dictionary of policies, the result is a dictionary of
+        evaluations.
     estimators : list of str or callable, optional
-        By default all that need no reward model, and with one all.
+        By default all that need no reward model or, with a reward model, all.
     model : "linear", array or None
-        The reward model: fitted here, with cross-fitting, or predicted rewards ``(n, K)``; for a ``LogSource`` also
-        ``"columns:PREFIX"`` or ``"list:COLUMN"``.
+        The reward model: ``"linear"`` is cross-fitted to the logs, an array has predicted rewards ``(n, K)``. For
+        files and data frames also ``"columns:PREFIX"`` or ``"list:COLUMN"``.
     delta : float
-        The probability with which each interval may be wrong.
+        The failure probability of each interval.
     replicates : int
-        Those of the bootstrap.
+        The number of bootstrap replicates.
     largest_weight : float, optional
-        The largest weight that can occur, if it is known: it gives Bernstein's intervals to unbounded estimators.
+        The largest possible importance weight, if known. With it, unbounded estimators get Bernstein intervals.
 
     Examples
     --------
@@ -190,12 +192,12 @@ def select(
     seed: int = 1,
     reward_range: tuple[float, float] | None = None,
 ) -> Selection:
-    r"""Which of several policies to trust: one bound for all of them, and for their mixtures, at once.
+    r"""Chooses among several policies, with bounds that hold simultaneously for all of them and for their mixtures.
 
-    All must have been fixed before the records. With :math:`S_j(\lambda) = \sum_i \ln(1 - \lambda p_{ij} c_i/q_i)` and prior
-    weights :math:`w^0`, the best mixture has weights :math:`w_j \propto w^0_j e^{S_j(\lambda)}`. For :class:`Logs` the answer
-    also has ``contrasts``: by how much each policy brings more than the first, by each of the ``estimators``, resampled
-    together.
+    All policies must have been fixed before the records. With
+    :math:`S_j(\lambda) = \sum_i \ln(1 - \lambda p_{ij} c_i/q_i)` and prior weights :math:`w^0`, the best mixture has
+    weights :math:`w_j \propto w^0_j e^{S_j(\lambda)}`. For :class:`Logs` the result also has ``contrasts``: the
+    estimated gain of each policy over the first, for each of the ``estimators``, with paired bootstrap intervals.
 
     >>> import surefoot
     >>> world = surefoot.Environment.synthetic(seed=1)
@@ -253,11 +255,11 @@ def select(
 
 
 def check_estimator(h: Callable[..., Any], slope: Callable[..., Any] | None = None) -> bool:
-    r"""Checks an estimator ``h(p, q, c)`` of your own, as it is checked wherever it is used.
+    r"""Checks an estimator ``h(p, q, c)`` of your own. The same checks run wherever the estimator is used.
 
-    It should take arrays and give a finite number for each record, by that record alone, 0 where the cost is 0; ``slope``, if
-    given, should be its derivative in ``p``. The answer says whether it is *pessimistic*, :math:`p c/q \le h \le 0`: whether
-    it never says that a policy is better than importance weighting says.
+    It must take arrays and return a finite number for each record, which depends on that record alone and is 0 where
+    the cost is 0. ``slope``, if given, must be its derivative in ``p``. Returns whether the estimator is *pessimistic*,
+    :math:`p c/q \le h \le 0`: whether it never rates a policy better than importance weighting does.
 
     >>> import numpy as np, surefoot
     >>> surefoot.check_estimator(lambda p, q, c: p * c / np.maximum(q, 0.1))

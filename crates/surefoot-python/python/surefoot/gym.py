@@ -1,7 +1,7 @@
-"""Gymnasium: a world of Surefoot as an environment that other people's agents can act in.
+"""Gymnasium: a Surefoot environment as a Gymnasium environment.
 
-A world has no state: interaction ``t`` has its context and its luck, whatever was done before, and a decision has no
-effect on what comes next. So an episode is a single interaction, unless it is asked to be longer.
+It has no state: the context and the random numbers of interaction ``t`` do not depend on earlier actions, and an action
+has no effect on later interactions. So an episode is a single interaction by default.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ except ImportError as error:
 
 __all__ = ["BanditEnv"]
 
-#: A world without an end begins, with a seed, somewhere below this.
+#: In an environment without an end, a seed chooses a start below this.
 _FAR = 2**40
 
 
 def _taking(action: int, n_actions: int) -> Policy:
-    """The policy that always takes an action."""
+    """The policy that always takes this action."""
     row = np.zeros(n_actions)
     row[action] = 1.0
     return Policy.own(lambda X: np.broadcast_to(row, (X.shape[0], n_actions)), n_actions)
@@ -36,28 +36,28 @@ def _taking(action: int, n_actions: int) -> Policy:
 class BanditEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
     r"""A contextual bandit: the observation is a context :math:`x_t`, the reward is that of the action, :math:`r_t(a)`.
 
-    Interaction ``t`` is the same as record ``t`` of ``environment.collect``, context and luck, so that an agent and a
-    policy of Surefoot can be compared on the same interactions. ``info["interaction"]`` is ``t``.
+    Interaction ``t`` has the same context and random numbers as record ``t`` of ``environment.collect``, so an agent
+    and a policy of Surefoot can be compared on the same interactions. ``info["interaction"]`` is ``t``.
 
     Parameters
     ----------
     environment : Environment
-        The world.
+        The Surefoot environment.
     episode_length : int
-        Interactions in an episode; by default one, as what an agent does has no effect on the contexts that follow.
-        ``terminated`` tells that an episode is over; the observation that comes with it is the context that ``reset``
-        gives.
+        The number of interactions per episode; by default one, since actions have no effect on later contexts.
+        ``terminated`` marks the end of an episode. The observation that comes with it is the context that the next
+        ``reset`` returns.
     round : int
-        In a world that drifts, the round that the contexts are from.
+        In an environment that drifts, the round of the contexts.
 
     Notes
     -----
-    ``reset`` goes on with the next interaction, the first being number 0. ``reset(seed=...)`` begins somewhere else, at
-    a place that the seed chooses, and ``reset(options={"start": t, "round": r})`` at interaction ``t`` of a round. The
-    luck of the world itself is that of the seed it was made with.
+    ``reset`` continues with the next interaction, starting with number 0. ``reset(seed=...)`` starts at an interaction
+    that the seed chooses, and ``reset(options={"start": t, "round": r})`` at interaction ``t`` of round ``r``. The
+    random numbers of the rewards depend on the seed of the Surefoot environment.
 
-    The interactions of a data set end: ``truncated`` tells that each of them has been seen once since the beginning was
-    chosen (past the last comes the first). After that they begin again, with the same luck.
+    The interactions of a data set are finite: ``truncated`` says that each has been seen once since the start was
+    chosen (the first follows the last). After that they repeat, with the same random numbers.
 
     >>> import surefoot
     >>> from surefoot.gym import BanditEnv
@@ -85,7 +85,7 @@ class BanditEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         self.action_space = spaces.Discrete(n_actions)
         self._looking = Policy.uniform(n_actions)
         self._actions: dict[int, Policy] = {}
-        #: How many interactions there are, if they end.
+        #: The number of interactions, if it is finite.
         self._end = environment.interactions if environment.kind == "labels" else None
         self._round = _whole(round, "round", None)
         self._now = self._seen = 0
@@ -94,7 +94,7 @@ class BanditEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
-        """The context of the next interaction, or of another one: see the class."""
+        """The context of the next interaction, or of the one that ``seed`` or ``options`` choose: see the class."""
         super().reset(seed=seed)
         options = dict(options or {})
         start = options.pop("start", None)
@@ -139,7 +139,7 @@ class BanditEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
 
 
 def _whole(value: Any, name: str, below: int | None) -> int:
-    """A whole number from 0 on."""
+    """Checks that a value is a whole number from 0 on."""
     if int(value) != value or value < 0 or (below is not None and value >= below):
         allowed = "a whole number from 0 on" if below is None else f"a whole number from 0 to {below - 1}"
         raise refused(name, allowed, value)

@@ -1,13 +1,13 @@
-r"""Learning: estimators with scikit-learn's conventions, one ``partial_fit`` a round.
+r"""Learners with scikit-learn's conventions, one ``partial_fit`` per round.
 
-A round is what a deployed policy logged: contexts ``X``, the ``action`` taken, the probability ``pscore`` with which it was
-taken, and the ``reward`` that came back. Rewards become costs :math:`c \in [-1, 0]`; each learner minimises, over Gaussian
-posteriors :math:`Q` of linear predictors,
+A round consists of the logs of one deployed policy: contexts ``X``, the ``action`` taken, its propensity ``pscore``
+(the probability with which it was taken), and the ``reward``. Rewards are converted to costs :math:`c \in [-1, 0]`.
+Each learner minimises, over Gaussian posteriors :math:`Q` of linear predictors,
 
 .. math:: \frac1N \sum_i h_\lambda(\pi_Q(a_i|x_i), q_i, c_i) + \frac{\mathrm{KL}(Q, P)}{\lambda N},
 
-with its own :math:`h` over its own rounds, and what is certified of the policy afterwards holds with probability
-:math:`1 - \delta`, for all rounds at once.
+with its own :math:`h` over its own rounds. The certificates of the policies hold with probability :math:`1 - \delta`,
+for all rounds simultaneously.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from surefoot._progress import watch
 from surefoot._results import History
-from surefoot._surefoot import Certificate, Session, Features, Learner, Logs, Policy
+from surefoot._surefoot import Certificate, Features, Learner, Logs, Policy, Session
 from surefoot.errors import refused
 
 try:
     from sklearn.base import BaseEstimator as _Base
     from sklearn.exceptions import NotFittedError
-except ImportError:  # scikit-learn is optional: what is needed of it is little
+except ImportError:  # scikit-learn is optional, and little of it is needed
 
     class NotFittedError(ValueError, AttributeError):  # type: ignore[no-redef]
-        """Something was asked of an estimator that has learned nothing yet."""
+        """The learner was used before it was fitted."""
 
     class _Base:  # type: ignore[no-redef]
         @classmethod
@@ -59,7 +59,7 @@ _Self = TypeVar("_Self", bound="_Estimator")
 
 def _names(X: Any) -> list[str] | None:
     """The names of the columns of a frame or a table."""
-    # Of a table of Arrow, columns are the data.
+    # In an Arrow table, the attribute `columns` holds the data.
     names = getattr(X, "column_names", getattr(X, "columns", None))
     if names is None or not all(isinstance(name, str) for name in names):
         return None
@@ -71,15 +71,15 @@ def _same(one: Any, other: Any) -> bool:
 
 
 class CertificateWarning(UserWarning):
-    """The logs cannot certify anything about the policy that was learned."""
+    """The certificate of the learned policy is vacuous."""
 
 
 class PropensityWarning(UserWarning):
-    """The logged propensities are not those of the policy that should have been deployed."""
+    """The logged propensities differ from those of the policy that this learner said to deploy."""
 
 
 class _Fitted(_Base):  # type: ignore[misc]
-    """What a learner has when it has learned."""
+    """The attributes of a fitted learner."""
 
     policy_: Policy
     certificate_: Certificate | None
@@ -91,7 +91,7 @@ class _Fitted(_Base):  # type: ignore[misc]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _Estimator(_Fitted):
-    """What all learners have in common. Its fields are parameters: scikit-learn and editors read the same signature."""
+    """The base class of all learners. Its fields are the parameters, so scikit-learn and editors see one signature."""
 
     n_actions: int | None = None
     reward_range: tuple[float, float] = (0.0, 1.0)
@@ -135,7 +135,7 @@ class _Estimator(_Fitted):
         return self._algorithm
 
     def _learner(self, rounds: int | None = None) -> Learner:
-        """The settings for Rust. Whatever is not a parameter of this learner has its default."""
+        """The settings for Rust. Settings that are not parameters of this learner have their defaults."""
         own = {**self._unset, **self.get_params(deep=False)}
         if own["slope"] is not None and own["estimator"] is None:
             raise refused("slope", "the derivative of an estimator that is given too", "alone")
@@ -147,7 +147,7 @@ class _Estimator(_Fitted):
         return Learner(self._name(), rounds=rounds, **texts, **{name: own[name] for name in taken})
 
     def _settings(self) -> dict[str, Any]:
-        """What has to stay the same as long as a loop lasts."""
+        """The settings that must not change during a loop."""
         return {name: v for name, v in self.get_params(deep=False).items() if name not in ("certify", "progress")}
 
     def _first(self, n_features: int, n_actions: int) -> Policy:
@@ -195,7 +195,7 @@ class _Estimator(_Fitted):
         self.n_actions_ = logs.n_actions
         self.classes_ = np.arange(logs.n_actions)
         self.history_, self.certificate_ = History(), None
-        # Counted on, so that no decision of one life repeats the luck of another.
+        # The count continues after a new fit, so that no two decisions share their random numbers.
         self._drawn: int = getattr(self, "_drawn", 0)
 
     def _take(self, logs: Logs) -> None:
@@ -208,7 +208,7 @@ class _Estimator(_Fitted):
         self.certificate_ = report["ladder"] or report["certificate"]
 
     def _warn(self) -> None:
-        """Last, when all is done: a warning may be an error."""
+        """Warns if the certificate is vacuous. It is called last, since a warning may be turned into an error."""
         if self.certificate_ is not None and self.certificate_.vacuous:
             message = "these logs cannot certify any reward of the new policy above the lowest"
             warnings.warn(message, CertificateWarning, stacklevel=3)
@@ -236,10 +236,11 @@ class _Estimator(_Fitted):
         *,
         eligible: Any = None,
     ) -> _Self:
-        """Learns from one round, and remembers it. ``policy_`` is what to deploy next.
+        """Learns from one more round, and remembers it. ``policy_`` is the policy to deploy next.
 
-        ``X`` may be a NumPy array (``float32`` is taken without conversion), a SciPy CSR matrix, anything that speaks Arrow's
-        C stream, or a whole :class:`Logs`, which needs no other argument. If it fails, or is interrupted, all is as before.
+        ``X`` may be a NumPy array (``float32`` needs no conversion), a SciPy CSR matrix, any object with Arrow's C
+        stream, or a :class:`Logs`, which needs no other argument. If it fails or is interrupted, the learner is
+        unchanged.
         """
         if not hasattr(self, "_session"):
             logs = self._logs(X, action, pscore, reward, eligible)
@@ -263,8 +264,8 @@ class _Estimator(_Fitted):
         return self
 
     def _check_propensities(self, logs: Logs) -> None:
-        """Rounds after the first should come from what this estimator said was to be deployed."""
-        # Some tell: what is wrong is mostly wrong everywhere.
+        """Rounds after the first should be collected by the policy that this learner said to deploy."""
+        # A sample is enough, since wrong propensities are mostly wrong everywhere.
         row, logged, p = self._session._most_off(logs, 200)
         if abs(logged - p) > 1e-4:
             message = (
@@ -283,10 +284,10 @@ class _Estimator(_Fitted):
         rounds: ArrayLike | None = None,
         eligible: Any = None,
     ) -> _Self:
-        """Forgets everything and learns from all records at once.
+        """Forgets everything, and learns from all records at once.
 
-        ``rounds`` tells which round each record is from, in the order in which they first come; without it all are one.
-        ``X`` may also be a :class:`Logs`, or a list of them, one a round.
+        ``rounds`` has the round of each record; rounds are ordered by their first records. Without it, all records are
+        one round. ``X`` may also be a :class:`Logs`, or a list of them, one per round.
         """
         if isinstance(X, (list, tuple)) and X and all(isinstance(logs, Logs) for logs in X):
             parts = list(X)
@@ -325,7 +326,7 @@ class _Estimator(_Fitted):
         return best
 
     def predict_proba(self, X: Any, *, eligible: Any = None) -> NDArray[np.float64]:
-        r"""The probabilities :math:`\pi(a|x)` of all actions, exact to :math:`10^{-10}`: one row a context."""
+        r"""The probabilities :math:`\pi(a|x)` of all actions, exact to :math:`10^{-10}`, one row per context."""
         policy = self._fitted()
         self._check_features(X)
         return policy.predict_proba(X, eligible=eligible)
@@ -333,11 +334,11 @@ class _Estimator(_Fitted):
     def sample(
         self, X: Any, *, seed: int | None = None, keys: ArrayLike | None = None, eligible: Any = None
     ) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
-        """Draws an action in each context: the actions, and their propensities. Log both.
+        """Draws an action in each context. Returns the actions and their propensities; log both.
 
-        The draw for a record depends on the seed and its key alone. Without them decisions are counted through, so that the
-        same calls in the same order give the same decisions. Copies of a learner, such as workers that load the same
-        pickle, count alike: give each a ``seed`` of its own, or every event a key.
+        The draw for a record depends only on the seed and the record's key. Without them, decisions are numbered
+        consecutively, so the same calls in the same order give the same decisions. Copies of a learner, such as workers
+        that load the same pickle, use the same numbers: give each copy its own ``seed``, or each event a key.
         """
         policy = self._fitted()
         self._check_features(X)
@@ -346,7 +347,7 @@ class _Estimator(_Fitted):
             keys = np.arange(self._drawn, self._drawn + n, dtype=np.uint64)
             self._drawn += n
         if seed is None:
-            # Of the round too: what is drawn must not depend on what was learned from.
+            # The seed depends on the round too: draws must be independent of those that were learned from.
             seed = int(np.random.SeedSequence([self.seed, self.n_rounds_]).generate_state(1, np.uint64)[0])
         return policy.sample(X, seed=seed, keys=keys, eligible=eligible)
 
@@ -359,7 +360,7 @@ class _Estimator(_Fitted):
         *,
         eligible: Any = None,
     ) -> float:
-        """The reward of the policy by self-normalised importance weights, on logs that it was not learned from."""
+        """The self-normalised importance sampling estimate of the policy's reward, on logs it was not learned from."""
         from surefoot.evaluation import evaluate
 
         policy = self._fitted()
@@ -369,9 +370,9 @@ class _Estimator(_Fitted):
         return found.estimates[0].value
 
     def save_run(self, folder: str | os.PathLike[str]) -> None:
-        """Saves the loop as a new folder: its rounds, policies and certificates, and what it takes to go on.
+        """Saves the loop as a new folder: its rounds, policies, certificates and session.
 
-        ``surefoot verify FOLDER`` and :func:`surefoot.verify` check it; :meth:`load_run` goes on with it.
+        ``surefoot verify FOLDER`` and :func:`surefoot.verify` check the folder; :meth:`load_run` continues the loop.
         """
         self._fitted()
         statements = []
@@ -382,7 +383,10 @@ class _Estimator(_Fitted):
         self._session.save(folder, statements)
 
     def load_run(self: _Self, folder: str | os.PathLike[str]) -> _Self:
-        """Goes on, bit for bit, with a loop that a learner of the same settings saved; what its rounds reported is not loaded."""
+        """Continues a loop that a learner with the same settings saved, bit for bit.
+
+        The reports of its rounds are not loaded: ``history_`` is empty.
+        """
         session = Session.load(folder, reward_range=(self.reward_range[0], self.reward_range[1]))
         learner = self._learner(self.rounds)
         if session.settings() != (learner.to_dict(), str(learner.gate)):
@@ -418,7 +422,7 @@ class _Estimator(_Fitted):
 
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        # It has predict_proba, and is no classifier: what is right is never told.
+        # It has predict_proba but is not a classifier: the right action is never known.
         tags.classifier_tags = ClassifierTags()
         return tags
 
@@ -430,60 +434,63 @@ _COMMON = """
     Parameters
     ----------
     n_actions : int, optional
-        The number of actions; without it one more than the largest of the first round.
+        The number of actions. By default one more than the largest action of the first round.
     reward_range : (float, float)
-        The lowest and the highest reward that there can be.
+        The lowest and the highest possible reward.
     prior : Policy, optional
-        A policy that was fixed before the first round, best the one that collected it; without one a prior that prefers
-        nothing. It brings its own features and exploration.
+        A policy that was fixed before the first round, ideally the one that collected it. Its features and exploration
+        are used. By default the prior prefers no action.
     features : Features, optional
-        What is made of contexts, fixed before the data; by default they are taken as they are.
+        The feature map, fixed before the data. By default contexts are used unchanged.
     intercept : bool
-        Whether a constant feature is added, where ``features`` are not given.
+        Whether to add a constant feature. Used only if ``features`` is not given.
     exploration : float
         The share of decisions that are drawn uniformly, in every policy.
     lam : float or str
-        Smoothing and strength of the divergence: a number, ``"auto"`` (chosen by certificate), ``"auto-doubling"``,
-        ``"1/sqrt(m)"``, ``"theorem-4.4:ALPHA:GAMMA"`` or ``"corollary-4.5:ALPHA:GAMMA:BETA1:BETA2"``.
+        Lambda, which sets the smoothing and the weight of the divergence: a number, ``"auto"`` (chosen by certificate),
+        ``"auto-doubling"``, ``"1/sqrt(m)"``, ``"theorem-4.4:ALPHA:GAMMA"`` or
+        ``"corollary-4.5:ALPHA:GAMMA:BETA1:BETA2"``.
     posterior : {"isotropic", "per-feature", "shaped"}
-        The scales of the posterior: one, one a feature, or one a principal axis of the contexts.
+        The standard deviations of the posterior: one for all, one per feature, or one per principal axis of the
+        contexts.
     sharpness : float or "auto"
-        How much sharper than the first policy the prior of the search is.
+        How much sharper the prior of the search is than the first policy.
     start : {"warm", "anchor"}
         Whether a search starts at the current policy or at the prior.
     certify : bool
-        Whether what is proven about the policy is computed after each round, into ``certificate_``.
+        Whether to certify the policy after each round, in ``certificate_``.
     delta : float
-        The probability with which any certificate of a kind may be wrong, ever.
+        The failure probability: the probability that any certificate of one kind is ever wrong.
     spending : {"forever", "even"}
-        How delta is spent over rounds; ``"even"`` over so many ``rounds``.
+        How delta is divided among rounds; ``"even"`` divides it evenly among ``rounds`` rounds.
     rounds : int, optional
-        The number of rounds that there will be, for ``spending="even"``.
+        The total number of rounds, for ``spending="even"``.
     held_back : float or "auto"
-        How many of the newest records only certify, in rounds.
+        How many of the newest records are held out to certify, as a multiple of the newest round.
     trade : float
-        By what lambda and sharpness are chosen: 0 the certified risk, 1 the estimated risk, or a mean of both.
+        The criterion that chooses lambda and sharpness: 0 is the certified risk, 1 the estimated risk, and values
+        between are a weighted mean of both.
     gate : {"always", "improvement", "non-inferiority:MARGIN", "certified-risk"}
-        When a new policy replaces what is running.
+        When a new policy replaces the running one.
     optimiser : {"adam", "lbfgs"}
-        Minibatches or the whole batch; ``epochs``, ``batch_size``, ``learning_rate``, ``decay`` and ``precision`` are Adam's,
-        ``iterations`` L-BFGS's.
+        Adam on minibatches, or L-BFGS on the whole batch. ``epochs``, ``batch_size``, ``learning_rate``, ``decay`` and
+        ``precision`` are for Adam, ``iterations`` is for L-BFGS.
     estimator, slope : callable, optional
-        An estimator ``h(p, q, c)`` of your own, vectorised, in place of the learner's, and its derivative in ``p`` (found by
-        differences if it is not given).
+        A vectorised estimator ``h(p, q, c)`` of your own, in place of the learner's, and its derivative in ``p`` (by
+        default computed by finite differences).
     seed : int
         The seed of everything that is random.
     progress : bool, optional
-        Whether progress is shown; by default in notebooks and terminals.
+        Whether to show progress. By default only in notebooks and terminals.
 
     Attributes
     ----------
     policy_ : Policy
-        What to deploy next.
+        The policy to deploy next.
     certificate_ : Certificate or None
-        The best that is proven about it.
+        Its best certificate.
     history_ : History
-        What each round brought.
+        The reports of all rounds.
     """
 
 
@@ -499,7 +506,7 @@ class SeqAdjLS(_Smoothing):
         r"""SeqAdjLS: adjusted logarithmic smoothing on all rounds (Algorithm 2).
 
     It minimises :math:`h(p, q, c) = -\frac p\lambda \ln\left(1 - \frac{\lambda c}{q (1 + \lambda c)}\right)` plus the
-    divergence, which bounds the *difference* to the policy that is running: the default, and the best in most loops.
+    divergence, which bounds the *difference* to the running policy. It is the default, and the best in most loops.
 
     >>> import surefoot
     >>> world = surefoot.Environment.synthetic(seed=1)
@@ -521,8 +528,8 @@ class SeqLS(_Smoothing):
     __doc__ = (
         r"""SeqLS: logarithmic smoothing on all rounds (Algorithm 1).
 
-    It minimises :math:`h(p, q, c) = -\frac p\lambda \ln\left(1 - \frac{\lambda c}{q}\right)` plus the divergence from the
-    first policy: what Theorem 3.2 bounds.
+    It minimises :math:`h(p, q, c) = -\frac p\lambda \ln\left(1 - \frac{\lambda c}{q}\right)` plus the divergence from
+    the first policy, the quantity in Theorem 3.2.
 
     >>> import numpy as np, surefoot
     >>> rng = np.random.default_rng(0)
@@ -540,9 +547,9 @@ class SeqLS(_Smoothing):
 
 class BatchLS(_Smoothing):
     __doc__ = (
-        r"""BatchLS: logarithmic smoothing on what the first policy collected, which is never replaced (Sakhi et al. 2024).
+        r"""BatchLS: logarithmic smoothing on the logs of the first policy, which is never replaced (Sakhi et al. 2024).
 
-    The one to compare with: the same estimator as :class:`SeqLS`, without the loop. ``policy_`` is what it would deploy.
+    It is a baseline: the same estimator as :class:`SeqLS`, without the loop. ``policy_`` is the policy it would deploy.
 
     >>> import surefoot
     >>> world = surefoot.Environment.synthetic(seed=1)
@@ -559,11 +566,11 @@ class BatchLS(_Smoothing):
 @dataclass(kw_only=True, eq=False, repr=False)
 class Shift(_Estimator):
     __doc__ = (
-        r"""Logarithmic smoothing where contexts shift (Algorithm 3): it learns from the newest round, from the policy that
-    collected it.
+        r"""Logarithmic smoothing under context shift (Algorithm 3): it learns from the newest round only, with the
+    policy that collected it as prior.
 
-    With ``adjusted=True`` the estimator is that of :class:`SeqAdjLS`, else that of :class:`SeqLS`. Theorem C.1 bounds the mean
-    over rounds of the risks that the policies have in the worlds of their rounds.
+    With ``adjusted=True`` the estimator is that of :class:`SeqAdjLS`, otherwise that of :class:`SeqLS`. Theorem C.1
+    bounds the mean over rounds of the policies' risks, each under the context distribution of its round.
 
     >>> import surefoot
     >>> world = surefoot.Environment.synthetic(drift=18.0, seed=1)
@@ -583,12 +590,12 @@ class Shift(_Estimator):
 @dataclass(kw_only=True, eq=False, repr=False)
 class SCRM(_Estimator):
     __doc__ = (
-        r"""SCRM: sequential counterfactual risk minimisation (Zenati et al. 2023), meant for rounds of doubling size.
+        r"""SCRM: sequential counterfactual risk minimisation (Zenati et al. 2023), for rounds of doubling size.
 
     It minimises :math:`\bar h + \mathrm{penalty}\,\sqrt{\widehat{\mathrm{var}}(h)/n}` with the weights
-    :math:`p/(q + \gamma)`, or self-normalised ones for ``gamma=None``, over the newest round (``window="all"``: over all). With
-    ``sequential=False`` it is CRM (Swaminathan and Joachims 2015), which never redeploys. Nothing of it is proven by its own
-    theory; what is certified here is proven whatever learned the policy.
+    :math:`p/(q + \gamma)`, or self-normalised weights for ``gamma=None``, over the newest round (``window="all"``: over
+    all rounds). With ``sequential=False`` it is CRM (Swaminathan and Joachims 2015), which never redeploys. Its own
+    theory certifies nothing; the certificates here hold however the policy was learned.
 
     >>> import surefoot
     >>> world = surefoot.Environment.synthetic(seed=1)

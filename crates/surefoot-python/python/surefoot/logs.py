@@ -1,4 +1,4 @@
-"""Logs of others: files and data frames. Read, looked at, learned from, scored, converted."""
+"""Log files and data frames: reading, linting, learning, scoring and converting."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def open_logs(
     policy_version: str | None = None,
     actions_from_one: bool = False,
 ) -> LogSource:
-    """Logs that are read batch by batch, as often as they are asked about.
+    """Opens logs, which are read batch by batch in as many passes as needed.
 
-    ``source`` is the path of a Parquet, CSV, JSON lines, dsjson, Vowpal Wabbit or Open Bandit Pipeline (.npz) file, a list of
-    such paths in the order in which they were written, or anything that speaks Arrow's C stream, such as a data frame of
-    pandas or polars, of which nothing is copied. Columns are found by their usual names; the other arguments name them.
+    ``source`` is the path of a Parquet, CSV, JSON lines, dsjson, Vowpal Wabbit or Open Bandit Pipeline (.npz) file, a
+    list of such paths in the order in which they were written, or any object with Arrow's C stream, such as a pandas or
+    polars data frame, which is not copied. Columns are found by their usual names; the other arguments override these.
 
     >>> import pandas, surefoot
     >>> frame = pandas.DataFrame({"action": ["a", "b"], "pscore": [0.5, 0.5], "reward": [1.0, 0.0], "age": [31, 55]})
@@ -62,10 +62,10 @@ def lint(
     reward_range: tuple[float, float] = (0.0, 1.0),
     **columns: Any,
 ) -> LintReport:
-    """What is wrong with logs, and what they can support, in one pass.
+    """Finds errors in logs, and tells what the logs can support, in one pass.
 
-    ``policies`` are to be asked about later, and are judged by their weights; ``deployed`` maps versions of the logging policy
-    (or ``None`` for all records) to policies whose propensities are recomputed.
+    ``policies`` are target policies to evaluate later; their importance weights are checked. ``deployed`` maps versions
+    of the logging policy (or ``None`` for all records) to policies whose propensities are recomputed and compared.
 
     >>> import pandas, surefoot
     >>> frame = pandas.DataFrame({"action": [0, 1, 0], "pscore": [0.5, 0.0, 1.5], "reward": [1.0, 0.0, 1.0]})
@@ -104,26 +104,29 @@ def learn(
     progress: bool | None = None,
     **columns: Any,
 ) -> Learned:
-    """The next policy, from all rounds in the logs, with a certificate: what ``surefoot learn`` does, bit for bit.
+    """Learns the next policy from all rounds in the logs, and certifies it, as ``surefoot learn`` does, bit for bit.
 
-    The first records are set aside: they fix how columns become features, and the prior if it is ``"estimated"``. All others
-    are learned from and certified on. The policy understands raw records, and so does its file.
+    The first records are set aside: they fix how columns become features, and the prior if it is ``"estimated"``. All
+    other records are used to learn and to certify. The policy applies to raw records, also after it was saved.
 
     Parameters
     ----------
     source : path, paths, data frame, LogSource or Rounds
         The logs.
     learner : BatchLS, SeqLS or SeqAdjLS, optional
-        How it is learned; by default ``SeqAdjLS(posterior="shaped")``. Its ``prior``, ``features``, ``exploration``,
-        ``held_back`` and ``reward_range`` are not used: those here are.
+        The learner; by default ``SeqAdjLS(posterior="shaped")``. Its ``prior``, ``features``, ``exploration``,
+        ``held_back`` and ``reward_range`` are ignored; the arguments of this function are used instead.
     prior : {"uniform", "estimated"}, path or Policy
-        The first policy that was deployed, or what stands for it.
+        The first policy that was deployed, or a substitute for it.
+    prior_is_older : bool
+        If the prior was learned: whether only from logs older than these.
     by : str
-        What makes a round: ``"policy-version"``, ``"file"``, or a column.
+        How records are grouped into rounds: ``"policy-version"``, ``"file"``, or a column.
     set_aside, held_back : float
-        The share of the first round that only fixes the features, and of all records, the newest, that only certify.
+        The share of the first round that only fixes the features, and the share of all records that are held out to
+        certify. The newest records are held out.
     ignore : list of str
-        Columns that are no features; ``pi_*`` stands for all that begin with ``pi_``.
+        Columns that are not features; ``pi_*`` matches all columns that begin with ``pi_``.
     """
     from surefoot.learning import SeqAdjLS
 
@@ -183,10 +186,10 @@ def score(
     event_id: str | None = None,
     format: str | None = None,
 ) -> ArrowTable:
-    """What a policy decides on raw records: an Arrow table with ``event_id``, ``action``, ``pscore`` and ``policy_version``.
+    """Decides on raw records: an Arrow table with ``event_id``, ``action``, ``pscore`` and ``policy_version``.
 
-    An event with the same id gets the same decision, wherever it stands; records without ids are drawn by their place, so that small
-    batches of them need a new ``seed`` each. The table speaks Arrow's C stream:
-    ``to_pandas`` and ``to_polars`` turn it into a frame, ``pyarrow.table`` takes it.
+    An event with the same id always gets the same decision, wherever it occurs. Without ids, the draw for a record
+    depends on its row, so use a new ``seed`` for each small batch. ``to_pandas`` and ``to_polars`` convert the table to
+    a data frame; ``pyarrow.table`` accepts it too, since it has Arrow's C stream.
     """
     return open_logs(source, event_id=event_id, format=format).score(policy, seed=seed, probabilities=probabilities)

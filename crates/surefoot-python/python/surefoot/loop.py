@@ -1,4 +1,4 @@
-"""The loop closed, where the truth is known."""
+"""Simulation of the whole loop, where the truth is known, and verification."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from surefoot._surefoot import Certificate, Environment, Logs, Policy
 
 __all__ = ["simulate", "verify"]
 
-#: Interactions in a world without an end, unless told otherwise.
+#: The default number of interactions in an environment without an end.
 INTERACTIONS = 10_000
 
 
@@ -29,26 +29,28 @@ def simulate(
     certify: bool = False,
     progress: bool | None = None,
 ) -> Simulation:
-    """Deploys, logs, learns, judges and deploys again: the numbers are those of ``surefoot simulate`` with the same settings.
+    """Runs the loop: deploy a policy, log, learn the next one, evaluate it, and deploy again.
+
+    The numbers are those of ``surefoot simulate`` with the same settings.
 
     Parameters
     ----------
     environment : Environment
-        The world.
+        The environment.
     learner : SeqAdjLS, SeqLS, Shift, SCRM or BatchLS
-        What turns logs into policies; it is not changed. Its ``prior`` is not used: ``first`` is.
+        The learner; it is not changed. Its ``prior`` is ignored; ``first`` is used instead.
     rounds : int
-        How many.
+        The number of rounds.
     schedule : {"auto", "equal", "doubling"} or list of int
-        The sizes of the rounds; ``"auto"`` is doubling for SCRM and equal for all others.
+        The sizes of the rounds. ``"auto"`` is doubling for SCRM and equal for all others.
     interactions : int
-        How many in all; 0 for every record of a data set, or 10,000 in a synthetic world.
+        The total number of interactions. 0 means every record of a data set, or 10,000 in a synthetic environment.
     alpha : float
         The quality of the first policy: 0 is uniform, 1 is as trained on 5 % of the data.
     first : Policy, optional
-        The first policy itself.
+        The first policy, in place of the one that ``alpha`` gives.
     certify : bool
-        Whether what is proven about each round's policy is told.
+        Whether to certify the policy after each round.
 
     >>> import surefoot
     >>> world = surefoot.Environment.dataset("digits", seed=1)
@@ -90,19 +92,25 @@ def verify(
     *,
     deployed: Sequence[Policy | None] | None = None,
 ) -> Verification:
-    """Proves certificates again, from policies and logs alone: what ``surefoot verify`` checks, and nothing less.
+    """Verifies certificates from policies and logs alone, as ``surefoot verify`` does.
 
     Parameters
     ----------
     claimed : path, Certificate, or list of (int, str, Certificate)
-        A folder that ``surefoot simulate --save``, ``surefoot learn --save`` or ``save_run`` wrote, which needs no other argument;
-        or one certificate; or statements as :func:`read_certificates` gives them.
+        A folder written by ``surefoot simulate --save``, ``surefoot learn --save`` or ``save_run``, which needs no
+        other argument; one certificate; or a list of certificates as :func:`read_certificates` returns it.
     policies : list of Policy
-        All policies that are spoken of, in any order.
+        All policies that the certificates refer to, in any order.
     rounds : list of Logs
         All rounds of the loop, the oldest first.
     deployed : list of Policy, optional
-        What collected each round: then their propensities are computed again, and priors must have been among them.
+        The policies that collected each round. If given, the logged propensities are recomputed and compared, and every
+        prior must be one of these policies.
+
+    Returns
+    -------
+    Verification
+        It is true if everything was verified; otherwise ``differences`` lists what was not.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""MLflow: a policy as a pyfunc model, which serves decisions together with the propensities to log.
+"""MLflow: a policy as a pyfunc model, which returns decisions together with the propensities to log.
 
-The artifact is the policy's own file, not a pickle of it: :func:`load_model` gives the policy itself back, to go on
-learning from or to certify; ``mlflow.pyfunc.load_model`` gives what decides.
+The artifact is the policy file, not a pickle. :func:`load_model` returns the policy itself, for example to continue
+learning from it or to certify it; ``mlflow.pyfunc.load_model`` returns a model that makes decisions.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ __all__ = ["PolicyModel", "load_model", "log_model", "save_model"]
 
 _ARTIFACT = "policy"
 _FILE = "policy.safetensors"
-#: The model as MLflow keeps it: as code, so that no pickle is written or read.
+#: The code of the model, which MLflow stores in place of a pickle.
 _CODE = """from mlflow.models import set_model
 from surefoot.mlflow import PolicyModel
 
 set_model(PolicyModel())
 """
-#: What tells records apart, as in all logs.
+#: The names of the column with event ids, as in all logs.
 _IDS = ("event_id", "EventId")
 
 
 class PolicyModel(PythonModel):
-    """What MLflow runs: records in, decisions out.
+    """The model that MLflow runs: it takes records and returns decisions.
 
-    A policy that was learned from raw records (:func:`surefoot.learn`) takes a data frame of raw records; any other
-    takes a data frame of its features, numeric columns in the order in which it was learned. Out comes a data frame
-    with a row for each record: ``event_id``, ``action``, ``pscore`` and ``policy_version``. Log all of them.
+    A policy that was learned from raw records (:func:`surefoot.learn`) takes a data frame of raw records. Any other
+    policy takes a data frame of its features: numeric columns in the order in which it was learned. The result is a
+    data frame with one row per record: ``event_id``, ``action``, ``pscore`` and ``policy_version``. Log all of them.
     """
 
     policy: Policy
@@ -63,11 +63,11 @@ class PolicyModel(PythonModel):
     def predict(
         self, context: Any, model_input: pandas.DataFrame, params: dict[str, Any] | None = None
     ) -> pandas.DataFrame:
-        """Decides.
+        """Makes a decision for each record.
 
-        ``params["seed"]`` is the seed of the draws. Where records have an ``event_id`` it is 1 unless told, and an
-        event gets the same decision again. Where they have none each call has a new one, lest all calls repeat the
-        draws of the first. ``params["probabilities"]`` asks for those of all actions, in a column of that name.
+        ``params["seed"]`` is the seed of the draws. If records have an ``event_id``, its default is 1, and an event
+        always gets the same decision. Otherwise each call uses a new seed by default, so that calls do not repeat the
+        same draws. ``params["probabilities"]`` adds a column with the probabilities of all actions.
         """
         frame = pandas.DataFrame(model_input)
         params = params or {}
@@ -83,7 +83,7 @@ class PolicyModel(PythonModel):
 
 
 def _decide(policy: Policy, frame: pandas.DataFrame, ids: str | None, seed: int, wanted: bool) -> pandas.DataFrame:
-    """Decisions of a policy that takes features."""
+    """Decisions of a policy that takes features, not raw records."""
     named = [str(i) for i in range(len(frame))] if ids is None else [str(name) for name in frame[ids]]
     keys = np.arange(len(frame), dtype=np.uint64)
     if ids is not None:
@@ -99,13 +99,13 @@ def _decide(policy: Policy, frame: pandas.DataFrame, ids: str | None, seed: int,
 
 
 def _settings(policy: Any, given: dict[str, Any], folder: str) -> dict[str, Any]:
-    """What both ways of writing a model tell MLflow."""
+    """The arguments for MLflow that :func:`save_model` and :func:`log_model` share."""
     policy = getattr(policy, "policy_", getattr(policy, "policy", policy))
     if not isinstance(policy, Policy):
         raise TypeError(f"policy should be a Policy, or have one, as a fitted estimator has, but is {policy!r}")
     place = Path(folder) / _ARTIFACT
     place.mkdir()
-    # A folder of its own: a policy with a basis writes that beside itself.
+    # A folder of its own, since a policy may write its basis beside itself.
     policy.save(place / _FILE)
     code = Path(folder) / "surefoot_policy.py"
     code.write_text(_CODE)
@@ -119,16 +119,16 @@ def _settings(policy: Any, given: dict[str, Any], folder: str) -> dict[str, Any]
         "metadata": {"surefoot": about, **(given.get("metadata") or {})},
     }
     if "conda_env" not in given:
-        # MLflow would guess otherwise, by running the model.
+        # Otherwise MLflow would guess the requirements by running the model.
         settings.setdefault("pip_requirements", [f"surefoot[mlflow]=={__version__}"])
     return settings
 
 
 def save_model(policy: Any, path: str | os.PathLike[str], **settings: Any) -> None:
-    """Writes a policy as an MLflow model into a new folder.
+    """Writes a policy as an MLflow model to a new folder.
 
-    ``policy`` is a linear Gaussian :class:`~surefoot.Policy`, or what has one: a fitted estimator, or what
-    :func:`surefoot.learn` gives. All other arguments are those of ``mlflow.pyfunc.save_model``, such as ``signature``,
+    ``policy`` is a linear Gaussian, softmax or uniform :class:`~surefoot.Policy`, a fitted learner, or the result of
+    :func:`surefoot.learn`. All other arguments are those of ``mlflow.pyfunc.save_model``, such as ``signature``,
     ``input_example``, ``metadata`` or ``pip_requirements``.
 
     >>> import tempfile, mlflow.pyfunc, numpy as np, pandas, surefoot
@@ -147,15 +147,15 @@ def save_model(policy: Any, path: str | os.PathLike[str], **settings: Any) -> No
 
 
 def log_model(policy: Any, name: str = "policy", **settings: Any) -> ModelInfo:
-    """Logs a policy as a model of the active run; the arguments are those of :func:`save_model`, and what
-    ``mlflow.pyfunc.log_model`` takes, such as ``registered_model_name``."""
+    """Logs a policy as a model of the active run. The arguments are those of :func:`save_model` and of
+    ``mlflow.pyfunc.log_model``, such as ``registered_model_name``."""
     with tempfile.TemporaryDirectory() as folder:
         logged: ModelInfo = mlflow.pyfunc.log_model(name=name, **_settings(policy, settings, folder))
     return logged
 
 
 def load_model(path: str | os.PathLike[str]) -> Policy:
-    """The policy of a model: of a folder, or of an address that MLflow knows, such as ``models:/name/1``."""
+    """Loads the policy of a model from a folder, or from a URI that MLflow knows, such as ``models:/name/1``."""
     folder = mlflow.artifacts.download_artifacts(artifact_uri=os.fspath(path))
     flavour = Model.load(folder).flavors["python_function"]
     return Policy.load(Path(folder) / flavour["artifacts"][_ARTIFACT]["path"] / _FILE)

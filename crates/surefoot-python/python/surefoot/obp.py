@@ -1,7 +1,8 @@
-r"""Open Bandit Pipeline: its feedback and its ``action_dist``, there and back, without the package itself.
+r"""Conversion to and from Open Bandit Pipeline's feedback and ``action_dist``. The package itself is not needed.
 
-Logs are a dictionary there, ``bandit_feedback``, and a policy is what it does in each round,
-``action_dist[i, a, k]`` :math:`= \pi(a | x_i, k)` with a position :math:`k` in a list of ``len_list``.
+In Open Bandit Pipeline, logs are a dictionary, ``bandit_feedback``, and a policy is given by its probabilities for each
+record, ``action_dist[i, a, k]`` :math:`= \pi(a | x_i, k)`, where :math:`k` is a position in a list of length
+``len_list``.
 
 >>> import surefoot
 >>> from surefoot import obp
@@ -32,7 +33,7 @@ from surefoot.errors import refused
 
 __all__ = ["action_dist", "from_action_dist", "from_feedback", "to_feedback"]
 
-#: How far from 1 the sum of a distribution may be, as everywhere in Surefoot.
+#: The tolerance for the sum of a distribution, as everywhere in Surefoot.
 _SUM = 1e-6
 
 
@@ -43,19 +44,19 @@ def from_feedback(
     reward_range: tuple[float, float] = (0.0, 1.0),
     n_actions: int | None = None,
 ) -> Logs:
-    """A ``bandit_feedback`` of Open Bandit Pipeline as logs.
+    """Converts a ``bandit_feedback`` of Open Bandit Pipeline to logs.
 
     Parameters
     ----------
     feedback : dict
-        With ``context``, ``action``, ``reward`` and ``pscore``; ``n_actions`` and ``position`` if they are there.
-        Whatever else it has, such as ``expected_reward`` or ``pi_b``, is not looked at.
+        It has ``context``, ``action``, ``reward`` and ``pscore``, and optionally ``n_actions`` and ``position``. All
+        other entries, such as ``expected_reward`` or ``pi_b``, are ignored.
     position : int, optional
-        The position whose records are taken, where a list of several was shown: each position has a policy of its own.
+        The position whose records are used. Required if there are several, since each position has its own policy.
     reward_range : (float, float)
-        The lowest and the highest reward that there can be.
+        The lowest and the highest possible reward.
     n_actions : int, optional
-        The number of actions, in place of what the feedback says.
+        The number of actions, in place of the feedback's.
 
     >>> import numpy as np
     >>> from surefoot import obp
@@ -87,7 +88,7 @@ def from_feedback(
 
 
 def _of_position(positions: Any, wanted: int | None, n: int) -> NDArray[np.bool_] | None:
-    """Which records are of a position; ``None`` for all."""
+    """The mask of the records at a position; ``None`` for all records."""
     if positions is None:
         if wanted in (None, 0):
             return None
@@ -107,10 +108,10 @@ def _of_position(positions: Any, wanted: int | None, n: int) -> NDArray[np.bool_
 
 
 def to_feedback(logs: Logs) -> dict[str, Any]:
-    """Logs as a ``bandit_feedback`` of Open Bandit Pipeline.
+    """Converts logs to a ``bandit_feedback`` of Open Bandit Pipeline.
 
-    Contexts become a dense array. Open Bandit Pipeline knows no sets of eligible actions: those are left out, and the
-    propensities are right all the same.
+    Contexts become a dense array. Open Bandit Pipeline does not support eligible actions, so they are left out; the
+    propensities are still right.
 
     >>> import surefoot
     >>> from surefoot import obp
@@ -134,10 +135,10 @@ def to_feedback(logs: Logs) -> dict[str, Any]:
 
 
 def action_dist(policy: Policy | Callable[[Any], ArrayLike] | Any, X: Any, len_list: int = 1) -> NDArray[np.float64]:
-    r"""What a policy does in each context, as Open Bandit Pipeline's estimators want it: ``(n, K, len_list)``.
+    r"""The probabilities of a policy in each context, in the form of Open Bandit Pipeline: ``(n, K, len_list)``.
 
-    ``policy`` is a policy, a fitted estimator or a callable ``X -> probabilities``. It fills one position; with
-    ``len_list`` above 1 it is taken to fill each of them in the same way, on its own.
+    ``policy`` is a policy, a fitted learner or a callable ``X -> probabilities``. It chooses the action for one
+    position. With ``len_list`` above 1, every position has the same probabilities, independently of the others.
 
     >>> import numpy as np, surefoot
     >>> from surefoot import obp
@@ -169,10 +170,9 @@ def _check_distributions(p: NDArray[np.float64]) -> None:
 
 
 def from_action_dist(action_dist: ArrayLike, position: int | ArrayLike | None = None) -> NDArray[np.float64]:
-    """An ``action_dist`` of Open Bandit Pipeline as a matrix ``(n, K)``, which :func:`surefoot.evaluate` takes.
+    """Converts an ``action_dist`` of Open Bandit Pipeline to a matrix ``(n, K)`` for :func:`surefoot.evaluate`.
 
-    Where it has several positions, ``position`` says which: a number, or one for each record, as in
-    ``bandit_feedback``.
+    If it has several positions, ``position`` chooses: a number, or one for each record, as in ``bandit_feedback``.
 
     >>> import numpy as np
     >>> from surefoot import obp

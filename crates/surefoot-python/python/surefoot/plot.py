@@ -1,7 +1,7 @@
-r"""Pictures, with matplotlib: of a loop, of importance weights, of propensities and of evaluations.
+r"""Plots with matplotlib: of a loop, importance weights, propensities and evaluations.
 
-Each function draws into ``ax``, or into a new figure without one, and gives the axes back. Nothing is shown: save the
-picture with ``ax.figure.savefig``. Lines differ in dashes and markers too, so that they can be told apart without
+Each function draws into ``ax``, or into a new figure if there is none, and returns the axes. Nothing is shown: save the
+plot with ``ax.figure.savefig``. Lines differ in dashes and markers too, so that they can be distinguished without
 colour.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["evaluation", "reliability", "risk", "weights"]
 
-# Okabe and Ito's colours, which the colour-blind can tell apart.
+# Okabe and Ito's colours, which colour-blind readers can distinguish.
 _BLUE, _ORANGE, _GREEN, _RED, _PURPLE, _SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9"
 _COLOURS = (_BLUE, _RED, _GREEN, _PURPLE, _ORANGE, _SKY)
 _MARKERS = "osD^vP"
@@ -31,7 +31,7 @@ _GREY, _LIGHT = "#555555", "#DDDDDD"
 
 
 def _axes(ax: Axes | None, size: tuple[float, float] = (7.0, 4.2)) -> Axes:
-    """The axes, or new ones, plain."""
+    """The given axes, or new ones, without the top and right spines."""
     try:
         from matplotlib import pyplot
     except ImportError as error:
@@ -44,19 +44,18 @@ def _axes(ax: Axes | None, size: tuple[float, float] = (7.0, 4.2)) -> Axes:
 
 
 def _legend(ax: Axes, title: str | None = None) -> None:
-    """Beside the axes, where it covers nothing."""
+    """Draws the legend beside the axes, where it covers nothing."""
     ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, borderaxespad=0.3, title=title)
 
 
 def risk(run: Simulation | History | Any, ax: Axes | None = None) -> Axes:
-    r"""The reward of each policy of a loop: true, certified, and as it was logged.
+    r"""The reward of each policy of a loop: true, certified and logged.
 
-    Over :math:`r`, the rounds that were learned from, stand what is known of the policy that they gave: its true
-    reward, the reward that it is proven to have at least (nothing where nothing is proven), and the mean that was
-    logged when it ran, in round :math:`r + 1`. Dashed is the best that there can be. Where a gate decides, promotions
-    are marked.
+    The horizontal axis is the number :math:`r` of rounds that a policy was learned from. The plot shows the policy's
+    true reward, its certified lower bound (if it is not vacuous), and the mean reward logged when it ran, in round
+    :math:`r + 1`. The dashed line is the best possible reward. If there is a gate, promotions are marked.
 
-    ``run`` is a :class:`~surefoot.Simulation`, or a fitted estimator or its ``history_``, which do not know the truth.
+    ``run`` is a :class:`~surefoot.Simulation`, a fitted learner or its ``history_``. The last two have no true rewards.
 
     >>> import surefoot
     >>> from surefoot import plot
@@ -91,7 +90,7 @@ def risk(run: Simulation | History | Any, ax: Axes | None = None) -> Axes:
         ax.plot(after, certified, color=_RED, marker="s", linestyle="-.", label="certified: at least")
     logged = [report["mean_reward"] for report in history]
     ax.plot(after - 1, logged, color=_GREEN, marker="x", linestyle=":", label="logged, when it ran")
-    # Without a gate nothing decides, and all would be marked.
+    # Without a gate every policy is promoted, and all would be marked.
     gated = any(report.get("decided_by") is not None for report in history)
     if gated:
         promoted = np.array([bool(report["promoted"]) for report in history])
@@ -107,7 +106,7 @@ def risk(run: Simulation | History | Any, ax: Axes | None = None) -> Axes:
 
 
 def _propensities(logs: Logs, policy: Any) -> NDArray[np.float64]:
-    """The probabilities that a policy gives the actions that were logged."""
+    """The probabilities that a policy gives the logged actions."""
     known = _own_actions(policy, logs)
     if isinstance(known, Policy):
         return known.propensity(logs.X, logs.action, eligible=logs.eligible)
@@ -124,11 +123,11 @@ def _matrix(logs: Logs, p: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def weights(logs: Logs, policy: Any, ax: Axes | None = None) -> Axes:
-    r"""The tail of the importance weights :math:`w = \pi(a|x)/q`: the share of records with at least so large a weight.
+    r"""The tail of the importance weights :math:`w = \pi(a|x)/q`: the share of records with a weight of at least this.
 
-    On two logarithmic axes; a line that falls slowly is a heavy tail, and then a few records make the estimate. In the
-    title is the effective sample size :math:`(\sum w)^2 / \sum w^2`; the largest weight is marked. ``policy`` is what
-    :func:`surefoot.evaluate` takes.
+    Both axes are logarithmic. A line that falls slowly is a heavy tail: a few records then dominate the estimate. The
+    title gives the effective sample size :math:`(\sum w)^2 / \sum w^2`, and the largest weight is marked. ``policy`` is
+    anything that :func:`surefoot.evaluate` accepts.
 
     >>> import surefoot
     >>> from surefoot import plot
@@ -145,12 +144,12 @@ def weights(logs: Logs, policy: Any, ax: Axes | None = None) -> Axes:
     shares = np.arange(1, len(positive) + 1) / n
     effective = float(w.sum() ** 2 / (w**2).sum())
     ax.axvline(1.0, color=_GREY, linestyle="--", linewidth=1.2, label="weight 1")
-    # At a weight, the share of those that are at least that: the line falls just after it.
+    # At each weight, the share of weights that are at least as large: the line falls just after it.
     ax.plot(positive, shares, drawstyle="steps-post", color=_BLUE, label="records")
     ax.plot(positive[:1], shares[:1], "D", color=_RED, label=f"largest: {positive[0]:.3g}", clip_on=False, zorder=3)
     ax.set_xscale("log")
     ax.set_yscale("log")
-    # The tail is to the right; of the smallest weights nothing depends.
+    # The tail is on the right; the smallest weights do not matter.
     ax.set_xlim(max(positive[-1], 1e-4 * positive[0]) / 1.5, 1.5 * max(positive[0], 1.0))
     ax.set_xlabel("importance weight w")
     ax.set_ylabel("share of records with a weight of at least w")
@@ -166,22 +165,22 @@ def weights(logs: Logs, policy: Any, ax: Axes | None = None) -> Axes:
 def reliability(
     logs: Logs, policy: Any = None, ax: Axes | None = None, bins: int | Sequence[float] | ArrayLike = 10
 ) -> Axes:
-    r"""Whether actions are taken as often as their propensities say.
+    r"""A reliability diagram: whether actions are taken as often as their propensities say.
 
-    Every action of every record is put into a bin by the probability that ``policy``, what was deployed, claims for it;
-    each bin shows the share of them that were taken over the mean of what was claimed, with Wilson's interval (95 %).
-    All is on the diagonal if the propensities are right.
+    Every action of every record is put into a bin by the probability that ``policy``, the logging policy, claims for
+    it. Each bin shows the share of its actions that were taken against their mean claimed probability, with Wilson's
+    95 % interval. If the propensities are right, all points are on the diagonal.
 
     Parameters
     ----------
     logs : Logs
-        What was logged.
+        The logs.
     policy : Policy, estimator, callable or array
-        What was deployed, or the probabilities that it claims ``(n, K)``. It may be left out for two actions only,
-        where the logged propensities tell all.
+        The logging policy, or the probabilities ``(n, K)`` that it claims. It may be left out only if there are two
+        actions: then the logged propensities determine all probabilities.
     bins : int or array
-        So many bins, in each of which equally many decisions are expected; or the edges of bins, the outermost of which
-        also take what lies beyond.
+        The number of bins, with the same expected number of taken actions in each, or the edges of the bins. The
+        outermost bins also include values beyond their edges.
 
     >>> import surefoot
     >>> from surefoot import plot
@@ -230,7 +229,7 @@ def reliability(
 
 
 def _edges(p: NDArray[np.float64], bins: Any) -> NDArray[np.float64]:
-    """The edges of bins in which equally many decisions are expected, or those that are given."""
+    """The edges of bins with the same expected number of taken actions, or the given edges."""
     given = np.asarray(bins, dtype=np.float64)
     if given.ndim == 1:
         if len(given) < 2 or not (np.diff(given) > 0.0).all():
@@ -245,17 +244,17 @@ def _edges(p: NDArray[np.float64], bins: Any) -> NDArray[np.float64]:
 
 
 def _wilson(share: NDArray[np.float64], n: NDArray[np.intp], z: float = 1.959964) -> tuple[Any, Any]:
-    """Wilson's interval for a share."""
+    """Wilson's confidence interval for a proportion."""
     centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
     return centre - half, centre + half
 
 
 def evaluation(found: Evaluation | Mapping[str, Evaluation], ax: Axes | None = None) -> Axes:
-    """What logs say of one policy or of several, by every estimator: a forest plot.
+    """A forest plot of the evaluations of one or several policies, with one row per estimator.
 
-    Points are estimates, thick lines bootstrap intervals, thin ones Bernstein's, with an arrow where they go on beyond
-    the picture. The last row is what is proven, and holds at any time.
+    Points are estimates, thick lines are bootstrap intervals, and thin lines are Bernstein intervals, with an arrow
+    where they extend beyond the plot. The last row is the proven interval, which is anytime-valid.
 
     >>> import surefoot
     >>> from surefoot import plot
@@ -315,7 +314,7 @@ def evaluation(found: Evaluation | Mapping[str, Evaluation], ax: Axes | None = N
 
 
 def _extent(all_found: Iterable[Evaluation]) -> tuple[float, float]:
-    """How far the picture goes: not to the ends of intervals that say next to nothing."""
+    """The range of the plot, which leaves out the ends of very wide intervals."""
     ends: list[float] = []
     for one in all_found:
         ends.extend(one.anytime)

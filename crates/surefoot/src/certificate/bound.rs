@@ -1,17 +1,19 @@
-//! The one inequality behind every certificate.
+//! The inequality behind every certificate.
 //!
-//! For each record the proofs multiply a *factor* whose expectation, given all that came before, is `1 - l R`:
+//! For each record the proofs multiply a *factor*. Its expectation, given everything before the record, is `1 - l R`:
 //!
 //! | | LS: bounds `R` | adjusted: bounds `R - R(logging policy)` |
 //! | --- | --- | --- |
 //! | a predictor `d` in `{0, 1}` | `1 - l d c/q` | `1 - l (d/q - 1) c` |
 //! | a fixed policy | `1 - l p c/q` | `1 - l (p/q - 1) c` |
 //!
-//! Their product over `(1 - l R)^N` is a martingale of mean 1. By Ville's inequality it never exceeds `1/delta`, at any
-//! time, with probability `1 - delta`. For a posterior `Q` over predictors take the mean of the martingale under the
-//! prior, and change the measure (Donsker and Varadhan), at the price of `KL(Q, P)`; since `d` is 0 or 1, the mean of
-//! the logarithm of a factor under `Q` is linear in `p`. Since `x -> -ln(1 - l x)` is convex, the mean of `-ln(1 - l
-//! R(d))` under `Q`, or over rounds, is at least that of the mean. Solved for it:
+//! The product of the factors over `(1 - l R)^N` is a martingale with mean 1. By Ville's inequality it never exceeds
+//! `1/delta`, at any time, with probability `1 - delta`.
+//!
+//! For a posterior `Q` over predictors, take the mean of the martingale under the prior and change the measure (Donsker
+//! and Varadhan), at the price of `KL(Q, P)`. Since `d` is 0 or 1, the mean of the logarithm of a factor under `Q` is
+//! linear in `p`. Since `x -> -ln(1 - l x)` is convex, the mean of `-ln(1 - l R(d))` under `Q`, or over rounds, is at
+//! least its value at the mean risk. Solving for that risk gives:
 //!
 //! `R <= psi_l( -(1/(l N)) sum_i E ln(factor_i) + (price + ln(1/delta))/(l N) )`.
 
@@ -21,50 +23,51 @@ use super::evidence::{Evidence, Factor, ROUNDING};
 use super::protocol::Protocol;
 use crate::error::{Error, Result, check_setting};
 
-/// Which risk is bounded.
+/// Which quantity is bounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Smoothing {
-    /// Logarithmic smoothing: the risk itself.
+    /// Logarithmic smoothing: bounds the risk itself.
     Ls,
-    /// Adjusted: the risk minus the mean risk of what collected the records; `lambda < 1`.
+    /// Adjusted logarithmic smoothing: bounds the risk minus the mean risk of the logging policies; needs `lambda < 1`.
     Adjusted,
 }
 
-/// Whose risk is bounded, and its price.
+/// Whose risk is bounded, and the price of the bound.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Subject {
-    /// That of any posterior over predictors, at the price of its divergence from a prior that was fixed before the
-    /// records. `error` bounds the divergence's numerical error; `turned` tells that the policy is in another basis
-    /// than the prior.
+    /// The risk of any posterior over predictors. The price is its divergence from a prior that was fixed before the
+    /// records. `error` bounds the numerical error of the divergence. `turned` tells that policy and prior have
+    /// different bases.
     Posterior { kl: f64, error: f64, turned: bool },
-    /// That of one of a set of so many policies that were fixed before the records.
+    /// The risk of a policy chosen from a set of `size` policies that were all fixed before the records.
     Fixed { size: usize },
 }
 
-/// The relative error of a propensity, of the judged policy or logged (`math/perturbed.rs`), and some for the scores in
-/// it.
+/// The relative error of a propensity, whether computed or logged (`math/perturbed.rs`), with an allowance for the
+/// error of the scores.
 const PROPENSITY: f64 = 2e-9;
-/// The same for a policy in another basis than its prior. A basis that may come from the records is free as long as it
-/// changes nothing but coordinates; but coordinates are rounded to `f32`, and other roundings make slightly other
-/// predictors. Propensities differ by some 1e-7, as was measured; this allows a hundred times as much.
+/// The same for a policy whose basis differs from its prior's. A basis may come from the records at no price as long as
+/// it only changes coordinates. But coordinates are rounded to `f32`, and different rounding gives slightly different
+/// predictors. Measured propensities differ by about 1e-7; this constant allows a hundred times as much.
 const TURNED: f64 = 1e-5;
 
-/// The best bound over the grid.
+/// The best bound over the grid of lambdas.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Bound {
-    /// The upper bound; numerical error is in it.
+    /// The upper bound, numerical error included.
     pub(crate) upper: f64,
     pub(crate) lambda: f64,
     /// `-(1/(l N)) sum_i E ln(factor_i)` at that lambda.
     pub(crate) estimate: f64,
-    /// What was added to the argument of `psi` for numerical error.
+    /// The allowance for numerical error, added to the argument of `psi`.
     pub(crate) numerical: f64,
     pub(crate) records: usize,
 }
 
-/// The inequality, for what some records say at the lambdas of the protocol (more of them may follow, and are not looked
-/// at). `delta` is that of this statement; the grid is paid on top.
+/// Evaluates the inequality on the evidence of some records at the lambdas of the protocol. The evidence may hold more
+/// lambdas after these; they are ignored. `delta` is the failure probability of this statement; the price of the grid
+/// is added on top.
 pub(crate) fn bound(
     evidence: &Evidence,
     smoothing: Smoothing,
@@ -93,7 +96,7 @@ pub(crate) fn bound(
         let scale = lambda * records as f64;
         let (estimate, numerical) = (-sum.logs.value() / scale, error / scale);
         let upper = protocol.form.apply(lambda, estimate + price / scale + numerical);
-        // The last operations round too.
+        // The last operations add rounding errors too.
         let upper = upper + ROUNDING * upper.abs();
         if upper.is_finite() && best.is_none_or(|best| upper < best.upper) {
             best = Some(Bound { upper, lambda, estimate, numerical, records });

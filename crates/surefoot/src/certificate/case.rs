@@ -1,4 +1,4 @@
-//! The records that a certificate is made from, and its terms.
+//! The records that a certificate uses, and its protocol.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,37 +8,37 @@ use crate::error::{Error, Result};
 use crate::logs::Logs;
 use crate::policy::Policy;
 
-/// From where on records count.
+/// The first record that counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Since {
-    /// The first round, counted from 0.
+    /// Its round, counted from 0.
     pub round: usize,
-    /// Its first record.
+    /// Its index in that round.
     pub record: usize,
 }
 
 impl Since {
-    /// All records from a round on.
+    /// Starts at the first record of a round.
     pub fn round(round: usize) -> Self {
         Since { round, record: 0 }
     }
 }
 
-/// Records, and how they are used: what every certificate is made under.
+/// The records of a certificate, its protocol, and its share of delta.
 #[derive(Debug, Clone, Copy)]
 pub struct Case<'a> {
     /// All rounds of the loop so far.
     pub rounds: &'a [Logs],
-    /// From where on their records count.
+    /// The first record that counts.
     pub since: Since,
-    /// The terms.
+    /// The protocol.
     pub protocol: &'a Protocol,
     /// The share of delta.
     pub share: Share,
 }
 
 impl<'a> Case<'a> {
-    /// All records, with all of delta.
+    /// All records, with the whole delta.
     pub fn whole(rounds: &'a [Logs], protocol: &'a Protocol) -> Self {
         Case { rounds, since: Since::round(0), protocol, share: Share::WHOLE }
     }
@@ -56,7 +56,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// What the counted records say by one factor, asked round by round.
+    /// The evidence of the counted records for one factor, computed round by round.
     pub(super) fn evidence(&self, factor: Factor, weighed: impl Fn(&Logs) -> Result<Weighed>) -> Result<Evidence> {
         let (factors, lambdas) = ([factor], &self.protocol.lambdas);
         let mut all = Evidence::none(&factors, lambdas);
@@ -69,16 +69,16 @@ impl<'a> Case<'a> {
     }
 }
 
-/// What each round says about a policy, by all the factors that certificates of it may need, from one pass over the
-/// records. Rounds are cut where the policy stops having seen the records.
+/// The evidence of each round about a policy, for every factor that its certificates may need, from one pass over the
+/// records. The records are split into those that the policy has seen and those that it has not.
 #[derive(Debug, Clone)]
 pub(crate) struct RoundEvidence {
-    /// The records that count for a policy fixed since the cut, and those before.
+    /// For each round, the evidence of the seen records and that of the unseen ones.
     parts: Vec<[Evidence; 2]>,
 }
 
 impl RoundEvidence {
-    /// Asks the policy about the records of all rounds; `cut` is the first record that it has not seen.
+    /// Computes the evidence of all rounds; `cut` is the first record that the policy has not seen.
     pub(crate) fn new(
         policy: &dyn Policy,
         rounds: &[Logs],
@@ -97,7 +97,7 @@ impl RoundEvidence {
         Ok(RoundEvidence { parts: rounds.iter().enumerate().map(part).collect::<Result<_>>()? })
     }
 
-    /// What all records of a round and of those after it say.
+    /// The evidence of all records from a round on.
     pub(crate) fn since_round(&self, round: usize) -> Evidence {
         self.merged(round, |all, [seen, unseen]| {
             all.merge(seen);
@@ -105,7 +105,7 @@ impl RoundEvidence {
         })
     }
 
-    /// What the unseen records of a round and of those after it say.
+    /// The evidence of the unseen records from a round on.
     pub(crate) fn unseen(&self, round: usize) -> Evidence {
         self.merged(round, |all, [_, unseen]| all.merge(unseen))
     }

@@ -1,4 +1,4 @@
-//! What records say about a policy, as sums that add up over rounds, shards and machines.
+//! The evidence of records about a policy, as sums that can be merged over rounds, shards and machines.
 
 use super::bound::Smoothing;
 use crate::error::{Error, Result};
@@ -6,15 +6,15 @@ use crate::logs::Logs;
 use crate::math::sum::Sum;
 use crate::policy::{Policy, probability};
 
-/// The relative error of a term and of their sum, which is compensated: some 20 roundings.
+/// The relative error of a term and of the compensated sum of terms: about 20 rounding errors.
 pub(super) const ROUNDING: f64 = 20.0 * f64::EPSILON;
 
-/// Which factor a record multiplies into the martingale: see `bound.rs` for the four of them.
+/// Which factor a record contributes to the martingale. `bound.rs` lists the four factors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Factor {
     pub(crate) smoothing: Smoothing,
-    /// Whether the policy was fixed before the records, so that its own probability is in the factor; for a posterior
-    /// the mean over its predictors is.
+    /// Whether the policy was fixed before the records. If so, its own probability is in the factor; for a posterior,
+    /// the factor is averaged over its predictors.
     pub(crate) fixed: bool,
 }
 
@@ -24,7 +24,8 @@ impl Factor {
     pub(crate) const FIXED: Factor = Factor { smoothing: Smoothing::Ls, fixed: true };
     pub(crate) const FIXED_ADJUSTED: Factor = Factor { smoothing: Smoothing::Adjusted, fixed: true };
 
-    /// The logarithm of the factor, or its mean over the predictors, and `|p d/dp|` of it; `ln_1p` since most are near 1.
+    /// The logarithm of the factor (or its mean over the predictors) and `|p d/dp|` of it. Uses `ln_1p`, as most
+    /// factors are near 1.
     fn log_and_slope(self, l: f64, p: f64, q: f64, c: f64) -> (f64, f64) {
         match (self.smoothing, self.fixed) {
             (Smoothing::Ls, false) => {
@@ -47,19 +48,19 @@ impl Factor {
     }
 }
 
-/// What records say at one lambda.
+/// The sums over records at one lambda.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct LogSum {
     /// `sum_i E ln(factor_i)`.
     pub(crate) logs: Sum,
-    /// By how much that moves at most, relative to the propensities.
+    /// The sensitivity of that sum to relative errors of the propensities.
     pub(crate) slopes: Sum,
     /// A bound on its rounding error.
     pub(crate) rounding: f64,
 }
 
 impl LogSum {
-    /// Adds what other records say.
+    /// Adds the sums of other records.
     pub(crate) fn merge(&mut self, other: &LogSum) {
         self.logs.join(other.logs);
         self.slopes.join(other.slopes);
@@ -67,8 +68,8 @@ impl LogSum {
     }
 }
 
-/// What records say about a policy: for each factor that was asked for, the sums at every lambda. Two of them over the
-/// same grid add up; the size does not grow with the records.
+/// The evidence of records about a policy: for each requested factor, the sums at every lambda. Two values over the
+/// same grid can be merged. The size does not grow with the number of records.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Evidence {
     records: usize,
@@ -76,27 +77,27 @@ pub(crate) struct Evidence {
 }
 
 impl Evidence {
-    /// What no records say.
+    /// The evidence of no records.
     pub(crate) fn none(factors: &[Factor], lambdas: &[f64]) -> Self {
         let sums = factors.iter().map(|&factor| (factor, vec![LogSum::default(); lambdas.len()]));
         Evidence { records: 0, sums: sums.collect() }
     }
 
-    /// What no records say by the same factors at the same lambdas.
+    /// The evidence of no records, for the same factors and lambdas.
     pub(super) fn emptied(&self) -> Self {
         let sums = self.sums.iter().map(|(factor, sums)| (*factor, vec![LogSum::default(); sums.len()]));
         Evidence { records: 0, sums: sums.collect() }
     }
 
-    /// Of records whose sums are known at each lambda, about a policy that was fixed before them.
+    /// The evidence of records whose sums are known at each lambda, about a policy that was fixed before them.
     pub(crate) fn of_sums(records: usize, sums: Vec<LogSum>) -> Self {
         Evidence { records, sums: vec![(Factor::FIXED, sums)] }
     }
 
-    /// Adds what other records say.
+    /// Adds the evidence of other records.
     ///
     /// # Panics
-    /// If the other was made for other factors or another number of lambdas.
+    /// If the other evidence has different factors or a different number of lambdas.
     pub(crate) fn merge(&mut self, other: &Evidence) {
         self.records += other.records;
         assert_eq!(self.sums.len(), other.sums.len(), "evidence of the same factors");
@@ -114,19 +115,20 @@ impl Evidence {
     /// The sums of a factor at every lambda.
     ///
     /// # Panics
-    /// If the factor was not asked for.
+    /// If the factor was not requested.
     pub(crate) fn at(&self, factor: Factor) -> &[LogSum] {
         let found = self.sums.iter().find(|(known, _)| *known == factor);
         &found.expect("evidence of this factor was gathered").1
     }
 }
 
-/// The probability of each logged action under the judged policy, for the records of a round whose cost is not 0. All
-/// others have the factor 1 whatever the policy does, and only count. It lives until its sums are known.
+/// The probability of each logged action under the target policy, for the records of a round with a non-zero cost. A
+/// record of cost 0 has the factor 1 for every policy and only counts in `N`. This value is dropped as soon as its sums
+/// are known.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Weighed {
     records: usize,
-    /// The places of the records whose cost is not 0.
+    /// The indices of the records with a non-zero cost.
     places: Vec<usize>,
     p: Vec<f64>,
     q: Vec<f64>,
@@ -134,7 +136,7 @@ pub(crate) struct Weighed {
 }
 
 impl Weighed {
-    /// Asks the policy about the records of a round.
+    /// Computes the probabilities of a policy on the records of a round.
     pub(crate) fn new(policy: &dyn Policy, logs: &Logs) -> Result<Self> {
         if logs.actions() != policy.actions() {
             let expected = format!("{} actions, as the policy", policy.actions());
@@ -150,19 +152,19 @@ impl Weighed {
         Ok(Weighed { p, ..running })
     }
 
-    /// Of the policy that collected them: `p = q`.
+    /// The probabilities of the policy that collected the records: `p = q`.
     pub(crate) fn running(logs: &Logs) -> Self {
         Self::of(logs.propensity(), logs.propensity(), logs.cost())
     }
 
-    /// Of p, q and c of all records.
+    /// From `p`, `q` and `c` of all records.
     pub(crate) fn of(p: &[f64], q: &[f64], c: &[f64]) -> Self {
         let places: Vec<usize> = (0..c.len()).filter(|&i| c[i] != 0.0).collect();
         let at = |column: &[f64]| -> Vec<f64> { places.iter().map(|&i| column[i]).collect() };
         Weighed { records: c.len(), p: at(p), q: at(q), c: at(c), places }
     }
 
-    /// What the records before a place say, and those from it on.
+    /// The evidence of the records before an index, and of those from it on.
     pub(crate) fn split(&self, record: usize, factors: &[Factor], lambdas: &[f64]) -> [Evidence; 2] {
         let record = record.min(self.records);
         let cut = self.places.partition_point(|&i| i < record);
@@ -173,7 +175,7 @@ impl Weighed {
         [part(record, 0..cut), part(self.records - record, cut..self.p.len())]
     }
 
-    /// What all of them say.
+    /// The evidence of all records.
     pub(crate) fn evidence(&self, factors: &[Factor], lambdas: &[f64]) -> Evidence {
         let [_, all] = self.split(0, factors, lambdas);
         all

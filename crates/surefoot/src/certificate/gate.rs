@@ -1,4 +1,4 @@
-//! The gate: a candidate replaces the incumbent only if it is shown to be no step back.
+//! The gate: it replaces the incumbent by a challenger only if a certificate supports that.
 
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
@@ -14,46 +14,49 @@ use crate::error::{Error, Result, check_setting};
 use crate::logs::Logs;
 use crate::policy::Policy;
 
-/// The rule by which a candidate replaces what is running. Under the second and the third, with probability `1 - delta`
-/// over the whole life of the loop, no promotion is a step back (by more than the margin). Under the last one only what
-/// is certified never steps back: the incumbent's risk may be far below its own bound.
+/// The rule by which a challenger replaces the running policy (the incumbent).
+///
+/// Under [`Improvement`](Gate::Improvement) and [`NonInferiority`](Gate::NonInferiority), with probability `1 - delta`
+/// over the whole life of the loop, no promotion is a step back (by more than the margin).
+/// [`CertifiedRisk`](Gate::CertifiedRisk) only guarantees that the certified risk never gets worse: the incumbent's
+/// true risk may be far below its own bound.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Gate {
-    /// Whatever was learned is deployed.
+    /// Every learned policy is deployed.
     #[default]
     Always,
-    /// Its risk is certified to be below the incumbent's.
+    /// Promotes a challenger whose risk is certified to be below the incumbent's.
     Improvement,
-    /// Its risk is certified to exceed the incumbent's by less than a margin, at least 0.
+    /// Promotes a challenger whose risk is certified to exceed the incumbent's by at most a margin.
     NonInferiority {
-        /// The margin.
+        /// The margin, at least 0.
         margin: f64,
     },
-    /// Its certified risk is below the incumbent's certified risk.
+    /// Promotes a challenger whose certified risk is below the incumbent's certified risk.
     CertifiedRisk,
 }
 
-/// A policy that was learned and not promoted so far.
+/// A policy that was learned and has not been promoted so far.
 #[derive(Debug, Clone)]
 pub struct Challenger {
     /// The policy.
     pub policy: Arc<dyn Policy>,
-    /// From where on it was fixed, if there are records that it has not seen.
+    /// When it was fixed, if there are records that it has not seen.
     pub fixed_since: Option<FixedSince>,
 }
 
-/// What the gate says.
+/// The decision of the gate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
-    /// The challenger that is promoted, by its place; `None` if the incumbent stays.
+    /// The index of the promoted challenger; `None` if the incumbent stays.
     pub promoted: Option<usize>,
-    /// The best certificate of a challenger: of the difference to the incumbent's risk, or of its risk where that is
-    /// what decides. The gate that is always open has none.
+    /// The best certificate of a challenger. It bounds the difference to the incumbent's risk, or the risk itself under
+    /// [`CertifiedRisk`](Gate::CertifiedRisk). `None` for the gate that is always open.
     pub certificate: Option<Certificate>,
 }
 
-/// The shares of a round's delta that go to challengers on records they have not seen, and to posteriors.
+/// The parts of a round's share of delta: for challengers on records that they have not seen, and for posteriors.
 pub(super) const UNSEEN: f64 = 0.8;
 pub(super) const POSTERIOR: f64 = 0.2;
 
@@ -85,7 +88,7 @@ impl FromStr for Gate {
 }
 
 impl Gate {
-    /// Fails, and names the range, if a setting is outside it.
+    /// Fails and names the allowed range if a setting is outside it.
     pub fn check(&self) -> Result<()> {
         match *self {
             Gate::NonInferiority { margin } => check_setting("the margin", margin, margin >= 0.0, "at least 0"),
@@ -93,9 +96,10 @@ impl Gate {
         }
     }
 
-    /// Judges the challengers of an incumbent, the newest last, by all rounds so far. `deployed` is what collected each
-    /// of them; the incumbent has collected all since round `started`. One that has collected nothing yet cannot be
-    /// compared with, and stays.
+    /// Judges the challengers of an incumbent, the newest last, on all rounds so far. `deployed` holds the logging
+    /// policy of each round. The incumbent has collected every round since round `started`. If it has not collected a
+    /// round yet, [`Improvement`](Gate::Improvement) and [`NonInferiority`](Gate::NonInferiority) have nothing to
+    /// compare with, and it stays.
     pub fn judge<P: AsRef<dyn Policy>>(
         &self,
         challengers: &[Challenger],
@@ -130,7 +134,7 @@ impl Gate {
         };
         let passes = match *self {
             Gate::Always => true,
-            // Strictly below 0: that nothing changes is no improvement.
+            // Strictly below 0: no change is not an improvement.
             Gate::Improvement => certificate.upper < 0.0,
             Gate::NonInferiority { margin } => certificate.upper <= margin,
             Gate::CertifiedRisk => certificate.upper < ladder(incumbent)?.upper,
@@ -139,8 +143,9 @@ impl Gate {
     }
 }
 
-/// The best bound on the challenger's risk minus the incumbent's, which has collected all since round `started`: as a
-/// posterior with the incumbent as prior (Theorem 4.1), or as a fixed policy on the records that it has not seen.
+/// The best bound on the challenger's risk minus the incumbent's, on the records that the incumbent collected since
+/// round `started`. The challenger is bounded as a posterior with the incumbent as prior (Theorem 4.1), and as a fixed
+/// policy on the records that it has not seen.
 fn improvement(
     challenger: &Challenger,
     incumbent: &dyn Policy,
@@ -152,9 +157,9 @@ fn improvement(
     let case = |since, share| Case { rounds, since, protocol, share };
     let begun = case(Since::round(started), Share::of_round(started, POSTERIOR));
     let counted = begun.counted()?;
-    // Records before the incumbent's first would compare with others. When it started may depend on records that the
-    // challenger has not seen, if those reach into earlier rounds: all the starts that there could have been are paid
-    // for.
+    // Records before the incumbent's first round would compare with another policy. If the unseen records reach into
+    // earlier rounds, the incumbent's start may depend on them. So the certificate pays for every start that was
+    // possible.
     let unseen = challenger.fixed_since.map(|FixedSince { round, since, size }| {
         let size = size * (round.saturating_sub(since.round) + 1);
         (size, case(since.max(Since::round(started)), Share::of_round(round, UNSEEN)))

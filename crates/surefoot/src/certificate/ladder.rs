@@ -1,4 +1,4 @@
-//! The ladder: every policy that was deployed is a prior for what came after it.
+//! The ladder: every deployed policy serves as a prior for the records collected from its round on.
 
 use super::case::RoundEvidence;
 use super::evidence::{Evidence, Factor, Weighed};
@@ -7,36 +7,40 @@ use crate::error::{Error, Result};
 use crate::logs::Logs;
 use crate::policy::{LinearGaussian, Policy};
 
-/// From where on a policy was fixed, and how many others were fixed at the same time for it to be chosen from.
+/// When a policy was fixed, and from how many candidates fixed at that time it was chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FixedSince {
-    /// The round in which it was learned, counted from 0; its share of delta is that round's.
+    /// The round in which it was learned, counted from 0. It uses that round's share of delta.
     pub round: usize,
     /// The first record that it has not seen.
     pub since: Since,
-    /// The size of the set that it was chosen from; 1 if there was no choice. What is learned in round 0 shares a set
-    /// with the first policy, which was fixed before it.
+    /// The size of the set that it was chosen from; 1 if there was no choice. The policies learned in round 0 share a
+    /// set with the first policy, which was fixed before that round.
     pub size: usize,
 }
 
-/// The parts of a round's share that go to each kind of rung: most to the top one, which alone feels it. Beside a
-/// divergence, a few nats are nothing.
+/// The parts of a round's share for each kind of rung. The top rung gets most, because only its bound depends
+/// noticeably on its share: the other rungs pay a divergence, next to which a few nats are negligible.
 pub(super) const OWN: f64 = 0.8;
 pub(super) const LS: f64 = 0.1;
 pub(super) const DIFFERENCE: f64 = 0.05;
 pub(super) const RUNNING: f64 = 0.05;
 
-/// The factors that the rungs are made of.
+/// The factors that the rungs use.
 const FACTORS: [Factor; 3] = [Factor::LS, Factor::ADJUSTED, Factor::FIXED];
 
 /// The best certificate of a policy's risk over the rungs of the ladder.
 ///
-/// The policy `deployed[j]` was fixed before round `j`, so it is a lawful prior for the records of rounds `j` and
-/// later, and the divergence from it is far smaller than from the first. Each rung `j` has a share of delta, and holds
-/// for all posteriors and all later rounds; on it stand Theorem 3.2, and Theorem 4.1 added to what has been running
-/// since. Such a rung needs a divergence: a policy that is no posterior, or no relative of `deployed[j]`, does without.
-/// The top rung, if the policy has records that it has not seen, is the policy itself on those: nothing is paid for it
-/// but the choice among its set.
+/// The policy `deployed[j]` was fixed before round `j`. So it is a valid prior for the records of rounds `j` and later,
+/// and the divergence from it is far smaller than the divergence from the first policy. Each rung `j` has a share of
+/// delta and holds for all posteriors and all later rounds. It uses Theorem 3.2, and Theorem 4.1 added to the bound on
+/// the logging policies since round `j`.
+///
+/// Such a rung needs a divergence. It is skipped if the policy is not a posterior, or has no divergence from
+/// `deployed[j]`.
+///
+/// The top rung exists if there are records that the policy has not seen. It bounds the policy as a fixed policy on
+/// those records, and pays only for the choice from its set.
 pub fn ladder<P: AsRef<dyn Policy>>(
     policy: &dyn Policy,
     fixed_since: Option<FixedSince>,
@@ -49,7 +53,7 @@ pub fn ladder<P: AsRef<dyn Policy>>(
     ladder_of(policy, fixed_since, deployed, rounds, protocol, &evidence)
 }
 
-/// The same, from what each round says of the policy by [`FACTORS`], cut where it was fixed.
+/// The same, from the evidence of each round for [`FACTORS`], split where the policy was fixed.
 fn ladder_of<P: AsRef<dyn Policy>>(
     policy: &dyn Policy,
     fixed_since: Option<FixedSince>,
@@ -71,7 +75,7 @@ fn ladder_of<P: AsRef<dyn Policy>>(
         }
     };
     for (j, prior) in deployed.iter().map(AsRef::as_ref).enumerate() {
-        // A policy that was kept for several rounds is one rung: the lowest has most records.
+        // A policy that was deployed for several rounds gives one rung: the lowest, which has the most records.
         if j > 0 && prior.identity().is_some() && prior.identity() == deployed[j - 1].as_ref().identity() {
             continue;
         }
@@ -117,8 +121,8 @@ pub(crate) fn risk_and_ladder<P: AsRef<dyn Policy>>(
     Ok((risk, ladder_of(policy, fixed_since, deployed, rounds, protocol, &evidence)?))
 }
 
-/// Both posteriors, if the divergence of the one from the other is known: they are over the same features and actions
-/// and have the same exploration floor.
+/// Both posteriors, if the divergence between them is known: they have the same features, actions and exploration
+/// floor.
 pub(super) fn related<'a>(
     policy: &'a dyn Policy,
     prior: &'a dyn Policy,

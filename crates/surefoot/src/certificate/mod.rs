@@ -1,18 +1,19 @@
-//! CERTIFICATE: what is proven about a policy, recomputed from logs and policies alone.
+//! CERTIFICATE: proven bounds on a policy's risk, computed from logs and policies alone.
 //!
 //! | statement | function | bounds | price |
 //! | --- | --- | --- | --- |
-//! | Theorem 3.2 (batch LS is its case of one round) | [`Certificate::risk`] | `R(pi_Q)` | `KL(Q, P)` |
-//! | Theorem 4.1 | [`Certificate::difference`] | `R(pi_Q) - Rbar`, `Rbar` the mean risk of what collected the records | `KL(Q, P)` |
+//! | Theorem 3.2 (with one round: batch LS) | [`Certificate::risk`] | `R(pi_Q)` | `KL(Q, P)` |
+//! | Theorem 4.1 | [`Certificate::difference`] | `R(pi_Q) - Rbar`, `Rbar` the mean risk of the logging policies | `KL(Q, P)` |
 //! | Theorem C.1, and its adjusted form | [`Certificate::shift`] | the mean over rounds of `R_k(pi_{Q_k})`, contexts may drift | `sum_k KL(Q_k, Q_{k-1})` |
-//! | a policy that was fixed before the records, or one of a finite set | [`Certificate::fixed`] | `R(pi)`, or `R(pi) - Rbar` | `ln` of the set's size |
-//! | what has been running | [`Certificate::running`] | `Rbar` | none |
-//! | the last but one added to the second | [`Certificate::combined`] | `R(pi_Q)` | both, at a share of delta each |
-//! | the best rung of many | [`ladder`] | `R(pi)` | see there |
+//! | a policy fixed before the records, or one of a finite set | [`Certificate::fixed`] | `R(pi)`, or `R(pi) - Rbar` | `ln` of the set's size |
+//! | the logging policies | [`Certificate::running`] | `Rbar` | none |
+//! | Theorem 4.1 plus the bound on the logging policies | [`Certificate::combined`] | `R(pi_Q)` | both, each at its share of delta |
+//! | the best rung of the ladder | [`ladder`] | `R(pi)` | see there |
 //!
-//! All are one inequality (`certificate/bound.rs`, with its proof). It holds for all rounds and all posteriors at once;
-//! a grid of lambdas costs the logarithm of its size; what is said over many rounds shares delta by a rule
-//! ([`Spending`]). This module imports neither the optimiser nor the learner: it believes the logs and nothing else.
+//! All statements are one inequality (`certificate/bound.rs`, with its proof). It holds for all rounds and all
+//! posteriors at once. A grid of lambdas costs the logarithm of its size. Statements made over many rounds share delta
+//! by a rule ([`Spending`]). This module imports neither the optimiser nor the learner: it relies on the logs and
+//! policies alone.
 
 mod bound;
 mod case;
@@ -41,55 +42,55 @@ use crate::fingerprint::Fingerprint;
 use crate::logs::Logs;
 use crate::policy::{LinearGaussian, Policy, Posterior, same_basis};
 
-/// What is proven about a policy, with every number that is needed to recompute it.
+/// A proven upper bound, with every number that is needed to recompute it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Certificate {
-    /// The statement.
+    /// The theorem.
     pub theorem: Theorem,
-    /// What it bounds.
+    /// The quantity that it bounds.
     pub bounds: Quantity,
     /// The upper bound, numerical error included.
     pub upper: f64,
-    /// Whether it says nothing: a cost is never above 0, and a difference of 0 is no improvement.
+    /// Whether the bound is vacuous: 0 or more. A cost is never above 0, and a difference of 0 is not an improvement.
     pub vacuous: bool,
-    /// The probability with which the family of statements that this one belongs to may be wrong, ever.
+    /// The failure probability of the family of statements that this one belongs to, over all rounds.
     pub delta: f64,
-    /// The share of it that this one has.
+    /// This statement's share of delta.
     pub share: Share,
-    /// The rule by which shares are given to rounds.
+    /// The rule that divides delta among rounds.
     pub spending: Spending,
     /// The form of the bound.
     pub form: Form,
-    /// The lambda of the bound, the best of the grid.
+    /// The lambda of the bound: the best one of the grid.
     pub lambda: f64,
-    /// The grid.
+    /// The grid of lambdas.
     pub lambdas: Vec<f64>,
     /// The number of records, `N`.
     pub records: usize,
-    /// `-(1/(lambda N)) sum_i E ln(factor_i)`: the smoothed estimate of what is bounded.
+    /// `-(1/(lambda N)) sum_i E ln(factor_i)`: the smoothed estimate of the bounded quantity.
     pub estimate: f64,
-    /// The divergence that is paid; 0 for fixed policies.
+    /// The divergence in the bound; 0 for fixed policies.
     pub kl: f64,
     /// The number of policies that this one was chosen from, all fixed before the records; 1 for posteriors.
     pub size: usize,
-    /// What was added for the error of the quadrature and of rounding, before `psi`.
+    /// The allowance for quadrature and rounding errors, added before `psi`.
     pub numerical: f64,
-    /// The judged policy; one for each round with Theorem C.1; none where it is what has been running.
+    /// The target policy; one per round for Theorem C.1; none for the bound on the logging policies.
     pub policies: Vec<Option<Fingerprint>>,
-    /// The priors of posteriors, likewise.
+    /// The priors of the posteriors: one, or one per round.
     pub priors: Vec<Fingerprint>,
-    /// From where on records count.
+    /// The first record that counts.
     pub since: Since,
-    /// The rounds that they are in, from `since.round` on.
+    /// The rounds of the counted records, from `since.round` on.
     pub logs: Vec<Fingerprint>,
-    /// The certificates that were added up, if it is a combined one.
+    /// The certificates that were added up, for a combined certificate.
     pub parts: Vec<Certificate>,
-    /// What must be true of the logs, since it cannot be seen in them.
+    /// The assumptions about the logs, which the logs cannot show.
     pub assumptions: Vec<String>,
 }
 
-/// Who is judged: the policies and priors of a certificate, and their price.
+/// The subject of a certificate: its policies and priors, and their price.
 struct Judgement {
     theorem: Theorem,
     judged: Subject,
@@ -130,7 +131,7 @@ impl Judgement {
         Ok(Judgement { theorem, judged: Subject::Fixed { size }, policies, priors: Vec::new() })
     }
 
-    /// The certificate that the evidence of a case gives.
+    /// Makes the certificate from the evidence of a case.
     fn certificate(self, case: &Case<'_>, evidence: &Evidence) -> Result<Certificate> {
         let theorem = self.theorem;
         let delta = case.share.delta(case.protocol)?;
@@ -165,8 +166,8 @@ impl Judgement {
     }
 }
 
-/// A bound on the numerical error of a divergence: rounding of its `K p` terms, and means that are turned by bases
-/// which are orthonormal to 1e-10.
+/// A bound on the numerical error of a divergence: the rounding of its `K p` terms, and the rotation of means by bases
+/// that are orthonormal to 1e-10.
 fn kl_error(policy: &Posterior, prior: &Posterior, kl: f64) -> f64 {
     let terms = policy.mean().len() as f64;
     let basis = if policy.basis().or(prior.basis()).is_some() { 1e-10 } else { 0.0 };
@@ -178,8 +179,8 @@ fn kl_error(policy: &Posterior, prior: &Posterior, kl: f64) -> f64 {
 impl Certificate {
     /// Theorem 3.2: `R(pi_Q) <= psi_l( Rhat^LS(pi_Q) + (KL(Q, P) + ln(1/delta))/(l N) )`.
     ///
-    /// For all posteriors `Q` at once, also those learned from the same records; the prior `P` must have been fixed
-    /// before the first of them. Over the records of one round it is the bound of batch LS.
+    /// Holds for all posteriors `Q` at once, including those learned from the same records. The prior `P` must have
+    /// been fixed before the first record. Over the records of one round it is the bound of batch LS.
     pub fn risk(policy: &LinearGaussian, prior: &LinearGaussian, case: &Case<'_>) -> Result<Self> {
         let evidence = case.evidence(Factor::LS, |logs| Weighed::new(policy, logs))?;
         Judgement::posterior(Theorem::Ls, policy, prior)?.certificate(case, &evidence)
@@ -187,15 +188,17 @@ impl Certificate {
 
     /// Theorem 4.1: `R(pi_Q) - Rbar <= psi_l( Rhat^adj(pi_Q) + Chat + (KL(Q, P) + ln(1/delta))/(l N) )`.
     ///
-    /// With the incumbent as prior and only the records that it collected, `Rbar` is its risk: if the bound is below 0,
-    /// the candidate is better than what is running.
+    /// `Rbar` is the mean risk of the logging policies. With the incumbent as prior and only the records that it
+    /// collected, `Rbar` is the incumbent's risk. A bound below 0 then proves that the candidate is better than the
+    /// running policy.
     pub fn difference(policy: &LinearGaussian, prior: &LinearGaussian, case: &Case<'_>) -> Result<Self> {
         let evidence = case.evidence(Factor::ADJUSTED, |logs| Weighed::new(policy, logs))?;
         Judgement::posterior(Theorem::Adjusted, policy, prior)?.certificate(case, &evidence)
     }
 
-    /// Theorem C.1: one pair of policy and prior a round, the policy learned from that round, the prior fixed before
-    /// it. Contexts may have another distribution each round. Rounds count by their records.
+    /// Theorem C.1, with one pair of policy and prior per round. The policy is learned from that round, and the prior
+    /// was fixed before it. The distribution of the contexts may differ between rounds. Rounds are weighted by their
+    /// number of records.
     pub fn shift(smoothing: Smoothing, pairs: &[(&LinearGaussian, &LinearGaussian)], case: &Case<'_>) -> Result<Self> {
         let rounds = case.counted()?;
         if pairs.len() != rounds.len() {
@@ -217,8 +220,9 @@ impl Certificate {
         Judgement::posteriors(theorem, pairs)?.certificate(case, &evidence)
     }
 
-    /// A policy that was fixed before the records, chosen from a set of `size` such policies: no divergence is paid,
-    /// and its own probabilities are in the factors, which varies far less than predictors do.
+    /// Bounds a policy that was fixed before the records and chosen from a set of `size` such policies. It pays no
+    /// divergence. The factors contain the policy's own probabilities, so they vary far less than those of single
+    /// predictors.
     pub fn fixed(smoothing: Smoothing, policy: &dyn Policy, size: usize, case: &Case<'_>) -> Result<Self> {
         let evidence = case.evidence(Factor { smoothing, fixed: true }, |logs| Weighed::new(policy, logs))?;
         Self::of_fixed(smoothing, policy, size, case, &evidence)
@@ -238,15 +242,15 @@ impl Certificate {
         Judgement::fixed(theorem, Some(policy), size)?.certificate(case, evidence)
     }
 
-    /// What has been running: `Rbar <= psi_l( -(1/(l N)) sum_i ln(1 - l c_i) + ln(1/delta)/(l N) )`, the mean over the
-    /// records of the risks of the policies that collected them.
+    /// Bounds the logging policies: `Rbar <= psi_l( -(1/(l N)) sum_i ln(1 - l c_i) + ln(1/delta)/(l N) )`. `Rbar` is
+    /// the mean over the records of the risk of the policy that collected each record.
     pub fn running(case: &Case<'_>) -> Result<Self> {
         let evidence = case.evidence(Factor::FIXED, |logs| Ok(Weighed::running(logs)))?;
         Judgement::fixed(Theorem::Running, None, 1)?.certificate(case, &evidence)
     }
 
-    /// A difference and what has been running over the same records, each at its own share of delta, added up: a bound
-    /// on the risk itself.
+    /// Adds a difference to the bound on the logging policies over the same records, each at its own share of delta.
+    /// The sum bounds the risk itself.
     pub fn combined(difference: Certificate, running: Certificate) -> Result<Self> {
         let fits = difference.bounds == Quantity::Difference
             && running.bounds == Quantity::RunningRisk
@@ -257,7 +261,7 @@ impl Certificate {
             let allowed = "a difference and what has been running over the same records, at shares of one delta";
             return Err(Error::setting("what is combined", allowed, "not"));
         }
-        // Two statements that are each wrong with all of delta are not both right with it.
+        // The failure probabilities add up: two statements that each use all of delta cannot be combined at delta.
         let part = difference.share.part + running.share.part;
         check_setting("the part of delta that both have", part, part <= 1.0, "at most 1")?;
         let upper = difference.upper + running.upper;

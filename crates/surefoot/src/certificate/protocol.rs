@@ -1,25 +1,25 @@
-//! The terms of a certificate: all that is fixed before the data.
+//! The protocol of a certificate: all settings that are fixed before the data.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result, check_setting};
 
-/// What is fixed before the data: the confidence, the grid of lambdas, the form of the bound, how delta is spent.
+/// The settings that are fixed before the data: confidence, grid of lambdas, form of the bound, spending of delta.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Protocol {
-    /// The probability with which a family of certificates may be wrong, ever: in `(0, 1)`.
+    /// The failure probability of a family of certificates over all rounds: in `(0, 1)`.
     pub delta: f64,
-    /// The lambdas; the best bound of them is taken, and `ln` of their number is paid.
+    /// The grid of lambdas. The best bound over the grid is used, at the price of `ln` of the grid's size.
     pub lambdas: Vec<f64>,
-    /// The form of the bounds.
+    /// The form of the bound.
     pub form: Form,
     /// How delta is spent over rounds.
     pub spending: Spending,
 }
 
 impl Default for Protocol {
-    /// Confidence 95 %; lambdas from 1.5 down to 0.003 in steps of 0.6: the best of them is within 3 % of the best of
-    /// all, for a price of `ln 13`.
+    /// Confidence 95 %; lambdas from 1.5 down to 0.003 by factors of 0.6. The best of them is within 3 % of the best
+    /// possible, at the price of `ln 13`.
     fn default() -> Self {
         Protocol {
             delta: 0.05,
@@ -31,7 +31,7 @@ impl Default for Protocol {
 }
 
 impl Protocol {
-    /// Fails, and names the range, if a setting is outside it.
+    /// Fails and names the allowed range if a setting is outside it.
     pub fn check(&self) -> Result<()> {
         check_setting("delta", self.delta, self.delta > 0.0 && self.delta < 1.0, "in (0, 1)")?;
         if self.lambdas.is_empty() {
@@ -46,39 +46,39 @@ impl Protocol {
         }
     }
 
-    /// The price of a grid: the logarithm of its size.
+    /// The price of the grid: the logarithm of its size.
     pub(super) fn grid(&self) -> f64 {
         (self.lambdas.len() as f64).ln()
     }
 }
 
-/// The two forms of every bound: with `psi_l(x) = (1 - exp(-l x))/l` around it, or without, which is never smaller.
+/// The two forms of every bound: with or without `psi_l(x) = (1 - exp(-l x))/l`. Without it the bound is never smaller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Form {
-    /// `psi_l(x)`: what the proofs give.
+    /// `psi_l(x)`: the bound that the proofs give.
     Psi,
-    /// `x`: what the theorems state.
+    /// `x`: the bound that the theorems state.
     Plain,
 }
 
 impl Form {
     pub(crate) fn apply(self, lambda: f64, x: f64) -> f64 {
         match self {
-            // `exp_m1`: lambda x is often small.
+            // `exp_m1`, because `lambda x` is often small.
             Form::Psi => -(-lambda * x).exp_m1() / lambda,
             Form::Plain => x,
         }
     }
 }
 
-/// How delta is spent over rounds, so that all that is ever said holds together.
+/// How delta is spent over rounds, so that all statements hold together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spending {
-    /// `6/(pi^2 (j + 1)^2)` at round `j`: the loop may go on for ever.
+    /// Round `j` gets `6/(pi^2 (j + 1)^2)` of delta: the loop may run forever.
     Forever,
-    /// The same share at each of so many rounds, after which nothing is left.
+    /// Each round gets the same share; after that many rounds nothing is left.
     Even {
         /// The number of rounds.
         rounds: usize,
@@ -86,7 +86,7 @@ pub enum Spending {
 }
 
 impl Spending {
-    /// The rule of a name: `forever`, or `even` over so many rounds.
+    /// The spending rule of this name: `forever`, or `even` over `rounds` rounds.
     pub fn named(name: &str, rounds: Option<usize>) -> Result<Self> {
         match (name, rounds) {
             ("forever", _) => Ok(Spending::Forever),
@@ -97,13 +97,13 @@ impl Spending {
     }
 }
 
-/// The share of delta that one statement has.
+/// The share of delta that one statement uses.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Share {
-    /// The round that it is spent on, by the rule of the terms; `None` for a statement that needs only one share, as it
-    /// holds at all rounds at once.
+    /// The round whose share it uses, under the protocol's spending rule. `None` for a statement that holds at all
+    /// rounds at once and so needs only one share.
     pub round: Option<usize>,
-    /// The part of that round's share.
+    /// The part of that round's share, or of all of delta.
     pub part: f64,
 }
 
@@ -116,7 +116,7 @@ impl Share {
         Share { round: Some(round), part }
     }
 
-    /// The delta of the statement.
+    /// The failure probability of the statement.
     pub fn delta(&self, protocol: &Protocol) -> Result<f64> {
         check_setting("the part of delta", self.part, self.part > 0.0 && self.part <= 1.0, "in (0, 1]")?;
         let share = match (self.round, protocol.spending) {

@@ -1,10 +1,10 @@
-//! The statements: what each bounds, and what it takes on trust.
+//! The theorems: which quantity each bounds, and its assumptions.
 
 use serde::{Deserialize, Serialize};
 
 use super::bound::Smoothing;
 
-/// A statement.
+/// The theorem behind a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Theorem {
     /// Theorem 3.2, logarithmic smoothing.
@@ -25,10 +25,10 @@ pub enum Theorem {
     /// Adjusted logarithmic smoothing for a policy that was fixed before the records.
     #[serde(rename = "fixed-adjusted")]
     FixedAdjusted,
-    /// What has been running.
+    /// The mean risk of the logging policies.
     #[serde(rename = "running")]
     Running,
-    /// A difference and what has been running, added.
+    /// A difference plus the mean risk of the logging policies.
     #[serde(rename = "combined")]
     Combined,
 }
@@ -51,7 +51,7 @@ impl Theorem {
         }
     }
 
-    /// What must be true of the logs.
+    /// The assumptions about the logs.
     pub(super) fn assumptions(self) -> Vec<String> {
         let mut all = vec![
             "each logged propensity is the probability that the action had when it was chosen",
@@ -77,19 +77,19 @@ impl Theorem {
     }
 }
 
-/// What a certificate bounds.
+/// The quantity that a certificate bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Quantity {
     /// The risk of the policy.
     Risk,
-    /// Its risk minus the mean risk of what collected the records.
+    /// Its risk minus the mean risk of the logging policies.
     Difference,
-    /// The mean over rounds, weighted by their records, of the risk that each policy has in the round it was learned
-    /// from.
+    /// The mean over rounds of each policy's risk in the round that it was learned from, weighted by the number of
+    /// records.
     MeanRisk,
-    /// The same, minus the mean risk of what collected the records.
+    /// The same, minus the mean risk of the logging policies.
     MeanDifference,
-    /// The mean risk of what collected the records.
+    /// The mean risk of the logging policies.
     RunningRisk,
 }

@@ -1,4 +1,4 @@
-//! The theorems as properties of the bound, and what every function of the module promises.
+//! The theorems as properties of the bound, and the contract of every function of the module.
 
 mod forgery;
 mod gate;
@@ -16,8 +16,8 @@ use proptest::prelude::*;
 use rand::RngExt;
 use std::sync::Arc;
 
-/// In the world of these tests the best of 3 actions is the largest of 3 features: with a strength above 0 a policy
-/// knows.
+/// In the world of these tests, the best of 3 actions is the one with the largest of 3 features. A policy of strength
+/// above 0 prefers it.
 fn policy(strength: f64) -> LinearGaussian {
     let mean = (0..9).map(|i| if i % 4 == 0 { strength } else { 0.0 }).collect();
     gaussian(Posterior::new(3, mean, Scale::Shared(1.0)).unwrap())
@@ -27,7 +27,7 @@ fn gaussian(posterior: Posterior) -> LinearGaussian {
     LinearGaussian::new(FeatureMap::identity(3), posterior).unwrap()
 }
 
-/// What a policy collects in that world: the best action costs -1 nine times in ten, the others once in ten.
+/// The logs of a policy in that world: the best action costs -1 with probability 0.9, any other with probability 0.1.
 fn collect(policy: &dyn Policy, n: usize, seed: u64) -> Logs {
     let mut rng = stream(seed, Purpose::World, 1);
     let x: Vec<f32> = (0..3 * n).map(|_| 2.0 * rng.random::<f32>() - 1.0).collect();
@@ -50,8 +50,8 @@ fn text<T: std::fmt::Debug>(result: Result<T>) -> String {
     result.unwrap_err().to_string()
 }
 
-/// The most by which an argument that is larger by `by` raises the bound from `upper`: psi is concave, and its slope
-/// where it is `upper` is `1 - lambda upper`.
+/// The most by which the bound rises from `upper` when its argument grows by `by`. `psi` is concave, and its slope at
+/// the value `upper` is `1 - lambda upper`.
 fn rise(form: Form, lambda: f64, upper: f64, by: f64) -> f64 {
     let slope = if form == Form::Psi { 1.0 - lambda * upper } else { 1.0 };
     by * slope + 1e-13 * (1.0 + upper.abs())
@@ -70,7 +70,7 @@ fn evidence(records: &[(f64, f64, f64)]) -> Weighed {
     Weighed::of(&column(|r| r.0), &column(|r| r.1), &column(|r| r.2))
 }
 
-/// The bound that the records of some rounds give.
+/// The bound from the records of some rounds.
 fn bound_of(
     rounds: &[Weighed],
     smoothing: Smoothing,
@@ -168,7 +168,7 @@ proptest! {
         prop_assert!((one.upper - two.upper).abs() <= 1e-14 * (1.0 + one.upper.abs()), "{one:?} {two:?}");
     }
 
-    /// The quadrature promises 1e-9 of itself, for what is judged and for what was logged.
+    /// The quadrature guarantees a relative error of 1e-9 for computed and logged propensities.
     #[test]
     fn the_bound_allows_for_the_error_of_every_propensity(
         records in records(), errors in prop::collection::vec((-1e-9..=1e-9, -1e-9..=1e-9), 60), smoothing in smoothing(),
@@ -192,7 +192,7 @@ fn records_of_cost_zero_only_count() {
     let said = |filler: f64| evidence(&[(0.3, 0.5, -0.7), (filler, filler, 0.0), (0.2, 0.9, -0.1)]);
     assert_eq!(said(0.1), said(0.9));
     assert_eq!(said(0.1).evidence(&[Factor::LS], &[0.1]).records(), 3);
-    // Nor is a policy asked about them: it would not know these contexts.
+    // The policy is not asked about these records either: it would reject their contexts.
     let logs = |filler: f32| {
         let contexts = Contexts::dense(vec![1.0, 0.5, 0.0, filler, filler, filler], 3).unwrap();
         Logs::new(3, contexts, vec![0, 1], vec![0.5, 0.5], vec![-1.0, 0.0]).unwrap()
@@ -254,7 +254,7 @@ fn a_shift_pays_for_every_round() {
     let learned = [policy(0.5), policy(1.0)];
     let pairs: Vec<_> = learned.iter().zip(&deployed).collect();
     let found = Certificate::shift(Smoothing::Ls, &pairs, &Case::whole(&rounds, &protocol)).unwrap();
-    // 3 means that move by a half, each time.
+    // Each time, 3 means move by one half.
     assert!((found.kl - 2.0 * 3.0 * 0.125).abs() < 1e-12);
     assert_eq!((found.records, found.policies.len(), found.priors.len()), (500, 2, 2));
 }
@@ -328,7 +328,7 @@ fn the_ladder_is_the_best_of_its_rungs() {
             Certificate::combined(difference, running).unwrap(),
         ]
     };
-    // The best rung depends on the policy and on where it was born.
+    // The best rung depends on the policy and on when it was fixed.
     let births = [None, Some(Since { round: 0, record: 10 }), Some(Since { round: 2, record: 300 })];
     for judged in [policy(0.1), policy(1.3), policy(5.0)] {
         for fixed_since in births.map(|since| since.map(|since| FixedSince { round: 1, since, size: 4 })) {
@@ -347,7 +347,7 @@ fn the_ladder_is_the_best_of_its_rungs() {
 fn a_policy_that_was_kept_is_one_rung() {
     let (a, b) = (policy(0.5), policy(0.6));
     let rounds = [collect(&a, 50, 1), collect(&a, 50, 2), collect(&a, 50, 3)];
-    // One round's share: a second rung would have none.
+    // There is one share, for one round: a second rung would have none.
     let protocol = Protocol { spending: Spending::Even { rounds: 1 }, ..Protocol::default() };
     let of = |deployed: &[LinearGaussian]| ladder(&b, None, deployed, &rounds, &protocol);
     assert_eq!(of(&[a.clone(), a.clone(), a.clone()]).unwrap().since, Since::round(0));
@@ -384,7 +384,7 @@ fn floors_scales_and_bases_are_paid_for() {
     }
 }
 
-/// A policy of the user's own that gives every action the same number.
+/// A custom policy that gives every action the same number.
 #[derive(Debug)]
 struct Constant(f64);
 
@@ -500,7 +500,7 @@ fn a_mixture_that_is_certain_exceeds_one_by_rounding_only() {
     assert_eq!(Weighed::new(&mixture, &logs).unwrap(), Weighed::of(&[1.0], &[0.5], &[-1.0]));
 }
 
-/// What is certified must not depend on how it was learned.
+/// A certificate must not depend on how the policy was learned.
 #[test]
 fn certificates_import_neither_learner_nor_optimiser() {
     let folder = format!("{}/src/certificate", env!("CARGO_MANIFEST_DIR"));

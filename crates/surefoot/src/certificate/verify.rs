@@ -1,4 +1,4 @@
-//! Verification: the same number again, from logs and policies alone.
+//! Verification: recomputes a certificate from logs and policies alone.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -8,14 +8,14 @@ use crate::fingerprint::Fingerprint;
 use crate::logs::Logs;
 use crate::policy::{LinearGaussian, Policy};
 
-/// A number of a certificate that does not come out again.
+/// A value of a certificate that could not be reproduced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mismatch {
-    /// Which one.
+    /// The name of the value.
     pub what: String,
-    /// What the certificate claims.
+    /// The value in the certificate.
     pub claimed: String,
-    /// What logs and policies give.
+    /// The recomputed value.
     pub found: String,
 }
 
@@ -25,11 +25,11 @@ impl Display for Mismatch {
     }
 }
 
-/// Recomputes a certificate from all rounds of its loop and from policies in any order, and returns what differs. Fails
-/// if a policy or a round that it speaks of is not there.
+/// Recomputes a certificate from all rounds of its loop and from policies in any order, and returns the differences.
+/// Fails if a policy or a round that the certificate names is missing.
 ///
-/// Numbers agree if they differ by no more than the numerical error that the certificate allows for: another
-/// machine may sum dense products in another order.
+/// Numbers agree if they differ by at most the numerical error that the certificate allows for: another machine may sum
+/// dense products in another order.
 pub fn verify<P: AsRef<dyn Policy>>(claimed: &Certificate, policies: &[P], rounds: &[Logs]) -> Result<Vec<Mismatch>> {
     let prints: Vec<Option<Fingerprint>> = policies.iter().map(|policy| policy.as_ref().identity()).collect();
     let mut differences = Vec::new();
@@ -121,7 +121,7 @@ fn compare(claimed: &Certificate, found: &Certificate, name: &str, differences: 
         differ(what, a == b, &a, &b);
     };
     shown("bounds", &claimed.bounds, &found.bounds);
-    // Of a combined certificate these come from its parts.
+    // For a combined certificate these values come from its parts.
     shown("delta", &claimed.delta, &found.delta);
     shown("spending", &claimed.spending, &found.spending);
     shown("form", &claimed.form, &found.form);

@@ -1,13 +1,13 @@
-//! Contexts that arrive value by value.
+//! Contexts that are built value by value.
 
 use super::storage::Storage;
 use super::{Contexts, check_features, is_sparse_smaller, not_finite};
 use crate::error::{Error, Result};
 
-/// Builds contexts from all their values, row after row, such as they come out of a file; zeros included.
+/// Builds contexts from all their values, row by row, zeros included, as a file reader delivers them.
 ///
-/// They take the form that [`Contexts::compact`] would give them, and nothing but that is ever held. So the number of
-/// non-zero values has to be known beforehand: count first, then read again.
+/// The result has the form that [`Contexts::compact`] would choose, and no other copy is ever held in memory. So the
+/// number of non-zero values must be known in advance: count them in a first pass, then read again.
 ///
 /// ```
 /// use surefoot::contexts::ContextsBuilder;
@@ -23,12 +23,12 @@ use crate::error::{Error, Result};
 pub struct ContextsBuilder {
     rows: usize,
     storage: Storage,
-    /// How far the current row has come.
+    /// The number of values in the current row.
     column: usize,
 }
 
 impl ContextsBuilder {
-    /// For so many rows and features, `filled` of whose values are not zero.
+    /// Starts with the number of rows and features, and the number `filled` of non-zero values.
     pub fn new(rows: usize, features: usize, filled: usize) -> Result<Self> {
         check_features(features)?;
         if filled > rows.saturating_mul(features) {
@@ -38,7 +38,7 @@ impl ContextsBuilder {
         Ok(ContextsBuilder { rows, storage: Storage::with_room(sparse, features, rows, filled), column: 0 })
     }
 
-    /// The next values, which must be finite.
+    /// Adds the next values, which must be finite.
     pub fn extend(&mut self, values: impl IntoIterator<Item = f32>) -> Result<()> {
         for value in values {
             if !value.is_finite() {
@@ -56,7 +56,7 @@ impl ContextsBuilder {
         Ok(())
     }
 
-    /// The contexts; fails if the values were fewer or more than announced.
+    /// Returns the contexts; fails if there were fewer or more values than announced.
     pub fn finish(self) -> Result<Contexts> {
         let (rows, features) = (self.storage.norms.len(), self.storage.features);
         if (rows, self.column) != (self.rows, 0) {

@@ -1,9 +1,9 @@
-//! Contexts whose label is known.
+//! Contexts with known labels.
 
 use super::Contexts;
 use crate::error::{Error, Result};
 
-/// Contexts with one label each.
+/// Contexts with one label per row.
 #[derive(Debug, Clone)]
 pub struct Labelled {
     contexts: Contexts,
@@ -11,7 +11,7 @@ pub struct Labelled {
 }
 
 impl Labelled {
-    /// Pairs contexts with their labels, one for each row.
+    /// Pairs contexts with labels, one per row.
     pub fn new(contexts: Contexts, labels: Vec<u32>) -> Result<Self> {
         if contexts.len() != labels.len() {
             return Err(Error::size(
@@ -28,7 +28,7 @@ impl Labelled {
         &self.contexts
     }
 
-    /// The labels, one a row.
+    /// The labels, one per row.
     pub fn labels(&self) -> &[u32] {
         &self.labels
     }
@@ -38,17 +38,17 @@ impl Labelled {
         self.labels.len()
     }
 
-    /// Whether there is no row.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()
     }
 
-    /// The given rows in the given order; the contexts are shared.
+    /// Selects rows in the given order; the contexts are shared.
     pub fn select(&self, rows: &[usize]) -> Self {
         Labelled { contexts: self.contexts.select(rows), labels: rows.iter().map(|&i| self.labels[i]).collect() }
     }
 
-    /// The same labels with other contexts, made of these.
+    /// The same labels with contexts computed from these.
     pub(crate) fn map(self, map: impl FnOnce(&Contexts) -> Result<Contexts>) -> Result<Self> {
         Ok(Labelled { contexts: map(&self.contexts)?, ..self })
     }

@@ -16,8 +16,8 @@ use crate::error::{Error, Result};
 
 /// The feature rows of a batch: dense (row-major) or sparse (CSR), always `f32`.
 ///
-/// A value is a view: cloning, [slicing](Contexts::slice) and [selecting](Contexts::select) share the rows, which stay in
-/// memory as long as any view of them does. The Euclidean norm of each row is computed once.
+/// A value is a view. Clones, [slices](Contexts::slice) and [selections](Contexts::select) share the rows, which stay
+/// in memory as long as any view of them exists. The Euclidean norm of each row is computed once.
 ///
 /// ```
 /// use surefoot::Contexts;
@@ -31,19 +31,19 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone)]
 pub struct Contexts {
     storage: Arc<Storage>,
-    /// Rows of the storage, if they are not simply its own in order.
+    /// The selected rows of the storage; `None` for all rows in order.
     list: Option<Arc<[u32]>>,
-    /// Which part of the list, or of the storage if there is none.
+    /// The range of the list, or of the storage if there is no list.
     range: Range<usize>,
 }
 
 impl Contexts {
-    /// Rows of `features` values each, one after the other.
+    /// Dense rows from their values in row-major order, `features` values per row.
     pub fn dense(values: Vec<f32>, features: usize) -> Result<Self> {
         Self::of_values(Values::Owned(values), features)
     }
 
-    /// The same in memory that somebody else owns: nothing is copied.
+    /// Dense rows in memory that another owner holds: nothing is copied.
     ///
     /// ```
     /// let rows: &'static [f32] = &[3.0, 4.0, 0.0, 1.0];
@@ -65,13 +65,13 @@ impl Contexts {
         Ok(Storage::dense(features, values).into())
     }
 
-    /// Rows in CSR form: row `i` has the features `indices[offsets[i]..offsets[i + 1]]`, strictly increasing.
+    /// Sparse rows in CSR form: row `i` has the features `indices[offsets[i]..offsets[i + 1]]`, strictly increasing.
     pub fn sparse(offsets: Vec<usize>, indices: Vec<u32>, values: Vec<f32>, features: usize) -> Result<Self> {
         check_sparse(&offsets, &indices, &values, features)?;
         Ok(Storage::sparse(features, offsets, indices, values).into())
     }
 
-    /// The same of what somebody else holds: what is kept of it is copied once.
+    /// Sparse rows from borrowed indices and values: the part that is kept is copied once.
     pub fn copied(offsets: Vec<usize>, indices: &[u32], values: &[f32], features: usize) -> Result<Self> {
         check_sparse(&offsets, indices, values, features)?;
         Ok(Storage::copied(features, offsets, indices, values).into())
@@ -82,7 +82,7 @@ impl Contexts {
         self.range.len()
     }
 
-    /// Whether there is no row.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.range.is_empty()
     }
@@ -92,7 +92,7 @@ impl Contexts {
         self.storage.features
     }
 
-    /// Whether the rows are held in sparse form.
+    /// Whether the rows are stored in sparse form.
     pub fn is_sparse(&self) -> bool {
         self.storage.is_sparse()
     }
@@ -107,7 +107,7 @@ impl Contexts {
         self.storage.norms[self.locate(i)]
     }
 
-    /// Where row `i` is in the storage.
+    /// The index of row `i` in the storage.
     fn locate(&self, i: usize) -> usize {
         assert!(i < self.len(), "row {i} of {}", self.len());
         let place = self.range.start + i;
@@ -119,25 +119,27 @@ impl Contexts {
         (0..self.len()).map(|i| self.row(i))
     }
 
-    /// The rows of a range, shared.
+    /// The rows of a range; the storage is shared.
     pub fn slice(&self, range: Range<usize>) -> Self {
         assert!(range.start <= range.end && range.end <= self.len());
         Contexts { range: self.range.start + range.start..self.range.start + range.end, ..self.clone() }
     }
 
-    /// The given rows in the given order, shared: it costs four bytes a row.
+    /// Selects rows in the given order. The storage is shared; the selection takes four bytes per row.
     ///
     /// # Panics
-    /// If there is no such row, or 4,294,967,296 or more are shared: four bytes do not hold their numbers.
+    /// If a row does not exist, or if the storage has 4,294,967,296 rows or more, whose numbers do not fit in four
+    /// bytes.
     pub fn select(&self, rows: &[usize]) -> Self {
         let number = |&i: &usize| u32::try_from(self.locate(i)).expect("a row below 4294967296");
         let list = rows.iter().map(number).collect();
         Contexts { storage: Arc::clone(&self.storage), list: Some(list), range: 0..rows.len() }
     }
 
-    /// Each row divided by its Euclidean norm; rows of zeros stay. In place, unless the rows are shared.
+    /// Divides each row by its Euclidean norm; rows of zeros stay as they are. Works in place, unless the rows are
+    /// shared.
     ///
-    /// Rows that all have norm 1 already, up to the rounding of `f32`, stay as they are and stay shared.
+    /// If all rows already have norm 1, up to the rounding of `f32`, they are not changed and stay shared.
     pub fn unit_rows(mut self) -> Self {
         let is_unit = |norm: f64| norm == 0.0 || (norm - 1.0).abs() < 1e-6;
         if (0..self.len()).all(|i| is_unit(self.norm(i))) {
@@ -161,8 +163,8 @@ impl Contexts {
         }))
     }
 
-    /// The same rows, in sparse form if at most a quarter of their values are non-zero and in dense form otherwise:
-    /// sparse rows take half the memory or less there, and products with them about as long.
+    /// Chooses the form of the rows: sparse if at most a quarter of the values are non-zero, dense otherwise. There,
+    /// sparse rows take at most half the memory, and products with them take about as long.
     pub fn compact(self) -> Self {
         match is_sparse_smaller(self.len(), self.features(), self.filled()) {
             sparse if sparse == self.is_sparse() => self,
@@ -171,7 +173,7 @@ impl Contexts {
         }
     }
 
-    /// The same rows in sparse form, zeros left out.
+    /// The same rows in sparse form, without zeros.
     pub fn to_sparse(&self) -> Self {
         self.rebuild(true, self.features(), self.filled(), |row, out| {
             row.for_each(|f, v| {
@@ -187,17 +189,17 @@ impl Contexts {
         self.rebuild(false, self.features(), 0, copy)
     }
 
-    /// How many values are stored.
+    /// The number of stored values.
     fn stored(&self) -> usize {
         self.iter().map(|row| row.values().len()).sum()
     }
 
-    /// How many values are not zero.
+    /// The number of non-zero values.
     fn filled(&self) -> usize {
         self.iter().map(|row| row.values().iter().filter(|&&v| v != 0.0).count()).sum()
     }
 
-    /// New storage, with room for `stored` values if it is sparse, into which `write` puts each row.
+    /// Makes new storage, into which `write` puts each row. Sparse storage has room for `stored` values.
     fn rebuild(&self, sparse: bool, features: usize, stored: usize, write: impl Fn(Row<'_>, &mut Storage)) -> Self {
         let mut storage = Storage::with_room(sparse, features, self.len(), stored);
         for row in self.iter() {
@@ -219,7 +221,7 @@ fn copy(row: Row<'_>, out: &mut Storage) {
     row.for_each(|f, v| out.push(f, v as f32));
 }
 
-/// Whether so many non-zero values are better held in sparse form.
+/// Whether this number of non-zero values takes less memory in sparse form.
 fn is_sparse_smaller(rows: usize, features: usize, filled: usize) -> bool {
     filled <= rows.saturating_mul(features) / 4
 }
@@ -231,7 +233,7 @@ fn check_features(features: usize) -> Result<()> {
     Ok(())
 }
 
-/// Fails unless the parts of sparse rows fit together, and every entry is allowed.
+/// Fails unless the parts of sparse rows fit together and every entry is allowed.
 fn check_sparse(offsets: &[usize], indices: &[u32], values: &[f32], features: usize) -> Result<()> {
     check_features(features)?;
     if indices.len() != values.len() {
@@ -249,7 +251,7 @@ fn check_sparse(offsets: &[usize], indices: &[u32], values: &[f32], features: us
         let allowed = format!("at most the next one, {}", offsets[row + 1]);
         return Err(Error::value(row, "offset", allowed, offsets[row]));
     }
-    // All at once, which is quick; one by one only to tell what is wrong.
+    // Checks all at once, which is fast; goes one by one only to find the error.
     let in_order = |pair: &[usize]| {
         let row = &indices[pair[0]..pair[1]];
         row.is_sorted_by(|a, b| a < b) && row.last().is_none_or(|&last| (last as usize) < features)

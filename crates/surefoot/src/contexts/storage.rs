@@ -1,9 +1,9 @@
-//! What contexts are made of: rows one after the other, dense or sparse, with their norms.
+//! The storage of contexts: consecutive rows, dense or sparse, with their norms.
 
 use std::fmt::{self, Debug, Formatter};
 use std::ops::Deref;
 
-/// Memory that somebody else owns, such as an array of another language. It must not change while it is held.
+/// Memory that another owner holds, such as an array of another language. It must not change while it is held.
 pub type Memory = Box<dyn AsRef<[f32]> + Send + Sync>;
 
 /// The values of all rows.
@@ -13,7 +13,7 @@ pub(super) enum Values {
 }
 
 impl Values {
-    /// Those that can be changed.
+    /// The values as an owned vector, which can be changed.
     fn own(&mut self) -> &mut Vec<f32> {
         if let Values::Foreign(memory) = self {
             *self = Values::Owned((**memory).as_ref().to_vec());
@@ -47,21 +47,21 @@ impl Debug for Values {
 pub enum Row<'a> {
     /// All features.
     Dense(&'a [f32]),
-    /// The non-zero features.
+    /// The non-zero features only.
     Sparse {
-        /// Which, strictly increasing.
+        /// The indices of the features, strictly increasing.
         indices: Indices<'a>,
         /// Their values.
         values: &'a [f32],
     },
 }
 
-/// The features of a sparse row, in the smallest type that holds all of the contexts'.
+/// The feature indices of a sparse row, in the smallest type that can index every feature of the contexts.
 #[derive(Debug, Clone, Copy)]
 pub enum Indices<'a> {
-    /// Of at most 65,536 features.
+    /// For at most 65,536 features.
     Narrow(&'a [u16]),
-    /// Of more.
+    /// For more features.
     Wide(&'a [u32]),
 }
 
@@ -97,17 +97,17 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Rows, to which more can be added value by value.
+/// Rows, to which more values can be added one by one.
 #[derive(Debug)]
 pub(super) struct Storage {
     pub(super) features: usize,
     values: Values,
-    /// Of sparse rows; dense ones hold every feature.
+    /// For sparse rows only; dense rows hold every feature.
     places: Option<Places>,
     pub(super) norms: Vec<f64>,
 }
 
-/// Row `i` is `offsets[i]..offsets[i + 1]` of the indices and values, indices strictly increasing.
+/// Row `i` is `offsets[i]..offsets[i + 1]` of the indices and values; indices strictly increase within a row.
 #[derive(Debug)]
 struct Places {
     offsets: Vec<usize>,
@@ -120,7 +120,7 @@ enum IndexList {
     Wide(Vec<u32>),
 }
 
-/// Features whose indices fit 16 bits.
+/// The number of features whose indices fit in 16 bits.
 const NARROW: usize = 1 << 16;
 
 impl Storage {
@@ -130,14 +130,14 @@ impl Storage {
         Storage { features, values, places: None, norms }
     }
 
-    /// Sparse rows, whose parts are known to be valid.
+    /// Sparse rows from parts that were already checked.
     pub(super) fn sparse(features: usize, offsets: Vec<usize>, indices: Vec<u32>, values: Vec<f32>) -> Self {
         let norms = offsets.windows(2).map(|pair| norm(&values[pair[0]..pair[1]])).collect();
         let indices = if features <= NARROW { IndexList::Narrow(narrowed(indices)) } else { IndexList::Wide(indices) };
         Storage { features, values: Values::Owned(values), places: Some(Places { offsets, indices }), norms }
     }
 
-    /// The same, of which what is kept is copied.
+    /// Sparse rows from borrowed parts; the part that is kept is copied.
     pub(super) fn copied(features: usize, offsets: Vec<usize>, indices: &[u32], values: &[f32]) -> Self {
         let norms = offsets.windows(2).map(|pair| norm(&values[pair[0]..pair[1]])).collect();
         let indices = if features <= NARROW {
@@ -149,7 +149,7 @@ impl Storage {
         Storage { features, values: Values::Owned(values.to_vec()), places, norms }
     }
 
-    /// No rows yet, but room for so many with so many stored values: no more, lest growing holds them twice.
+    /// Empty storage with room for this many rows and stored values, and no more: growing would hold the values twice.
     pub(super) fn with_room(sparse: bool, features: usize, rows: usize, stored: usize) -> Self {
         let places = sparse.then(|| {
             let mut offsets = Vec::with_capacity(rows + 1);
@@ -165,7 +165,7 @@ impl Storage {
         Storage { features, values, places, norms: Vec::with_capacity(rows) }
     }
 
-    /// Adds a value to the row that comes after the finished ones; features must come in order.
+    /// Adds a value to the current row; features must come in increasing order.
     #[inline]
     pub(super) fn push(&mut self, feature: usize, value: f32) {
         match &mut self.places {
@@ -176,7 +176,7 @@ impl Storage {
         self.values.own().push(value);
     }
 
-    /// Finishes the row.
+    /// Finishes the current row.
     pub(super) fn end_row(&mut self) {
         let start = match &mut self.places {
             None => {
@@ -211,7 +211,7 @@ impl Storage {
         }
     }
 
-    /// Divides each row by its norm; rows of zeros stay.
+    /// Divides each row by its norm; rows of zeros stay as they are.
     pub(super) fn normalise(&mut self) {
         let mut rest = &mut self.values.own()[..];
         for (i, size) in self.norms.iter_mut().enumerate() {
@@ -230,8 +230,8 @@ fn norm(row: &[f32]) -> f64 {
     row.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt()
 }
 
-/// The same numbers, all below 65,536, in half the memory. From the back, and what has been read is given back on the way:
-/// both lists at once would be the most that a run ever holds.
+/// The same numbers, all below 65,536, in half the memory. Converts from the end and frees what was read on the way.
+/// Holding both lists at once would be the memory peak of a run.
 fn narrowed(mut wide: Vec<u32>) -> Vec<u16> {
     let mut narrow = vec![0; wide.len()];
     let step = wide.len().div_ceil(16).max(1);

@@ -1,4 +1,4 @@
-//! Contexts behave alike in every form and as every view.
+//! Contexts behave the same in every form and as every view.
 
 use proptest::prelude::*;
 
@@ -142,7 +142,7 @@ fn a_builder_names_what_is_wrong() {
     assert_eq!(text(2, 4, &[0.0, 1.0, f32::NAN]), "row 1: feature 0 should be finite, but is NaN");
 }
 
-/// The same rows in the same form, to the bit.
+/// Both have the same rows in the same form, bit for bit.
 fn assert_alike(a: &Contexts, b: &Contexts) {
     let content = |x: &Contexts| {
         let row = |i| {
@@ -156,7 +156,7 @@ fn assert_alike(a: &Contexts, b: &Contexts) {
     assert_eq!(a.iter().len(), a.len());
 }
 
-/// Rows of three features, a form, the places of a selection and the two ends of a slice of it, as shares.
+/// Rows of three features, a form, the indices of a selection, and both ends of a slice of it as fractions.
 fn views() -> impl Strategy<Value = (Vec<f32>, bool, Vec<prop::sample::Index>, (f64, f64))> {
     let value = prop_oneof![3 => Just(0.0f32), 1 => -2.0f32..2.0];
     let rows = (1usize..8).prop_flat_map(move |n| prop::collection::vec(value.clone(), 3 * n));

@@ -1,4 +1,4 @@
-//! OWN ESTIMATORS: what a user brings in place of a [`Regularizer`](crate::estimator::Regularizer).
+//! CUSTOM ESTIMATORS: user-defined replacements for a [`Regularizer`](crate::estimator::Regularizer).
 
 use std::fmt::Debug;
 use std::ops::Deref;
@@ -8,29 +8,29 @@ use serde::{Serialize, Serializer};
 
 use crate::error::{Error, Result};
 
-/// An estimator `h(p, q, c)` of the user's own, for many records at once.
+/// A user-defined estimator `h(p, q, c)`, evaluated on many records at once.
 ///
-/// It has to be 0 where the cost is 0, as such records are left out of a search. What is certified of a policy does not
-/// depend on how it was learned, and so not on this.
+/// It must be 0 where the cost is 0, because a search skips such records. Certificates do not depend on how a policy
+/// was learned, and so not on this estimator.
 pub trait CustomEstimator: Debug + Send + Sync {
-    /// What it is called.
+    /// Its name.
     fn name(&self) -> &str;
 
     /// `h` of each record, and its derivative in `p`.
     fn h_and_slope(&self, p: &[f64], q: &[f64], c: &[f64]) -> Result<(Vec<f64>, Vec<f64>)>;
 }
 
-/// A shared [`CustomEstimator`]; two are equal if they are the same one. Files only know its name.
+/// A shared [`CustomEstimator`]. Two values are equal if they share the same estimator. Files store only its name.
 #[derive(Debug, Clone)]
 pub struct Custom(Arc<dyn CustomEstimator>);
 
 impl Custom {
-    /// Of somebody's own.
+    /// Wraps a user-defined estimator.
     pub fn new(estimator: impl CustomEstimator + 'static) -> Self {
         Custom(Arc::new(estimator))
     }
 
-    /// The sum of `h` and its slopes, all finite and of the right number.
+    /// The sum of `h` and the slopes; checks that all are finite and of the right number.
     pub(crate) fn checked(&self, p: &[f64], q: &[f64], c: &[f64]) -> Result<(f64, Vec<f64>)> {
         let (h, slopes) = self.h_and_slope(p, q, c)?;
         for (column, values) in [("h", &h), ("dh/dp", &slopes)] {

@@ -1,19 +1,19 @@
 //! ESTIMATOR: the regularised importance weight `h(p, q, c)` and its derivative in `p`.
 //!
-//! `Rhat(pi) = (1/N) sum_i h(pi(a_i|x_i), q_i, c_i)`, with `p` the probability under the policy that is judged, `q`
-//! the logged propensity and `c` the cost in `[-1, 0]`.
+//! `Rhat(pi) = (1/N) sum_i h(pi(a_i|x_i), q_i, c_i)`. Here `p` is the probability under the target policy, `q` the
+//! logged propensity and `c` the cost in `[-1, 0]`.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Result, check_setting};
 
-/// The estimators of the form `mean of h(p, q, c)`; `w = p/q`, `l` is `lambda`.
+/// The estimators of the form `mean of h(p, q, c)`; `w = p/q` is the importance weight, `l` is `lambda`.
 ///
-/// A *pessimistic* one satisfies `p c / q <= h(p, q, c) <= 0` for all `p` in `[0, 1]`, `q` in `(0, 1]` and `c` in
-/// `[-1, 0]`: it never says that a policy is better than plain importance weighting says. All do, except
-/// - [`PowerMean`](Regularizer::PowerMean): below `p c / q` whenever `w < 1`, as a mean of `w` and 1 must be;
-/// - [`LsAdjusted`](Regularizer::LsAdjusted): below `p c / q` where `q` is near 1. It estimates a difference of
-///   risks, and only `p c / (q (1 + l c)) <= h <= 0` holds.
+/// A *pessimistic* estimator satisfies `p c / q <= h(p, q, c) <= 0` for all `p` in `[0, 1]`, `q` in `(0, 1]` and `c` in
+/// `[-1, 0]`: it never makes a policy look better than plain importance weighting does. All are pessimistic, except
+/// - [`PowerMean`](Regularizer::PowerMean): below `p c / q` whenever `w < 1`, because it is a mean of `w` and 1;
+/// - [`LsAdjusted`](Regularizer::LsAdjusted): below `p c / q` where `q` is near 1. It estimates a difference of risks,
+///   and only `p c / (q (1 + l c)) <= h <= 0` holds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "name")]
 pub enum Regularizer {
@@ -21,12 +21,12 @@ pub enum Regularizer {
     Ips,
     /// `p c / max(q, tau)`, `0 < tau <= 1`.
     ClippedPropensity {
-        /// The smallest propensity that is believed.
+        /// The clipping level: smaller propensities are raised to it.
         tau: f64,
     },
     /// `min(p/q, max) c`, `max > 0`.
     ClippedWeight {
-        /// The largest weight that is believed.
+        /// The clipping level: larger weights are lowered to it.
         max: f64,
     },
     /// `p c / q^beta`, `0 <= beta <= 1`.
@@ -36,41 +36,41 @@ pub enum Regularizer {
     },
     /// `p c / (q + gamma)`, `gamma >= 0`.
     ImplicitExploration {
-        /// What is added to each propensity.
+        /// The number added to each propensity.
         gamma: f64,
     },
     /// `c ((1 - l) w^s + l)^(1/s)`, the power mean of `w` and 1 (Metelli et al. 2021); `s = -1` gives
     /// `w c / (1 - l + l w)`. `0 <= l <= 1`, `s <= 1`, and `s = 0` is the limit `w^(1 - l) c`.
     PowerMean {
-        /// The weight of 1.
+        /// The weight of 1 in the mean.
         lambda: f64,
         /// The power.
         s: f64,
     },
     /// `c l w / (w^2 + l)` (Su et al. 2020), `l > 0`.
     Shrinkage {
-        /// The strength; infinity would be importance weighting.
+        /// The strength; in the limit of infinity this is importance weighting.
         lambda: f64,
     },
     /// Logarithmic smoothing: `-(1/l) ln(1 - l p c / q)`, `l > 0`.
     Ls {
-        /// The smoothing.
+        /// The smoothing parameter.
         lambda: f64,
     },
     /// Logarithmic smoothing, linear in `p`: `-(p/l) ln(1 - l c / q)`, `l > 0`.
     LsLinear {
-        /// The smoothing.
+        /// The smoothing parameter.
         lambda: f64,
     },
     /// Adjusted logarithmic smoothing: `-(p/l) ln(1 - l c / (q (1 + l c)))`, `0 < l < 1`.
     LsAdjusted {
-        /// The smoothing.
+        /// The smoothing parameter.
         lambda: f64,
     },
 }
 
 impl Regularizer {
-    /// Fails, and names the range, if a parameter is outside it.
+    /// Fails and names the allowed range if a parameter is outside it.
     pub fn check(&self) -> Result<()> {
         use Regularizer::*;
         match *self {
@@ -102,21 +102,21 @@ impl Regularizer {
             ImplicitExploration { gamma } => p * c / (q + gamma),
             PowerMean { lambda, s } => power_mean(w, lambda, s) * c,
             Shrinkage { lambda } => lambda * w / (w * w + lambda) * c,
-            // `ln_1p`: most arguments are small.
+            // `ln_1p`, because most arguments are small.
             Ls { lambda } => -(-lambda * w * c).ln_1p() / lambda,
             LsLinear { .. } | LsAdjusted { .. } => p * self.slope(q, c),
         }
     }
 
-    /// The largest `|h|` of records whose weight `p/q` is at most `largest_weight`, if it is finite.
+    /// The largest `|h|` over records whose weight `p/q` is at most `largest_weight`, if it is finite.
     pub(crate) fn reach(&self, largest_weight: Option<f64>) -> Option<f64> {
         use Regularizer::*;
         let w = largest_weight.unwrap_or(f64::INFINITY);
         let reach = match *self {
-            // Largest at w = sqrt(l), smaller on both sides.
+            // The maximum is at `w = sqrt(l)`.
             Shrinkage { lambda } => lambda * w.min(lambda.sqrt()) / (w.min(lambda.sqrt()).powi(2) + lambda),
             PowerMean { lambda, s } if w.is_infinite() && s < 0.0 => lambda.powf(1.0 / s),
-            // All others grow with p, and with 1/q at a given p.
+            // All other estimators grow with `p`, and with `1/q` at a given `p`.
             _ => -self.h(1.0, 1.0 / w, -1.0),
         };
         reach.is_finite().then_some(reach)
@@ -125,7 +125,7 @@ impl Regularizer {
     /// The derivative of `h` in `p`.
     pub fn dh_dp(&self, p: f64, q: f64, c: f64) -> f64 {
         use Regularizer::*;
-        // Then h is 0 whatever p is, even where the slope of a weight is infinite.
+        // Then `h` is 0 for every `p`, even where the slope of the weight is infinite.
         if c == 0.0 {
             return 0.0;
         }
@@ -152,10 +152,10 @@ impl Regularizer {
         }
     }
 
-    /// Both at once.
+    /// `h` and its derivative together.
     pub(crate) fn h_and_slope(&self, p: f64, q: f64, c: f64) -> (f64, f64) {
         match self {
-            // One logarithm for both.
+            // One logarithm serves both.
             Regularizer::LsLinear { .. } | Regularizer::LsAdjusted { .. } => {
                 let slope = self.slope(q, c);
                 (p * slope, slope)
@@ -164,7 +164,7 @@ impl Regularizer {
         }
     }
 
-    /// `h / p` of the two estimators whose slope is a logarithm.
+    /// `h / p` for the two logarithmic estimators that are linear in `p`.
     fn slope(&self, q: f64, c: f64) -> f64 {
         match *self {
             Regularizer::LsLinear { lambda } => -(-lambda * c / q).ln_1p() / lambda,
@@ -195,15 +195,15 @@ fn power_mean_slope(w: f64, l: f64, s: f64) -> f64 {
         f64::INFINITY
     };
     match (1.0 - l, 1.0 - s) {
-        // What has no weight, or is a plain average, has a constant slope.
+        // With no weight on `w`, or with a plain average, the slope is constant.
         (0.0, _) => 0.0,
         (rest, 0.0) => rest,
         (rest, power) => rest * (power * log_ratio).exp(),
     }
 }
 
-/// `ln(m/w)` for `w > 0`. Of the two powers that may overflow, the one that cannot is used; `exp_m1` and `ln_1p` keep it
-/// exact for `s` near 0.
+/// `ln(m/w)` for `w > 0`. Of two equivalent forms it uses the one whose power cannot overflow; `exp_m1` and `ln_1p`
+/// keep it exact for `s` near 0.
 fn power_mean_log_ratio(w: f64, l: f64, s: f64) -> f64 {
     let x = s * w.ln();
     if s == 0.0 {
@@ -262,7 +262,7 @@ mod tests {
         fn the_slope_is_the_finite_difference(
             r in any(), p in 0.01f64..0.99, q in 0.01f64..=1.0, c in -1.0f64..=0.0,
         ) {
-            // A kink has no derivative: stay away from it.
+            // There is no derivative at the kink, so the test stays away from it.
             if let Regularizer::ClippedWeight { max } = r {
                 prop_assume!((p / q - max).abs() > 1e-3);
             }

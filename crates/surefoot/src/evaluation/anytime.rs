@@ -1,9 +1,9 @@
 //! The interval that holds at all times at once.
 //!
-//! Its upper end is that of a certificate for a policy that was fixed before the records (`certificate/bound.rs`), at
-//! half of delta. Its lower end is the same inequality for the costs `c' = -1 - c`, whose risk is `R' = -1 - R`. Neither
-//! needs that all actions of the judged policy could be logged: what is never logged counts as the worst cost in the
-//! upper end, and as the best in the lower one.
+//! Its upper end is the bound of a certificate for a policy that was fixed before the records (`certificate/bound.rs`),
+//! at half of delta. Its lower end is the same inequality for the costs `c' = -1 - c`, whose risk is `R' = -1 - R`.
+//! Neither end needs full support: an action of the target policy that is never logged counts as the worst cost in the
+//! upper end, and as the best cost in the lower end.
 
 use super::Interval;
 use crate::certificate::{Bound, Evidence, LogSum, Protocol, Share, Smoothing, Subject, bound};
@@ -11,19 +11,19 @@ use crate::error::Result;
 use crate::math::kernels::{largest, total, wide};
 use crate::math::sum::Sum;
 
-/// Lanes, and the factors that each multiplies in a row.
+/// The number of lanes, and the number of factors that each lane multiplies in a row.
 const LANES: usize = 16;
 const CHAIN: usize = 16;
-/// Of so many factors one logarithm is taken.
+/// The number of factors per logarithm.
 const FACTORS: usize = LANES * CHAIN / LOGS;
-/// Logarithms of a piece.
+/// The number of logarithms per piece.
 const LOGS: usize = 4;
-/// Records of a piece.
+/// The number of records per piece.
 const PIECE: usize = LANES * CHAIN;
-/// No factor of a piece is larger, or their product could overflow: `LARGEST^FACTORS < 1e300`.
+/// The largest allowed factor in a piece. A larger one could overflow the product: `LARGEST^FACTORS < 1e300`.
 const LARGEST: f64 = 4e4;
-/// The relative error of a sum of logarithms: three roundings at each of the 18 steps to a product, and some for the
-/// weights, the logarithm and the sum.
+/// The relative error of a sum of logarithms: three rounding errors at each of the 18 steps to a product, and an
+/// allowance for the weights, the logarithm and the sum.
 const ROUNDING: f64 = 40.0 * f64::EPSILON;
 
 const _: () = assert!(FACTORS == 64);
@@ -40,9 +40,9 @@ impl Anytime {
         Anytime { upper: vec![LogSum::default(); lambdas], lower: vec![LogSum::default(); lambdas] }
     }
 
-    /// Adds records with weights `w` and costs `c`; `room` is for the work.
+    /// Adds records with weights `w` and costs `c`; `room` is working memory.
     pub(super) fn add(&mut self, w: &[f64], c: &[f64], lambdas: &[f64], room: &mut Vec<f64>) {
-        // The factor of a record that is not there is 1.
+        // Padding: the factor of a missing record is 1.
         room.clear();
         room.resize(w.len().next_multiple_of(PIECE), 0.0);
         room.iter_mut().zip(w).zip(c).for_each(|((x, w), c)| *x = -(w * c));
@@ -64,7 +64,7 @@ impl Anytime {
         }
     }
 
-    /// The interval for the risk, of which it is known that it lies in `[-1, 0]`.
+    /// The interval for the risk, cut to the range `[-1, 0]` of risks.
     pub(super) fn interval(&self, records: usize, protocol: &Protocol) -> Result<Interval> {
         let delta = Share { round: None, part: 0.5 }.delta(protocol)?;
         let end = |sums: &[LogSum]| Ok(upper(records, sums, protocol, delta)?.upper);
@@ -73,7 +73,7 @@ impl Anytime {
     }
 }
 
-/// The bound that sums at every lambda give for a policy that was fixed before the records.
+/// The bound from sums at every lambda, for a policy that was fixed before the records.
 pub(super) fn upper(records: usize, sums: &[LogSum], protocol: &Protocol, delta: f64) -> Result<Bound> {
     let evidence = Evidence::of_sums(records, sums.to_vec());
     bound(&evidence, Smoothing::Ls, Subject::Fixed { size: 1 }, protocol, delta)
@@ -88,14 +88,14 @@ fn add_logs(x: &[f64], lambdas: &[f64], sums: &mut [LogSum]) {
                 if lambda * top < LARGEST { piece_logs(piece, lambda) } else { plain_logs(piece, lambda) };
             logs.iter().for_each(|&log| sums.logs.add(log));
             sums.slopes.add(slopes);
-            // No logarithm is negative.
+            // All logarithms are non-negative.
             sums.rounding += ROUNDING * logs.iter().sum::<f64>();
         }
     }
 }
 
-/// Products of factors, less 1: `(1 + z)(1 + x) - 1 = z + (x + z x)`. No term is negative, so that their relative error
-/// is small even where all factors are near 1.
+/// Products of factors, minus 1: `(1 + z)(1 + x) - 1 = z + (x + z x)`. All terms are non-negative, so the relative
+/// error is small even if all factors are near 1.
 fn piece_logs(piece: &[[f64; LANES]; CHAIN], lambda: f64) -> ([f64; LOGS], f64) {
     let (z, slopes) = wide(
         #[inline(always)]
@@ -121,7 +121,7 @@ fn piece_logs(piece: &[[f64; LANES]; CHAIN], lambda: f64) -> ([f64; LOGS], f64) 
     (std::array::from_fn(|i| z[i].ln_1p()), slopes)
 }
 
-/// One logarithm a record.
+/// One logarithm per record.
 fn plain_logs(piece: &[[f64; LANES]; CHAIN], lambda: f64) -> ([f64; LOGS], f64) {
     let (mut logs, mut slopes) = (Sum::default(), 0.0);
     for &x in piece.as_flattened() {
@@ -148,7 +148,7 @@ mod tests {
             x.resize(x.len().next_multiple_of(PIECE), 0.0);
             let mut sums = [LogSum::default()];
             add_logs(&x, &[lambda], &mut sums);
-            // What is compared with is not exact either.
+            // The expected value has rounding errors too.
             prop_assert!((sums[0].logs.value() - expected).abs() <= (ROUNDING + 1e-14) * expected);
             prop_assert!((sums[0].slopes.value() - slopes).abs() <= 1e-12 * slopes);
         }

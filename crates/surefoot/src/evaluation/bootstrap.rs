@@ -1,13 +1,14 @@
 //! The percentile bootstrap of a stream.
 //!
-//! Records are dealt to [`BUCKETS`] buckets by their place in the stream, and buckets are resampled: each has a weight
-//! that is Poisson with mean 1, in place of the multinomial counts of drawing with replacement, from which it differs
-//! only in that the number of drawn records varies; all estimates are ratios of sums, where that cancels. Up to so many
-//! records a bucket holds one of them and this is the ordinary bootstrap. Beyond, the sums of buckets are independent as
-//! records are, and the variance of their total is the same; 16,384 of them are enough for its quantiles.
+//! Records are assigned to [`BUCKETS`] buckets by their index in the stream, and the buckets are resampled. Each bucket
+//! gets a Poisson weight with mean 1, instead of the multinomial counts of drawing with replacement. The only
+//! difference is that the number of drawn records varies, which cancels because all estimates are ratios of sums. With
+//! at most [`BUCKETS`] records, each bucket holds at most one record and this is the ordinary bootstrap. With more, the
+//! sums of the buckets are independent, as the records are, and the variance of their total is the same; 16,384 buckets
+//! are enough for its quantiles.
 //!
-//! The weights depend on the seed, the replicate and the bucket alone: policies over the same records are resampled
-//! alike, and so are all estimators.
+//! The weights depend only on the seed, the replicate and the bucket. So all policies over the same records, and all
+//! estimators, are resampled in the same way.
 
 use rand::Rng;
 use rayon::prelude::*;
@@ -20,14 +21,14 @@ use crate::math::random::{Purpose, stream};
 /// The number of buckets.
 pub(super) const BUCKETS: usize = 1 << 14;
 
-/// The sums of each column in the buckets; the first column counts the records.
+/// The sums of each column per bucket; the first column counts the records.
 #[derive(Debug)]
 pub(super) struct Buckets {
     pub(super) count: Vec<f64>,
     pub(super) sums: Vec<Vec<f64>>,
 }
 
-/// The estimates of each replicate, one list for each formula; NaN where a replicate has no record.
+/// The estimates of each replicate, one list per formula; NaN if a replicate has no records.
 pub(super) fn replicates(
     buckets: &Buckets,
     formulas: &[Formula<usize>],
@@ -52,7 +53,7 @@ pub(super) fn replicates(
     (0..formulas.len()).map(|i| rows.iter().map(|row| row[i]).collect()).collect()
 }
 
-/// The interval between the quantiles `delta/2` and `1 - delta/2` of what is a number.
+/// The interval between the quantiles `delta/2` and `1 - delta/2` of the values that are not NaN.
 pub(super) fn percentiles(values: &[f64], delta: f64) -> Option<Interval> {
     let mut sorted: Vec<f64> = values.iter().copied().filter(|x| !x.is_nan()).collect();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -64,7 +65,7 @@ pub(super) fn percentiles(values: &[f64], delta: f64) -> Option<Interval> {
     Some(Interval { lower: quantile(0.5 * delta)?, upper: quantile(1.0 - 0.5 * delta)? })
 }
 
-/// `2^32 P(X <= k)` of a Poisson variable with mean 1, up to where nothing is left.
+/// `2^32 P(X <= k)` of a Poisson variable with mean 1, up to the `k` where the tail vanishes.
 fn poisson_thresholds() -> [u32; 12] {
     let (mut below, mut chance) = (0.0, (-1.0f64).exp());
     std::array::from_fn(|k| {
@@ -74,7 +75,7 @@ fn poisson_thresholds() -> [u32; 12] {
     })
 }
 
-/// Poisson weights from four random bytes each.
+/// Draws Poisson weights from four random bytes each.
 fn draw(bytes: &[u8], thresholds: &[u32; 12], weights: &mut [f64]) {
     wide(
         #[inline(always)]

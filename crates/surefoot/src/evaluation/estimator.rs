@@ -1,4 +1,4 @@
-//! The estimators, and the terms that they are made of.
+//! The estimators, and the terms that they are computed from.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,16 +9,15 @@ use super::Observed;
 use crate::error::{Error, Result, check_setting};
 use crate::estimator::Regularizer;
 
-/// An estimator of the risk; `w = p/q`, `chat` a cost model, `chat(x, pi) = sum_a pi(a|x) chat(x, a)`, and a mean is over
-/// all records.
+/// An estimator of the risk. Here `w = p/q`, `chat` is a cost model, `chat(x, pi) = sum_a pi(a|x) chat(x, a)`, and a
+/// mean is over all records.
 ///
-/// Those that divide by the sum of the weights leave that part out, as a weighted mean would be 0, where no record has
-/// any weight.
+/// If every weight is 0, the ratio in a self-normalised estimator counts as 0.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "estimator")]
 #[non_exhaustive]
 pub enum Estimator {
-    /// `mean h(p, q, c)`; with [`Regularizer::Ips`] importance weighting.
+    /// `mean h(p, q, c)`; with [`Regularizer::Ips`] this is importance weighting.
     Weighted(Regularizer),
     /// `sum w c / sum w`.
     SelfNormalised,
@@ -28,21 +27,21 @@ pub enum Estimator {
     DoublyRobust,
     /// `mean chat(x, pi) + sum w (c - chat(x, a)) / sum w`.
     SelfNormalisedDoublyRobust,
-    /// Doubly robust where the weight is at most `tau`, the direct method elsewhere:
+    /// Doubly robust if the weight is at most `tau`, the direct method otherwise:
     /// `mean [ chat(x, pi) + w 1[w <= tau] (c - chat(x, a)) ]`.
     Switch {
-        /// The largest weight that is believed.
+        /// The largest weight for which the correction is used.
         tau: f64,
     },
     /// The mean of terms that the user computes ([`Observed::custom`]).
     Custom {
-        /// Their column, counted from 0: one for each such estimator.
+        /// The column of the terms, counted from 0; one per custom estimator.
         column: usize,
     },
 }
 
 impl Estimator {
-    /// Fails, and names the range, if a parameter is outside it.
+    /// Fails and names the allowed range if a parameter is outside it.
     pub fn check(&self) -> Result<()> {
         match self {
             Estimator::Weighted(regularizer) => regularizer.check(),
@@ -56,7 +55,7 @@ impl Estimator {
         !matches!(self, Estimator::Weighted(_) | Estimator::SelfNormalised | Estimator::Custom { .. })
     }
 
-    /// The columns whose means it is made of.
+    /// The columns whose means it uses.
     pub(super) fn columns(&self) -> Formula<Column> {
         let corrected = |largest| Formula::mean(Column::Corrected { largest });
         match *self {
@@ -74,7 +73,7 @@ impl Estimator {
         }
     }
 
-    /// The length of the interval in which its terms lie, if it is known before the data.
+    /// The length of the interval that contains its terms, if it is known before the data.
     pub(super) fn range(&self, largest_weight: Option<f64>) -> Option<f64> {
         let corrected = |w: f64| 1.0 + 2.0 * w;
         match *self {
@@ -111,7 +110,7 @@ impl fmt::Display for Estimator {
     }
 }
 
-/// A short name, and the parameter after a colon where it is not the usual one: `snips`, `clipped:10`.
+/// A short name, with the parameter after a colon if it is not the default: `snips`, `clipped:10`.
 impl FromStr for Estimator {
     type Err = Error;
 
@@ -143,7 +142,7 @@ impl FromStr for Estimator {
     }
 }
 
-/// How an estimate is made of means: `base + numerator/denominator`, each part only if it is there.
+/// How means combine to an estimate: `base + numerator/denominator`, where each part is optional.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Formula<C> {
     pub(super) base: Option<C>,
@@ -172,7 +171,7 @@ impl Formula<usize> {
         self.base.map_or(0.0, |u| means[u]) + ratio.map_or(0.0, |(a, b)| means[a] / means[b])
     }
 
-    /// By how much it changes with each of its columns' means.
+    /// The derivatives of the estimate in the means of its columns.
     pub(super) fn slopes(&self, means: &[f64]) -> Vec<(usize, f64)> {
         let mut slopes: Vec<(usize, f64)> = self.base.iter().map(|&u| (u, 1.0)).collect();
         if let Some((a, b)) = self.ratio.filter(|&(_, b)| means[b] != 0.0) {
@@ -182,7 +181,7 @@ impl Formula<usize> {
     }
 }
 
-/// One term of each record; an estimate is made of their means.
+/// One term per record; estimates are computed from the means of such terms.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Column {
     /// `w`.
@@ -195,19 +194,19 @@ pub(super) enum Column {
     Correction,
     /// `chat(x, pi) + w 1[w <= largest] (c - chat(x, a))`.
     Corrected { largest: f64 },
-    /// The user's own.
+    /// A user-defined term.
     Custom { column: usize },
 }
 
 impl Column {
-    /// The terms of some records with their weights.
+    /// Computes the terms of some records with their weights.
     pub(super) fn fill(self, records: &Observed<'_>, w: &[f64], out: &mut [f64]) {
         let Observed { p, q, c, model, custom } = *records;
         let model = || model.expect("a model, since the estimators were checked against the records");
         match self {
             Column::Weight => out.copy_from_slice(w),
             Column::Weighted(Regularizer::Ips) => out.iter_mut().zip(w).zip(c).for_each(|((out, w), c)| *out = w * c),
-            // The two default parameters that need neither power nor logarithm.
+            // The two default parameters that need neither a power nor a logarithm.
             Column::Weighted(Regularizer::ExponentialSmoothing { beta: 0.5 }) => {
                 out.iter_mut().zip(p).zip(q).zip(c).for_each(|(((out, p), q), c)| *out = p * c / q.sqrt());
             }

@@ -1,4 +1,4 @@
-//! The one pass over the records.
+//! One pass over the records.
 
 use rayon::prelude::*;
 
@@ -15,7 +15,7 @@ use crate::certificate::Protocol;
 use crate::error::{Error, Result};
 use crate::policy::probability;
 
-/// The sums of one policy's evaluation, to which records are added batch by batch.
+/// The running sums for the evaluation of one policy. Records are added batch by batch.
 ///
 /// ```
 /// use surefoot::evaluation::{Estimator, EvaluationSettings, Observed};
@@ -35,14 +35,14 @@ pub struct Evaluator {
     settings: EvaluationSettings,
     plan: ColumnPlan,
     stripes: Vec<Stripe>,
-    /// The place in the stream of the first record.
+    /// The index in the stream of the first record.
     first: usize,
-    /// The number of whole blocks in the stripes.
+    /// The number of full blocks in the stripes.
     blocks: usize,
     pending: Pending,
 }
 
-/// The records after the last whole block.
+/// The records after the last full block.
 #[derive(Debug, Clone, Default)]
 struct Pending {
     p: Vec<f64>,
@@ -76,7 +76,7 @@ impl Pending {
     }
 }
 
-/// All sums, joined.
+/// The sums of all stripes.
 struct Joined {
     moments: Moments,
     anytime: Anytime,
@@ -86,7 +86,7 @@ struct Joined {
 }
 
 impl Evaluator {
-    /// No records yet.
+    /// Starts with no records.
     pub fn new(settings: &EvaluationSettings) -> Result<Self> {
         settings.check()?;
         let plan = ColumnPlan::new(settings);
@@ -101,7 +101,7 @@ impl Evaluator {
         self.blocks * BLOCK + self.pending.p.len()
     }
 
-    /// Adds the records that come next. An error names the row in the whole stream, and leaves the evaluator as it was.
+    /// Adds the next records. An error names the row in the whole stream and leaves the evaluator unchanged.
     pub fn add(&mut self, records: &Observed<'_>) -> Result<()> {
         self.check(records)?;
         let mut rest = *records;
@@ -132,8 +132,8 @@ impl Evaluator {
         Ok(())
     }
 
-    /// An evaluator of the records from a place of a stream on, a multiple of [`SHARD`](Evaluator::SHARD): what comes
-    /// before is another's, to which this one can be [merged](Evaluator::merge).
+    /// An evaluator for the records from index `first` of a stream on; `first` must be a multiple of
+    /// [`SHARD`](Evaluator::SHARD). It can be [merged](Evaluator::merge) into the evaluator of the records before it.
     pub fn starting_at(settings: &EvaluationSettings, first: usize) -> Result<Self> {
         if !first.is_multiple_of(Self::SHARD) {
             let allowed = format!("a multiple of {}", Self::SHARD);
@@ -142,11 +142,11 @@ impl Evaluator {
         Ok(Evaluator { first, ..Self::new(settings)? })
     }
 
-    /// Shards of a stream begin at multiples of so many records.
+    /// Shards of a stream start at multiples of this many records.
     pub const SHARD: usize = BUCKETS;
 
-    /// Adds what another one, of the same settings, has seen of the records that come next. The result depends on where
-    /// the stream was cut and on nothing else: not on who added what when.
+    /// Adds the sums of another evaluator with the same settings, which has seen the records that come next. The result
+    /// depends only on where the stream was cut, not on which evaluator added which records when.
     pub fn merge(&mut self, next: &Evaluator) -> Result<()> {
         if self.settings != next.settings {
             return Err(Error::setting("the settings of both evaluators", "the same", "not"));
@@ -210,7 +210,7 @@ impl Evaluator {
         };
         for (column, values) in [("the predicted cost of the logged action", logged), ("the predicted cost", mean)] {
             fits(column, values.len())?;
-            // A mean over actions may be beyond by the rounding of its sum.
+            // A mean over actions may leave the range by the rounding of its sum.
             if let Some(i) = values.iter().position(|x| !(-1.0 - 1e-8..=1e-8).contains(x)) {
                 return Err(Error::value(first + i, column, "in [-1, 0]", values[i]));
             }
@@ -218,7 +218,7 @@ impl Evaluator {
         Ok(())
     }
 
-    /// What the records so far say. More may be added after.
+    /// The evaluation of the records so far. More records may be added afterwards.
     pub fn finish(&self) -> Result<Evaluation> {
         let EvaluationSettings { estimators, protocol, replicates: count, seed, largest_weight } = &self.settings;
         let Joined { moments, anytime, buckets, weights, zeros } = self.joined()?;
@@ -261,8 +261,8 @@ impl Evaluator {
         })
     }
 
-    /// The risk of this policy minus that of another by each estimator, from the same records under the same settings.
-    /// The two are resampled together, so that what they have in common cancels.
+    /// The risk of this policy minus the risk of another, by each estimator, from the same records and settings. The
+    /// two are resampled together, so that common noise cancels.
     pub fn contrast(&self, other: &Evaluator) -> Result<Vec<Contrast>> {
         self.comparable(other)?;
         let EvaluationSettings { estimators, protocol, replicates: count, seed, .. } = &self.settings;
@@ -281,7 +281,7 @@ impl Evaluator {
         Ok(contrasts.collect())
     }
 
-    /// Fails unless both are of the same number of records under the same settings.
+    /// Fails unless both have the same number of records and the same settings.
     pub(super) fn comparable(&self, other: &Evaluator) -> Result<()> {
         if self.settings != other.settings {
             return Err(Error::setting("the settings of both evaluators", "the same", "not"));
@@ -293,12 +293,12 @@ impl Evaluator {
         Ok(())
     }
 
-    /// The terms of its intervals.
+    /// The protocol of its intervals.
     pub(super) fn protocol(&self) -> &Protocol {
         &self.settings.protocol
     }
 
-    /// The sums behind the interval that holds at any time.
+    /// The sums behind the interval that holds at all times.
     pub(super) fn anytime(&self) -> Result<Anytime> {
         Ok(self.joined()?.anytime)
     }

@@ -1,21 +1,22 @@
-//! EVALUATION: what the logs say of a policy that did not collect them, by every estimator, in one pass.
+//! EVALUATION: estimates the risk of a target policy from the logs of another policy, by every estimator, in one pass.
 //!
-//! Records go by once, in batches of any size; a [`Evaluator`] keeps sums and nothing else, some 130 kB for each different
-//! term of its estimators, however many records there are. From them come
+//! Records are read once, in batches of any size. An [`Evaluator`] keeps only sums: about 130 kB per distinct term of
+//! its estimators, for any number of records. They give
 //!
-//! | | holds for | says |
+//! | | covers | guarantee |
 //! | --- | --- | --- |
-//! | [`Evaluation::anytime`] | the risk; any number of records, and all numbers at once | with a proof |
-//! | [`Estimate::bernstein`] | the estimator's expectation; a number of records that was fixed before them | with a proof, if a range is known |
-//! | [`Estimate::bootstrap`] | the estimator's expectation; many records | in the limit |
+//! | [`Evaluation::anytime`] | the risk; at any number of records, and at all numbers at once | proven |
+//! | [`Estimate::bernstein`] | the estimator's expectation; at a number of records that was fixed before them | proven, if a range is known |
+//! | [`Estimate::bootstrap`] | the estimator's expectation; with many records | asymptotic |
 //!
-//! The expectation of an estimator is the risk for IPS, and for the doubly robust one with a model that was fixed before
-//! the records; dividing by the weights moves it by a part that vanishes with their number. Clipping, smoothing and
-//! switching move it for good, mostly upwards, and the direct method is as good as its model: intervals around these do
-//! not know of their bias. The last two take records as independent, so what collected them must not have learned from
-//! them on the way; the first does not.
+//! The expectation of an estimator equals the risk for IPS, and for the doubly robust estimator with a model that was
+//! fixed before the records. Self-normalisation adds a bias that vanishes with the number of records. Clipping,
+//! smoothing and switching add a bias that stays, mostly upwards, and the direct method is as biased as its model. The
+//! intervals around these estimates do not account for their bias. The last two kinds of interval assume independent
+//! records, so the logging policy must not have learned from the records on the way. The first kind does not assume
+//! that.
 //!
-//! The same records give the same bits, whatever the batches and the number of threads.
+//! The same records give the same bits, for any batches and any number of threads.
 
 mod anytime;
 mod bernstein;
@@ -42,28 +43,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::logs::RewardRange;
 
-/// What one pass needs of some records, as columns of equal length.
+/// The columns that one pass needs, all of the same length.
 #[derive(Debug, Clone, Copy)]
 pub struct Observed<'a> {
-    /// The probabilities of the logged actions under the policy that is judged.
+    /// The probabilities of the logged actions under the target policy.
     pub p: &'a [f64],
     /// Their logged propensities.
     pub q: &'a [f64],
     /// The costs, in `[-1, 0]`.
     pub c: &'a [f64],
-    /// What a cost model says of the records; only some estimators need it.
+    /// The predictions of a cost model; only some estimators need them.
     pub model: Option<Modelled<'a>>,
-    /// The terms of estimators of the user's own, one row a record, one column for each [`Estimator::Custom`]; empty if there
-    /// is none.
+    /// The terms of user-defined estimators: one row per record, one column per [`Estimator::Custom`]; empty if there
+    /// are none.
     pub custom: &'a [f64],
 }
 
-/// What a cost model `chat(x, a)` says of some records.
+/// The predictions of a cost model `chat(x, a)` for some records.
 #[derive(Debug, Clone, Copy)]
 pub struct Modelled<'a> {
-    /// `chat(x_i, a_i)`: of the logged action.
+    /// `chat(x_i, a_i)`: for the logged action.
     pub logged: &'a [f64],
-    /// `sum_a pi(a|x_i) chat(x_i, a)`: of the policy that is judged.
+    /// `sum_a pi(a|x_i) chat(x_i, a)`: for the target policy.
     pub mean: &'a [f64],
 }
 
@@ -85,23 +86,23 @@ impl<'a> Observed<'a> {
     }
 }
 
-/// What is known of a policy's risk.
+/// The estimates of a policy's risk.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Evaluation {
     /// The number of records.
     pub records: usize,
-    /// The probability with which each interval may be wrong.
+    /// The failure probability of each interval.
     pub delta: f64,
-    /// One for each estimator of the settings, in their order.
+    /// One estimate per estimator of the settings, in the same order.
     pub estimates: Vec<Estimate>,
     /// The interval for the risk that holds at all times at once, by logarithmic smoothing, within `[-1, 0]`.
     pub anytime: Interval,
-    /// The importance weights: whether the estimates can be trusted.
+    /// Diagnostics of the importance weights: whether the estimates can be trusted.
     pub weights: Weights,
 }
 
 impl Evaluation {
-    /// The same in rewards of this range: a cost is a reward turned around.
+    /// Converts costs to rewards of this range.
     pub fn in_rewards(mut self, range: RewardRange) -> Self {
         let width = range.reward(-1.0) - range.reward(0.0);
         let turned = |i: Interval| Interval { lower: range.reward(i.upper), upper: range.reward(i.lower) };
@@ -117,30 +118,30 @@ impl Evaluation {
     }
 }
 
-/// What one estimator says.
+/// The result of one estimator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// The estimator.
     pub estimator: Estimator,
     /// The estimated risk.
     pub value: f64,
-    /// Its standard error; of a ratio, to first order.
+    /// Its standard error; for a ratio, to first order.
     pub standard_error: f64,
-    /// The interval of the percentile bootstrap; none without replicates.
+    /// The percentile bootstrap interval; `None` without replicates.
     pub bootstrap: Option<Interval>,
-    /// The empirical Bernstein interval; none where no range of the terms is known before the data. With a cost model it
-    /// holds if that was fitted to other records; with a cross-fitted one it is an approximation.
+    /// The empirical Bernstein interval; `None` if no range of the terms is known before the data. With a cost model it
+    /// holds if the model was fitted to other records; with a cross-fitted model it is an approximation.
     pub bernstein: Option<Interval>,
 }
 
-/// By how much two policies differ, by one estimator over the same records.
+/// The difference between two policies, by one estimator over the same records.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Contrast {
     /// The estimator.
     pub estimator: Estimator,
-    /// The estimated risk of the one minus that of the other.
+    /// The estimated risk of the first policy minus that of the second.
     pub value: f64,
-    /// The interval of the paired percentile bootstrap; none without replicates.
+    /// The paired percentile bootstrap interval; `None` without replicates.
     pub bootstrap: Option<Interval>,
 }
 
@@ -154,40 +155,40 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Whether a number is in it.
+    /// Whether it contains a number.
     pub fn contains(&self, x: f64) -> bool {
         self.lower <= x && x <= self.upper
     }
 }
 
-/// The limit of one false alarm in ten thousand.
+/// The limit in standard errors for one false alarm in ten thousand.
 const LIMIT: f64 = 3.9;
 
-/// The importance weights `w = p/q` of the records.
+/// Diagnostics of the importance weights `w = p/q`.
 ///
-/// Their expectation is 1 if the logged propensities are right and every action that the judged policy takes could be
-/// logged; a mean that is many standard errors from it tells of wrong propensities.
+/// Their expectation is 1 if the logged propensities are right and every action of the target policy could be logged. A
+/// mean that is many standard errors from 1 indicates wrong propensities.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Weights {
     /// Their mean.
     pub mean: f64,
     /// Its standard error.
     pub standard_error: f64,
-    /// By how many standard errors the mean is off, with the skewness of the weights taken out; none if there is no
-    /// standard error to divide by.
+    /// The distance of the mean from 1 in standard errors, corrected for the skewness of the weights; `None` if the
+    /// standard error is 0.
     pub z: Option<f64>,
-    /// Whether it is 1, at a level of one false alarm in ten thousand.
+    /// Whether the mean is consistent with 1, at one false alarm in ten thousand.
     pub verdict: WeightVerdict,
-    /// The largest of them.
+    /// The largest weight.
     pub largest: f64,
-    /// `(sum w)^2/sum w^2`: of how many equally weighted records the estimates are worth.
+    /// The effective sample size `(sum w)^2/sum w^2`: the number of equally weighted records with the same precision.
     pub effective: f64,
     /// The share of records whose weight is 0.
     pub zero: f64,
 }
 
 impl Weights {
-    /// What they say against trusting the estimates of so many records.
+    /// Reasons not to trust the estimates from this many records.
     pub fn warnings(&self, records: usize) -> Vec<String> {
         let mut warnings = Vec::new();
         let off = format!("the mean weight is {:.4} ± {:.4} and should be 1", self.mean, self.standard_error);

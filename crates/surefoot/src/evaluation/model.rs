@@ -1,4 +1,4 @@
-//! A cost model for the estimators that need one: ridge regression for each action, cross-fitted, in one pass.
+//! A cost model: ridge regression per action, cross-fitted, in one pass.
 
 use faer::linalg::solvers::Solve;
 use faer::{Mat, Side};
@@ -8,16 +8,16 @@ use crate::contexts::{Contexts, Row};
 use crate::error::{Error, Result, check_setting};
 use crate::math::linear::{in_blocks, scores};
 
-/// The most that the sums of a fit may take, in bytes.
+/// The memory limit for the sums of a fit, in bytes.
 const MEMORY: usize = 1 << 30;
-/// Rows that one thread predicts together.
+/// The number of rows that one thread predicts together.
 const BLOCK: usize = 1024;
 
-/// The sums from which a [`CostModel`] is fitted, to which records are added batch by batch.
+/// The sums from which a [`CostModel`] is fitted. Records are added batch by batch.
 ///
-/// Every record belongs to one of some folds, by its place in the stream. For each fold and action the second moments of
-/// `(x, 1)` and its products with the costs are kept: `4 (p + 1)(p + 2)` bytes each, of which all together may take at
-/// most 1 GiB.
+/// Each record belongs to one fold, by its index in the stream. For each fold and action this keeps the second moments
+/// of `(x, 1)` and its products with the costs. Each such cell takes `4 (p + 1)(p + 2)` bytes, and all cells together
+/// at most 1 GiB.
 #[derive(Debug, Clone)]
 pub struct ModelFit {
     actions: usize,
@@ -25,7 +25,7 @@ pub struct ModelFit {
     folds: usize,
     penalty: f64,
     records: usize,
-    /// One for each fold and action, action by action within a fold.
+    /// One cell per fold and action, action by action within a fold.
     cells: Vec<Cell>,
 }
 
@@ -69,7 +69,7 @@ impl Cell {
         self.products[self.products.len() - 1]
     }
 
-    /// `(beta, b)` of least `sum (c - x'beta - b)^2 + penalty |beta|^2`.
+    /// `(beta, b)` that minimise `sum (c - x'beta - b)^2 + penalty |beta|^2`.
     fn solve(&self, penalty: f64) -> Option<Vec<f64>> {
         let size = self.products.len();
         let matrix = Mat::from_fn(size, size, |i, j| {
@@ -83,8 +83,9 @@ impl Cell {
 }
 
 impl ModelFit {
-    /// No records yet, over so many actions and features. `penalty > 0` is that of the squared coefficients, the
-    /// intercepts being free; with `folds >= 2` each record is predicted by what the others say.
+    /// Starts with no records, for this many actions and features. `penalty > 0` multiplies the squared coefficients;
+    /// intercepts are not penalised. With `folds >= 2`, the prediction for a record comes from a fit to the other
+    /// folds.
     pub fn new(actions: usize, features: usize, folds: usize, penalty: f64) -> Result<Self> {
         if actions == 0 {
             return Err(Error::setting("the number of actions", "at least 1", 0));
@@ -111,7 +112,7 @@ impl ModelFit {
         Ok(ModelFit { actions, features, folds, penalty, records: 0, cells })
     }
 
-    /// Adds the records that come next. An error names the row in the whole stream, and leaves the fit as it was.
+    /// Adds the next records. An error names the row in the whole stream and leaves the fit unchanged.
     pub fn add(&mut self, contexts: &Contexts, action: &[u32], cost: &[f64]) -> Result<()> {
         check_features(self.features, contexts)?;
         for (column, found) in [("action", action.len()), ("cost", cost.len())] {
@@ -129,7 +130,7 @@ impl ModelFit {
             }
             rows[fold(self.records + i, self.folds) * self.actions + a as usize].push(i);
         }
-        // In order within each cell, whatever thread it is on.
+        // The order within each cell does not depend on the threads.
         self.cells.par_iter_mut().zip(&rows).for_each(|(cell, rows)| {
             let mut room = Vec::new();
             rows.iter().for_each(|&i| cell.add(contexts.row(i), cost[i], &mut room));
@@ -138,7 +139,8 @@ impl ModelFit {
         Ok(())
     }
 
-    /// The model. An action without records in all other folds costs what actions cost there on average.
+    /// Fits the model. If an action has no records in the other folds, its prediction is their mean cost over all
+    /// actions.
     pub fn finish(&self) -> Result<CostModel> {
         if self.records == 0 {
             return Err(Error::size("the logs", "at least 1 record", 0));
@@ -170,10 +172,10 @@ impl ModelFit {
     }
 }
 
-/// The cost of each action in a context, `chat(x, a) = x'beta_a + b_a` within `[-1, 0]`, from [`ModelFit`].
+/// The predicted cost of each action in a context, `chat(x, a) = x'beta_a + b_a` within `[-1, 0]`, from [`ModelFit`].
 ///
-/// There is one model for each fold, fitted to the records of the others: a record that the model was fitted with is
-/// predicted by its place in the stream, and by what does not know it.
+/// There is one model per fold, fitted to the records of the other folds. The index of a record in the stream tells its
+/// fold, so that each record is predicted by a model that was not fitted to it.
 #[derive(Debug, Clone)]
 pub struct CostModel {
     actions: usize,
@@ -194,7 +196,8 @@ impl CostModel {
         self.actions
     }
 
-    /// `chat(x, a)` of all actions, one row of `K` a context; the first context is that of record `start` of the stream.
+    /// `chat(x, a)` of all actions, one row of `K` per context. The first context belongs to record `start` of the
+    /// stream.
     pub fn predict(&self, start: usize, contexts: &Contexts) -> Result<Vec<f64>> {
         check_features(self.features, contexts)?;
         let k = self.actions;
@@ -215,8 +218,8 @@ impl CostModel {
         })
     }
 
-    /// What [`Modelled`](super::Modelled) holds of some records: `chat(x_i, a_i)`, and `sum_a pi(a|x_i) chat(x_i, a)`
-    /// for the probabilities of all actions, one row of `K` a context.
+    /// The columns of [`Modelled`](super::Modelled): `chat(x_i, a_i)`, and `sum_a pi(a|x_i) chat(x_i, a)` for the
+    /// probabilities of all actions, given as one row of `K` per context.
     pub fn judge(
         &self,
         start: usize,
@@ -243,8 +246,8 @@ impl CostModel {
     }
 }
 
-/// The fold of a record: its number stirred well (the finaliser of SplitMix64), since what comes in turns in the stream
-/// should not fall into one fold.
+/// The fold of a record: a hash of its index (the finaliser of SplitMix64), so that records that alternate in the
+/// stream do not all fall into one fold.
 fn fold(record: usize, folds: usize) -> usize {
     let mut x = (record as u64).wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -5,8 +5,9 @@ use crate::math::sum::Sum;
 
 /// The sums of some columns, and for some pairs of them `sum_i (x_i - mean x)(y_i - mean y)`.
 ///
-/// Blocks are centred at their own means and joined by the rule of Chan, Golub and LeVeque (1979):
-/// `M = M_1 + M_2 + (mean x_2 - mean x_1)(mean y_2 - mean y_1) n_1 n_2/(n_1 + n_2)`, which subtracts nothing large.
+/// Blocks are centred at their own means and merged by the rule of Chan, Golub and LeVeque (1979):
+/// `M = M_1 + M_2 + (mean x_2 - mean x_1)(mean y_2 - mean y_1) n_1 n_2/(n_1 + n_2)`. It avoids the subtraction of large
+/// numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Moments {
     pub(super) records: usize,
@@ -19,7 +20,7 @@ impl Moments {
         Moments { records: 0, sums: vec![Sum::default(); columns], products: vec![0.0; pairs] }
     }
 
-    /// Those of a block, whose columns are centred in place.
+    /// The moments of a block; its columns are centred in place.
     pub(super) fn of_block(columns: &mut [Vec<f64>], pairs: &[(usize, usize)]) -> Self {
         let records = columns.first().map_or(0, Vec::len);
         let sums = columns.iter_mut().map(|column| {
@@ -55,7 +56,7 @@ impl Moments {
         Moments { records, sums, products: products.collect() }
     }
 
-    /// Adds those of other records.
+    /// Adds the moments of other records.
     pub(super) fn join(&mut self, other: &Moments, pairs: &[(usize, usize)]) {
         if self.records == 0 || other.records == 0 {
             if self.records == 0 {
@@ -77,7 +78,7 @@ impl Moments {
         self.sums.iter().map(|sum| sum.value() / self.records as f64).collect()
     }
 
-    /// The sample variance of `sum_i slope_i x_i`, 0 of a single record.
+    /// The sample variance of `sum_i slope_i x_i`; 0 for a single record.
     pub(super) fn variance(&self, slopes: &[(usize, f64)], pairs: &[(usize, usize)]) -> f64 {
         let product = |i: usize, j: usize| {
             let at = pairs.iter().position(|&pair| pair == (i.min(j), i.max(j)));

@@ -1,4 +1,4 @@
-//! Which of several policies to trust, and their best mixture.
+//! Certified selection among several policies, and their best mixture.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,37 +8,37 @@ use crate::certificate::{LogSum, Share};
 use crate::error::{Error, Result};
 use crate::math::sum::Sum;
 
-/// What is proven of some policies that were fixed before the records, all at once: with probability `1 - delta`, at any
-/// time, every bound here holds, that of the mixture too.
+/// Simultaneous bounds for several policies that were fixed before the records: with probability `1 - delta`, at all
+/// times, every bound here holds, including that of the mixture.
 ///
 /// With `S_j(l) = sum_i ln(1 - l p_ij c_i/q_i)` for policy `j` and prior weights `w0`, for all weights `w` at once
 /// (Catoni 2007; `certificate/bound.rs` has the martingale)
 ///
 /// `sum_j w_j R(pi_j) <= psi_l( (-sum_j w_j S_j(l) + KL(w, w0) + ln(1/delta))/(l N) )`.
 ///
-/// All of the weight on one policy gives its own bound, at the price of `ln(1/w0_j)`. The least right-hand side is that of
-/// `w_j ~ w0_j exp(S_j(l))`, for which the first two terms are `-ln sum_j w0_j exp(S_j(l))`: the mixture's bound is never
-/// above that of any one policy.
+/// All weight on one policy gives that policy's own bound, at the price of `ln(1/w0_j)`. The Gibbs weights
+/// `w_j ~ w0_j exp(S_j(l))` minimise the right-hand side; for them the first two terms are
+/// `-ln sum_j w0_j exp(S_j(l))`. So the mixture's bound is never above that of a single policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Selection {
     /// The number of records.
     pub records: usize,
-    /// The probability with which any of the bounds may be wrong, ever.
+    /// The probability that any of the bounds ever fails.
     pub delta: f64,
-    /// The policies, in their order.
+    /// One entry per policy, in the given order.
     pub candidates: Vec<Standing>,
-    /// The one whose bound is lowest; the first of them where they tie.
+    /// The index of the policy with the lowest bound; the first one in case of a tie.
     pub best: usize,
-    /// The mixture whose bound is lowest.
+    /// The mixture with the lowest bound.
     pub mixture: Standing,
-    /// Its weights.
+    /// The weights of the mixture.
     pub weights: Vec<f64>,
 }
 
-/// What is known of a policy's risk.
+/// The bound for one policy.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Standing {
-    /// The smoothed estimate behind the bound, `psi_l` of `-S/(l N)`: what the bound would be if nothing were paid.
+    /// The smoothed estimate behind the bound, `psi_l` of `-S/(l N)`: the bound without any price.
     pub estimate: f64,
     /// The upper bound, numerical error included; at most 0.
     pub upper: f64,
@@ -47,8 +47,9 @@ pub struct Standing {
 }
 
 impl Selection {
-    /// From the evaluators of the policies, over the same records under the same settings; `prior` are weights that were
-    /// fixed before the records, above 0, of which only the ratios matter; `None` for equal ones.
+    /// Computes the bounds from the evaluators of the policies, over the same records and with the same settings.
+    /// `prior` are weights above 0 that were fixed before the records; only their ratios matter. `None` stands for
+    /// equal weights.
     pub fn of(evaluators: &[&Evaluator], prior: Option<&[f64]>) -> Result<Self> {
         let Some(first) = evaluators.first() else {
             return Err(Error::size("the candidates", "at least one policy", 0));
@@ -62,7 +63,7 @@ impl Selection {
         if let Some(row) = prior.iter().position(|w| !(*w > 0.0 && w.is_finite())) {
             return Err(Error::value(row, "prior weight", "above 0", prior[row]));
         }
-        // In units of the largest, whose sum cannot overflow.
+        // In units of the largest weight, so that the sum cannot overflow.
         let unit = prior.iter().copied().fold(0.0, f64::max);
         let total: f64 = prior.iter().map(|w| w / unit).sum();
         let prior: Vec<f64> = prior.iter().map(|w| w / unit / total).collect();
@@ -101,9 +102,9 @@ impl Selection {
     }
 }
 
-/// `ln sum_j w0_j exp(S_j)` at the lambda of this place, and the weights `w_j ~ w0_j exp(S_j)`.
+/// `ln sum_j w0_j exp(S_j)` at the lambda with this index, and the weights `w_j ~ w0_j exp(S_j)`.
 fn mixed(sums: &[Anytime], prior: &[f64], at: usize) -> (LogSum, Vec<f64>) {
-    // In logs, with the largest taken out: S is in the thousands.
+    // In the log domain, with the maximum factored out: `S` is in the thousands.
     let logs: Vec<f64> = sums.iter().zip(prior).map(|(sums, w0)| w0.ln() + sums.upper()[at].logs.value()).collect();
     let top = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let mass: f64 = logs.iter().map(|log| (log - top).exp()).sum();
@@ -117,7 +118,7 @@ fn mixed(sums: &[Anytime], prior: &[f64], at: usize) -> (LogSum, Vec<f64>) {
         slopes.add(w * sums.upper()[at].slopes.value());
         rounding += w * sums.upper()[at].rounding;
     }
-    // The largest is taken out and put back: two more roundings.
+    // Factoring the maximum out and back in adds two rounding errors.
     rounding += 4.0 * f64::EPSILON * (top.abs() + mass.ln().abs());
     (LogSum { slopes, rounding, ..joined }, weights)
 }
@@ -129,8 +130,8 @@ mod tests {
     use crate::math::random::{Purpose, stream};
     use rand::RngExt;
 
-    /// Records of a uniform logger over two actions, of which the first brings a reward with probability `good`, the other
-    /// with 0.4; policies take the first one with the probabilities `takes`.
+    /// Records of a uniform logging policy over two actions. The first action has a reward with probability `good`, the
+    /// other with probability 0.4. The policies take the first action with the probabilities `takes`.
     fn evaluators(n: usize, good: f64, takes: &[f64], seed: u64) -> Vec<Evaluator> {
         let mut rng = stream(seed, Purpose::Decide, 77);
         let first: Vec<bool> = (0..n).map(|_| rng.random::<f64>() < 0.5).collect();
@@ -157,7 +158,7 @@ mod tests {
         assert_eq!(selection.best, 1);
         assert!(selection.weights[1] > 0.99, "{:?}", selection.weights);
         assert!((selection.weights.iter().sum::<f64>() - 1.0).abs() < 1e-12);
-        // What is alone pays nothing for the choice: that is the upper end of a one-sided interval.
+        // A single policy pays nothing for the choice: this is the upper end of a one-sided interval.
         let alone = select(&all[1..2], None).unwrap();
         assert!(alone.candidates[0].upper < selection.candidates[1].upper);
         assert!((alone.mixture.upper - alone.candidates[0].upper).abs() < 1e-12);

@@ -1,4 +1,4 @@
-//! What an evaluation is made under: all that is fixed before the data.
+//! The settings of an evaluation, all fixed before the data.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,27 +7,27 @@ use crate::certificate::Protocol;
 use crate::error::{Error, Result, check_setting};
 use crate::estimator::Regularizer;
 
-/// The estimators of an evaluation and the terms of its intervals, fixed before the data.
+/// The estimators of an evaluation and the protocol of its intervals, fixed before the data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EvaluationSettings {
     /// The estimators.
     pub estimators: Vec<Estimator>,
-    /// The confidence of each interval, and the lambdas of the one that holds at any time.
+    /// The confidence of each interval, and the lambdas of the anytime interval.
     pub protocol: Protocol,
-    /// The replicates of the bootstrap; with 0 there is none.
+    /// The number of bootstrap replicates; 0 for no bootstrap.
     pub replicates: usize,
-    /// The seed of its weights: two policies over the same records with the same seed are resampled alike.
+    /// The seed of the bootstrap weights. Two policies with the same records and seed are resampled in the same way.
     pub seed: u64,
-    /// The largest weight that can occur, if it is known: 1 over the smallest propensity that the logging policy allows.
-    /// A record with a larger one is refused.
+    /// The largest possible weight, if it is known: 1 over the smallest propensity that the logging policy allows. A
+    /// record with a larger weight is an error.
     pub largest_weight: Option<f64>,
 }
 
 impl Default for EvaluationSettings {
     /// The estimators that need no cost model; confidence 95 %, 1,000 replicates.
     ///
-    /// Their parameters are constants, chosen before any data: weights of at most 10, `beta` 1/2, `gamma` 0.01, a
+    /// Their parameters are constants, chosen before any data: weights clipped at 10, `beta` 1/2, `gamma` 0.01, a
     /// harmonic mean with a tenth of its weight at 1, shrinkage by 100 (which halves a weight of 10), `lambda` 0.1.
     fn default() -> Self {
         EvaluationSettings {
@@ -50,7 +50,7 @@ impl Default for EvaluationSettings {
 }
 
 impl EvaluationSettings {
-    /// The [default](Self::default) with the estimators that need a cost model as well; the switch is at a weight of 10.
+    /// The [default](Self::default) plus the estimators that need a cost model; the switch is at a weight of 10.
     pub fn with_model() -> Self {
         let mut settings = Self::default();
         settings.estimators.extend([
@@ -62,7 +62,7 @@ impl EvaluationSettings {
         settings
     }
 
-    /// Fails, and names the range, if a setting is outside it.
+    /// Fails and names the allowed range if a setting is outside it.
     pub fn check(&self) -> Result<()> {
         if self.estimators.is_empty() {
             return Err(Error::size("the list of estimators", "at least one entry", 0));

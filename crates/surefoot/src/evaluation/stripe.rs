@@ -1,8 +1,8 @@
-//! What is kept of the records: sums in stripes.
+//! The sums over the records, in stripes.
 //!
-//! Blocks of records are dealt to stripes in turn. A stripe adds up its blocks in order, whatever thread it is on, and
-//! stripes are joined in order at the end: that gives the same bits for any number of threads. A stripe owns the buckets
-//! of the bootstrap that its records fall into.
+//! Blocks of records are assigned to stripes in turn. A stripe adds its blocks in order on whatever thread it runs, and
+//! the stripes are merged in order at the end. So any number of threads gives the same bits. A stripe owns the
+//! bootstrap buckets of its records.
 
 use super::Observed;
 use super::anytime::Anytime;
@@ -13,23 +13,23 @@ use super::settings::EvaluationSettings;
 use super::weights::WeightSums;
 use crate::policy::probability;
 
-/// Records of a block.
+/// The number of records per block.
 pub(super) const BLOCK: usize = 1 << 10;
 /// The number of stripes.
 pub(super) const STRIPES: usize = BUCKETS / BLOCK;
 
-/// What is added up: the columns of all estimators, each once, and how the estimates are made of them.
+/// The columns to add up: the distinct columns of all estimators, and the formulas that combine them.
 #[derive(Debug, Clone)]
 pub(super) struct ColumnPlan {
     pub(super) columns: Vec<Column>,
     pub(super) formulas: Vec<Formula<usize>>,
-    /// The columns whose co-moments some estimator needs, the smaller first.
+    /// The pairs of columns whose co-moments some estimator needs, the smaller index first.
     pub(super) pairs: Vec<(usize, usize)>,
     pub(super) lambdas: Vec<f64>,
 }
 
 impl ColumnPlan {
-    /// The place of the weights among the columns.
+    /// The index of the weights among the columns.
     pub(super) const WEIGHT: usize = 0;
 
     pub(super) fn new(settings: &EvaluationSettings) -> Self {
@@ -67,7 +67,7 @@ pub(super) struct Stripe {
     room: Room,
 }
 
-/// Room for the work on a block.
+/// Working memory for a block.
 #[derive(Debug, Clone, Default)]
 struct Room {
     p: Vec<f64>,
@@ -88,7 +88,7 @@ impl Stripe {
         }
     }
 
-    /// Adds a block of records, which have been checked.
+    /// Adds a block of records that were already checked.
     pub(super) fn add(&mut self, plan: &ColumnPlan, records: &Observed<'_>) {
         let Room { p, w, columns, factors } = &mut self.room;
         p.clear();
@@ -107,7 +107,7 @@ impl Stripe {
         self.moments.join(&Moments::of_block(columns, &plan.pairs), &plan.pairs);
     }
 
-    /// Adds the sums of the same stripe of the records that come next.
+    /// Adds the sums of the same stripe over the next records.
     pub(super) fn merge(&mut self, plan: &ColumnPlan, next: &Stripe) {
         self.moments.join(&next.moments, &plan.pairs);
         self.anytime.join(&next.anytime);

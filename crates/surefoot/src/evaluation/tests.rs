@@ -31,19 +31,19 @@ impl Records {
     }
 }
 
-/// Two contexts and three actions. The logging policy is the first row of each context, the judged one the second, the
-/// third are chances of a cost of -1, and the last what a model takes them for.
+/// Two contexts and three actions. Per context: the logging policy, the target policy, the probabilities of a cost of
+/// -1, and what a model predicts for them.
 const WORLD: [[[f64; 3]; 4]; 2] = [
     [[0.2, 0.3, 0.5], [0.7, 0.2, 0.1], [0.6, 0.3, 0.2], [0.5, 0.35, 0.3]],
     [[0.6, 0.3, 0.1], [0.1, 0.0, 0.9], [0.1, 0.5, 0.7], [0.2, 0.45, 0.5]],
 ];
 
-/// The risk of the judged policy.
+/// The risk of the target policy.
 fn truth() -> f64 {
     -WORLD.iter().map(|[_, pi, chance, _]| 0.5 * pi.iter().zip(chance).map(|(p, r)| p * r).sum::<f64>()).sum::<f64>()
 }
 
-/// What the logging policy of that world leaves behind.
+/// The logs of the logging policy in that world.
 fn draw(n: usize, seed: u64) -> Records {
     let mut rng = stream(seed, Purpose::World, 2);
     let mut records = Records::default();
@@ -133,7 +133,7 @@ fn the_upper_end_at_any_time_is_that_of_a_certificate() {
     }
 }
 
-/// Also where a column has a shorter way to it.
+/// Also where a column is computed by a shortcut.
 #[test]
 fn weighted_estimates_are_means_of_h() {
     let records = draw(3000, 13);
@@ -177,7 +177,7 @@ fn finishing_early_changes_nothing_later() {
     assert_eq!(evaluator.finish().unwrap(), evaluate(&settings, &records.view()));
 }
 
-/// The bootstrap by its definition, one term a record.
+/// The bootstrap by its definition, one term per record.
 #[test]
 fn up_to_one_record_a_bucket_the_bootstrap_is_the_ordinary_one() {
     use rand::Rng;
@@ -217,7 +217,7 @@ fn up_to_one_record_a_bucket_the_bootstrap_is_the_ordinary_one() {
 #[test]
 fn two_policies_over_the_same_records_are_compared_in_pairs() {
     let records = draw(5000, 6);
-    // The other policy does nearly the same.
+    // The other policy is nearly the same.
     let other: Vec<f64> = records.p.iter().map(|p| 0.98 * p + 0.02 / 3.0).collect();
     let settings = EvaluationSettings { replicates: 300, ..EvaluationSettings::default() };
     let (mut one, mut two) = (Evaluator::new(&settings).unwrap(), Evaluator::new(&settings).unwrap());
@@ -387,8 +387,8 @@ fn weights_warn_of_wrong_propensities_and_of_logs_that_know_little() {
     assert_eq!(sound.warnings(100_000), [few]);
 }
 
-/// A stream that is cut into shards, each added up by itself, gives what one pass gives up to rounding; and the same bits,
-/// whoever added up which shard.
+/// Shards of a stream that are added up separately give the result of one pass up to rounding, and the same bits in
+/// whatever order they are added up.
 #[test]
 fn shards_of_a_stream_add_up() {
     let n = 3 * Evaluator::SHARD + 777;

@@ -1,60 +1,60 @@
-//! Importance weights: sums of them, and whether their mean is 1.
+//! Importance weights: their sums, and a test whether their mean is 1.
 //!
-//! For any policy `pi` that does nothing the logger could not do, `E[pi(a|x)/q] = 1`: a test of the propensities `q` that
-//! needs no reward. WeightSums are skewed, and the usual `z = sqrt(n) (mean - 1)/deviation` then falls below its limit too often:
-//! where few large weights were drawn, mean and deviation are both too small. Hall's transformation of it (1992, *On the
-//! removal of skewness by transformation*) has the normal tail up to order `1/n`:
+//! For any policy `pi` within the support of the logging policy, `E[pi(a|x)/q] = 1`. This tests the propensities `q`
+//! without using rewards. Weights are skewed, and the usual `z = sqrt(n) (mean - 1)/deviation` then falls below its
+//! limit too often: if few large weights were drawn, the mean and the deviation are both too small. Hall's
+//! transformation of it (1992, *On the removal of skewness by transformation*) has the normal tail up to order `1/n`:
 //!
 //! ```text
 //! z = sqrt(n) (((1 + g W/3)^3 - 1)/g + g/(6 n)),    W = (mean - 1)/deviation,  g = the skewness of the weights.
 //! ```
 //!
-//! Even so it is a limit theorem, and says nothing where a few records make up the mean: there the answer is
+//! Still, it is a limit theorem, and it says nothing if a few records dominate the mean. In that case the answer is
 //! [`WeightVerdict::CannotTell`].
 
 use serde::{Deserialize, Serialize};
 
-/// Sums of importance weights `w = p/q`, which add up.
+/// Sums of importance weights `w = p/q`; they can be merged.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct WeightSums {
-    /// Their number, those that are 0 included.
+    /// The number of weights, including zeros.
     pub count: f64,
     sum: f64,
     squares: f64,
     cubes: f64,
-    /// The largest.
+    /// The largest weight.
     pub largest: f64,
 }
 
-/// Whether a mean weight is 1.
+/// The result of the test whether the mean weight is 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WeightVerdict {
-    /// It is, as far as one can tell.
+    /// Consistent with 1.
     Fits,
-    /// Too few records make up the mean.
+    /// A few records dominate the mean.
     CannotTell,
-    /// Too large, which right propensities do not allow.
+    /// Too large: right propensities do not allow that.
     Above,
-    /// Too small, and rare actions that were not drawn are no explanation.
+    /// Too small, and rare actions that were not drawn do not explain it.
     Below,
-    /// Too small; but there are weights so large that actions of yet smaller probability, none of which was drawn, may be
-    /// what is missing.
+    /// Too small. But some weights are so large that the missing mass may lie on actions of even smaller probability,
+    /// none of which was drawn.
     BelowOrRare,
 }
 
-/// The effective number of records from which on the limit theorem is trusted. The skewness of a mean of `n` weights that are
-/// 0 or `c` is `1/sqrt(n)` of those that are not 0: 0.1 here, which Hall's transformation takes care of; the tests of `lint`
-/// count its false alarms.
+/// The effective sample size from which on the limit theorem is trusted. For weights that are 0 or `c`, the skewness of
+/// the mean is `1/sqrt(n)`, with `n` the number of non-zero weights: 0.1 here, which Hall's transformation corrects.
+/// The tests of `lint` count its false alarms.
 pub const ENOUGH: f64 = 100.0;
 
-/// A mean that is closer to 1 is not worth a word: three decimals of a propensity of 1/3 are one in a thousand off.
+/// A smaller deviation from 1 is not reported: a propensity of 1/3 with three decimals is off by one in a thousand.
 pub const NEGLIGIBLE: f64 = 2e-3;
 
-/// The share of the sum that one record must stay below so that a mean below 1 is held against the propensities. If
-/// probabilities that are too small to be drawn in `n` records (below `1/n`) made up what is missing, those up to a thousand
-/// times as large would make up something too, unless the logger knows no probabilities in between; and such a record has
-/// more than this share.
+/// A mean below 1 counts against the propensities only if every record has less than this share of the sum. Suppose
+/// that the missing mass lies on probabilities too small to be drawn in `n` records (below `1/n`). Then probabilities
+/// up to a thousand times as large carry some mass too, unless the logging policy has none in between, and such a
+/// record has more than this share.
 const SHARE: f64 = 1e-3;
 
 impl WeightSums {
@@ -67,7 +67,7 @@ impl WeightSums {
         self.largest = self.largest.max(w);
     }
 
-    /// Those of other records too.
+    /// Adds the sums of other records.
     pub fn and(&self, other: &WeightSums) -> Self {
         WeightSums {
             count: self.count + other.count,
@@ -78,7 +78,7 @@ impl WeightSums {
         }
     }
 
-    /// All of them times a factor.
+    /// Multiplies all weights by a factor.
     pub fn times(&self, factor: f64) -> Self {
         WeightSums {
             count: self.count,
@@ -89,21 +89,21 @@ impl WeightSums {
         }
     }
 
-    /// Among so many, the others being 0.
+    /// The same weights among `count` records, the others being 0.
     pub fn among(&self, count: f64) -> Self {
         WeightSums { count, ..*self }
     }
 
-    /// Their mean.
+    /// The mean weight.
     pub fn mean(&self) -> f64 {
         self.sum / self.count
     }
 
-    /// The second and the third moment about the mean, the second not below what rounding leaves of it.
+    /// The second and third moment about the mean; both are 0 if the second is only rounding error.
     fn moments(&self) -> (f64, f64) {
         let (m, s, c) = (self.mean(), self.squares / self.count, self.cubes / self.count);
         let variance = s - m * m;
-        // Equal weights leave a few units of the last place.
+        // For equal weights, rounding leaves a few units in the last place.
         if variance <= 1e-12 * s {
             return (0.0, 0.0);
         }
@@ -115,12 +115,12 @@ impl WeightSums {
         (self.moments().0 / self.count).sqrt()
     }
 
-    /// `(sum w)^2/sum w^2`.
+    /// The effective sample size, `(sum w)^2/sum w^2`.
     pub fn effective(&self) -> f64 {
         if self.squares > 0.0 { self.sum * self.sum / self.squares } else { 0.0 }
     }
 
-    /// By how many standard errors the mean is off, with the skewness taken out.
+    /// The distance of the mean from 1 in standard errors, corrected for skewness.
     pub fn z(&self) -> f64 {
         let off = self.mean() - 1.0;
         let (variance, third) = self.moments();
@@ -135,7 +135,7 @@ impl WeightSums {
         root * (((1.0 + g * w / 3.0).powi(3) - 1.0) / g + g / (6.0 * self.count))
     }
 
-    /// Whether the mean is 1, where a right one is beyond `limit` standard errors as seldom as one likes.
+    /// Tests whether the mean is 1. `limit` is in standard errors and sets the rate of false alarms.
     pub fn verdict(&self, limit: f64) -> WeightVerdict {
         let (z, off) = (self.z(), self.mean() - 1.0);
         if !z.is_finite() && self.moments().0 != 0.0 || !self.squares.is_finite() || self.effective() < ENOUGH {

@@ -9,13 +9,13 @@ use crate::error::{Error, Result, check_setting};
 use crate::math::linear::map_rows;
 use crate::math::random::{Purpose, stream};
 
-/// `sqrt(2/D) cos(W'x + b)`, whose inner products approach the kernel `exp(-|x - y|^2/(2 bandwidth^2))`.
+/// `sqrt(2/D) cos(W'x + b)`. Inner products of these features approach the kernel `exp(-|x - y|^2/(2 bandwidth^2))`.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Fourier {
     pub(super) count: usize,
     pub(super) bandwidth: f64,
     pub(super) seed: u64,
-    /// `W`, input-major, and `b`: a function of the three numbers above and of the input's size.
+    /// `W`, input-major, and `b`: determined by the three numbers above and the number of input features.
     weights: Arc<(Vec<f64>, Vec<f64>)>,
 }
 

@@ -12,28 +12,28 @@ use crate::math::kernels::gaussian_kernel;
 use crate::math::linear::{Block, eigenvectors, in_blocks, scores};
 use crate::math::random::{Purpose, stream};
 
-/// The most landmarks that are taken of the contexts: their eigenvectors take some seconds.
+/// The largest number of landmarks: their eigenvectors take some seconds.
 pub(super) const MOST_LANDMARKS: usize = 1500;
 
-/// An eigenvalue below this share of the largest one may be nothing but rounding.
+/// A smaller eigenvalue, relative to the largest one, may be only rounding error.
 const SMALLEST_SHARE: f64 = 1e-10;
 
-/// Rows that are mapped together: enough to make up for laying out the projection for the product.
+/// The number of rows that are mapped together: enough to outweigh the layout of the projection for the product.
 const ROWS: usize = 256;
 
-/// What makes the features `P' k(L, x)` of a [`FeatureMap`](super::FeatureMap): landmarks `L`, the kernel
+/// The parts of the kernel features `P' k(L, x)` of a [`FeatureMap`](super::FeatureMap): landmarks `L`, the kernel
 /// `k(x, y) = exp(-|x - y|^2/(2 bandwidth^2))` and a projection `P`.
 #[derive(Debug)]
 pub struct KernelFeatures {
     landmarks: Landmarks,
     count: usize,
-    /// A row a landmark.
+    /// One row per landmark.
     projection: Vec<f64>,
-    /// Made when it is first asked for.
+    /// Computed on first use.
     fingerprint: OnceLock<Fingerprint>,
 }
 
-/// By their content.
+/// Compares the content.
 impl PartialEq for KernelFeatures {
     fn eq(&self, other: &Self) -> bool {
         self.fingerprint() == other.fingerprint()
@@ -51,10 +51,10 @@ impl KernelFeatures {
         if count == 0 || count > m {
             return Err(allowed(m, "the number of landmarks"));
         }
-        // In a random order, lest data that is sorted by class gives landmarks of a few.
+        // In a random order, because data may be sorted by class, and landmarks would come from a few classes.
         let mut order: Vec<usize> = (0..known.len()).collect();
         order.shuffle(&mut stream(0, Purpose::Features, 2));
-        // Copied: a view would keep all contexts in memory.
+        // A copy: a view would keep all contexts in memory.
         let drawn = known.select(&order[..m]);
         let landmarks =
             Landmarks::new(if drawn.is_sparse() { drawn.to_sparse() } else { drawn.to_dense() }, bandwidth)?;
@@ -108,17 +108,17 @@ impl KernelFeatures {
         self.landmarks.bandwidth
     }
 
-    /// The number of features that come out.
+    /// The number of output features.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// The projection `P`, row-major: a row a landmark, a column a feature.
+    /// The projection `P`, row-major: one row per landmark, one column per feature.
     pub fn projection(&self) -> &[f64] {
         &self.projection
     }
 
-    /// The name that the features have by their content.
+    /// The fingerprint of the features.
     pub fn fingerprint(&self) -> Fingerprint {
         *self.fingerprint.get_or_init(|| {
             let mut hasher = Hasher::new("kernel features");
@@ -148,12 +148,12 @@ impl KernelFeatures {
 
 const NUMBER: &str = "the number of kernel features";
 
-/// Contexts with a kernel around each.
+/// Contexts with a kernel centred at each.
 #[derive(Debug)]
 struct Landmarks {
     contexts: Contexts,
     bandwidth: f64,
-    /// The contexts, a column each.
+    /// The contexts, one per column.
     columns: Vec<f64>,
     /// The squares of their norms.
     squares: Vec<f64>,
@@ -176,7 +176,7 @@ impl Landmarks {
         Ok(Landmarks { contexts, bandwidth, columns, squares })
     }
 
-    /// `k(l, x)` for a range of contexts and all landmarks: a row a context.
+    /// `k(l, x)` for a range of contexts and all landmarks: one row per context.
     fn kernel(&self, contexts: &Contexts, range: Range<usize>, out: &mut [f64]) {
         let m = self.squares.len();
         let rows: Vec<Row<'_>> = range.clone().map(|i| contexts.row(i)).collect();

@@ -1,4 +1,4 @@
-//! FEATURES: maps `x -> phi(x)` that are fixed before the data, so that every bound stays as it is.
+//! FEATURES: maps `x -> phi(x)` that are fixed before the data, so that every bound remains valid.
 
 mod fourier;
 mod kernel;
@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::fingerprint::Hasher;
 use crate::math::random::{Purpose, stream};
 
-/// How a raw context becomes the features of a policy. Part of the policy: it maps what it is asked about itself.
+/// Maps raw contexts to the features of a policy. It is part of the policy, which applies it to every context.
 ///
 /// ```
 /// use surefoot::{Contexts, FeatureMap};
@@ -32,20 +32,20 @@ pub struct FeatureMap {
     intercept: bool,
 }
 
-/// What the features are made by.
+/// The kind of features.
 #[derive(Debug, Clone, PartialEq)]
 enum Made {
-    /// Nothing: they are the contexts.
+    /// The contexts themselves.
     Plain,
     Fourier(Fourier),
     Kernel(Arc<KernelFeatures>),
 }
 
 impl FeatureMap {
-    /// The most landmarks of [`kernel`](FeatureMap::kernel).
+    /// The largest number of landmarks of [`kernel`](FeatureMap::kernel).
     pub const MOST_LANDMARKS: usize = kernel::MOST_LANDMARKS;
 
-    /// The contexts as they are.
+    /// The contexts unchanged.
     pub fn identity(input: usize) -> Self {
         FeatureMap { input, made: Made::Plain, intercept: false }
     }
@@ -59,25 +59,26 @@ impl FeatureMap {
 
     /// The `count` leading principal components of the kernel `k(x, y) = exp(-|x - y|^2/(2 bandwidth^2))`:
     ///
-    /// `phi(x) = Lambda^{-1/2} V' k(L, x)`, with landmarks `L` drawn of the known contexts (all of them, up to
-    /// [`MOST_LANDMARKS`](FeatureMap::MOST_LANDMARKS)), and the leading eigenpairs of `k(L, L) = V Lambda V'`. Inner
-    /// products of `phi` approach the kernel as `count` and the landmarks grow. For the same kernel it takes far fewer
-    /// features than random ones.
+    /// `phi(x) = Lambda^{-1/2} V' k(L, x)`. The landmarks `L` are drawn from the known contexts (all of them, up to
+    /// [`MOST_LANDMARKS`](FeatureMap::MOST_LANDMARKS)). `V` and `Lambda` are the leading eigenpairs of
+    /// `k(L, L) = V Lambda V'`. Inner products of `phi` approach the kernel as `count` and the number of landmarks
+    /// grow. For the same kernel this needs far fewer features than random Fourier features.
     ///
-    /// The map has to be fixed before the data that it learns from: give it contexts seen earlier. A good bandwidth is
+    /// The map must be fixed before the data that a policy learns from: use contexts seen earlier. A good bandwidth is
     /// somewhat smaller than the [`rule_of_thumb`](FeatureMap::rule_of_thumb): half of it on MNIST.
     pub fn kernel(known: &Contexts, count: usize, bandwidth: f64) -> Result<Self> {
         Ok(Self::of_kernel(KernelFeatures::principal(known, count, bandwidth)?))
     }
 
-    /// The features `P' k(L, x)`, from what [`kernel_parts`](FeatureMap::kernel_parts) tells of them: landmarks, bandwidth
-    /// and the projection `P`, row-major with a row a landmark.
+    /// The features `P' k(L, x)` from the values of [`kernel_parts`](FeatureMap::kernel_parts): landmarks, bandwidth
+    /// and the projection `P`, row-major with one row per landmark.
     pub fn kernel_from_parts(landmarks: Contexts, bandwidth: f64, projection: Vec<f64>) -> Result<Self> {
         Ok(Self::of_kernel(KernelFeatures::from_parts(landmarks, bandwidth, projection)?))
     }
 
-    /// By its name: `raw`, `rff:NUMBER[:BANDWIDTH]` or `kernel:NUMBER[:BANDWIDTH]`. Without a bandwidth it is the
-    /// [`rule_of_thumb`](FeatureMap::rule_of_thumb) of the known contexts, half of it for a kernel.
+    /// Builds a map from its name: `raw`, `rff:NUMBER[:BANDWIDTH]` or `kernel:NUMBER[:BANDWIDTH]`. The default
+    /// bandwidth is the [`rule_of_thumb`](FeatureMap::rule_of_thumb) of the known contexts, and half of that for a
+    /// kernel.
     pub fn named(text: &str, known: &Contexts, seed: u64) -> Result<Self> {
         let bad = || Error::setting("features", "raw, rff:NUMBER[:BANDWIDTH] or kernel:NUMBER[:BANDWIDTH]", text);
         let (kind, count, bandwidth) = match text.split(':').collect::<Vec<_>>()[..] {
@@ -91,7 +92,7 @@ impl FeatureMap {
         let bandwidth = |factor: f64| bandwidth.unwrap_or_else(|| factor * FeatureMap::rule_of_thumb(known));
         match kind {
             "rff" => FeatureMap::fourier(known.features(), count, bandwidth(1.0), seed),
-            // Measured on MNIST, where 0.4 and 0.5 are better than 0.7 and 1.
+            // Measured on MNIST, where factors of 0.4 and 0.5 are better than 0.7 and 1.
             "kernel" => FeatureMap::kernel(known, count, bandwidth(0.5)),
             _ => Err(bad()),
         }
@@ -102,18 +103,18 @@ impl FeatureMap {
         FeatureMap { input, made: Made::Kernel(Arc::new(kernel)), intercept: false }
     }
 
-    /// Adds a feature that is always 1, the last one.
+    /// Appends a feature that is always 1.
     pub fn with_intercept(mut self) -> Self {
         self.intercept = true;
         self
     }
 
-    /// The median distance between the contexts (Gretton et al. 2012): a bandwidth at which neither all pairs look
-    /// alike nor all look unrelated. RoundReport over at most 1,000 pairs; 1 if they are all equal.
+    /// The median distance between the contexts (Gretton et al. 2012): a bandwidth at which pairs look neither all
+    /// alike nor all unrelated. The median is over at most 1,000 pairs; it is 1 if all contexts are equal.
     ///
-    /// The map has to be fixed before the data that it learns from: ask for it on contexts seen earlier.
+    /// The bandwidth must be fixed before the data that a policy learns from: use contexts seen earlier.
     pub fn rule_of_thumb(contexts: &Contexts) -> f64 {
-        // In a random order, lest data that is sorted by class pairs like with like.
+        // In a random order, because data may be sorted by class, and pairs would come from the same class.
         let mut order: Vec<usize> = (0..contexts.len()).collect();
         order.shuffle(&mut stream(0, Purpose::Features, 1));
         let mut x = vec![0.0; contexts.features()];
@@ -132,12 +133,12 @@ impl FeatureMap {
         distances.get(distances.len() / 2).copied().unwrap_or(1.0)
     }
 
-    /// The number of features that go in.
+    /// The number of input features.
     pub fn input(&self) -> usize {
         self.input
     }
 
-    /// The number of features that come out.
+    /// The number of output features.
     pub fn output(&self) -> usize {
         let made = match &self.made {
             Made::Plain => self.input,
@@ -147,7 +148,7 @@ impl FeatureMap {
         made + usize::from(self.intercept)
     }
 
-    /// Count, bandwidth and seed of the Fourier features, if there are any.
+    /// The count, bandwidth and seed of the Fourier features, if there are any.
     pub fn fourier_settings(&self) -> Option<(usize, f64, u64)> {
         match &self.made {
             Made::Fourier(fourier) => Some((fourier.count, fourier.bandwidth, fourier.seed)),
@@ -155,7 +156,7 @@ impl FeatureMap {
         }
     }
 
-    /// What makes the kernel features, if there are any.
+    /// The parts of the kernel features, if there are any.
     pub fn kernel_parts(&self) -> Option<&KernelFeatures> {
         match &self.made {
             Made::Kernel(kernel) => Some(kernel),
@@ -168,7 +169,8 @@ impl FeatureMap {
         self.is_linear() && !self.intercept
     }
 
-    /// Whether the first features are the contexts: what is linear in these is so in the features.
+    /// Whether the first features are the contexts. Functions that are linear in the contexts are then linear in the
+    /// features.
     pub(crate) fn is_linear(&self) -> bool {
         matches!(self.made, Made::Plain)
     }
@@ -178,8 +180,8 @@ impl FeatureMap {
         self.intercept
     }
 
-    /// Adds what it is to a fingerprint. Kernel features came later: [`hash_kernel`](FeatureMap::hash_kernel) adds them, at
-    /// the end.
+    /// Adds itself to a fingerprint, without kernel features, which were introduced later:
+    /// [`hash_kernel`](FeatureMap::hash_kernel) adds those at the end.
     pub(crate) fn hash(&self, hasher: &mut Hasher) {
         hasher.count(self.input);
         hasher.count(usize::from(self.intercept));
@@ -197,7 +199,7 @@ impl FeatureMap {
         }
     }
 
-    /// The features of the contexts.
+    /// Maps contexts to features.
     pub fn apply(&self, contexts: &Contexts) -> Result<Contexts> {
         if contexts.features() != self.input {
             let expected = format!("{} features, as the policy", self.input);

@@ -1,4 +1,4 @@
-//! Features come out as they are defined.
+//! Features agree with their definitions.
 
 use super::*;
 
@@ -77,7 +77,7 @@ fn kernel(a: &Contexts, i: usize, j: usize, bandwidth: f64) -> f64 {
     (-distance2 / (2.0 * bandwidth * bandwidth)).exp()
 }
 
-/// The largest error of the inner products as values of the kernel.
+/// The largest error of the inner products as approximations of the kernel.
 fn kernel_error(map: &FeatureMap, x: &Contexts, bandwidth: f64) -> f64 {
     let phi = map.apply(x).unwrap();
     let pairs = (0..x.len()).flat_map(|i| (0..=i).map(move |j| (i, j)));
@@ -100,7 +100,7 @@ fn inner_products_of_kernel_features_approach_the_kernel() {
     let error = |count| kernel_error(&FeatureMap::kernel(&known, count, 0.7).unwrap(), &x, 0.7);
     let errors = [5, 20, 80].map(error);
     assert!(errors[0] > 0.1 && errors[1] < errors[0] / 5.0 && errors[2] < errors[1] / 20.0, "{errors:?}");
-    // As many random features do worse.
+    // The same number of random features is less accurate.
     assert!(kernel_error(&FeatureMap::fourier(3, 80, 0.7, 1).unwrap(), &x, 0.7) > 0.1);
 }
 

@@ -422,6 +422,7 @@ impl Learner {
         let shape = self.shaped(start.posterior())?;
         let objective = Objective::new(ObjectiveParts {
             rounds,
+            total: None,
             criterion: recipe.criterion,
             custom: self.custom.as_ref(),
             anchor: anchor.posterior(),

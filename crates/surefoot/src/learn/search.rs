@@ -64,10 +64,9 @@ impl Learner {
             }
             Optimiser::Lbfgs(lbfgs) => {
                 let search = Search::<f64>::new(objective);
-                let everything: Vec<u32> = (0..records as u32).collect();
                 lbfgs.minimise(x.to_vec(), |x, g| {
                     steps += 1;
-                    progress.ask(steps, lbfgs.iterations, || value(search.evaluate(x, &everything, g)))
+                    progress.ask(steps, lbfgs.iterations, || value(search.pass(x, g)))
                 })
             }
         };

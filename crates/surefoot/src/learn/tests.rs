@@ -76,6 +76,7 @@ fn kept(learner: &Learner, state: &State, rounds: &[Logs]) -> Posterior {
     let recipe = learner.algorithm.recipe(lambda);
     let objective = Objective::new(ObjectiveParts {
         rounds: &rounds,
+        total: None,
         criterion: recipe.criterion,
         custom: None,
         anchor: first.posterior(),

@@ -1,11 +1,11 @@
-//! Which actions could be chosen.
+//! The sets of eligible actions.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
 
-/// The set of actions that are available in each record. Cloning shares the storage.
+/// The set of actions that could be chosen in each record. Clones share the storage.
 #[derive(Debug, Clone)]
 pub struct Eligible {
     sets: Arc<Sets>,
@@ -20,7 +20,7 @@ struct Sets {
 }
 
 impl Eligible {
-    /// One set a record: not empty, strictly increasing.
+    /// One set per record: not empty, strictly increasing.
     pub fn new<S: AsRef<[u32]>>(sets: impl IntoIterator<Item = S>) -> Result<Self> {
         let (mut offsets, mut actions) = (vec![0], Vec::new());
         for (row, set) in sets.into_iter().enumerate() {
@@ -45,7 +45,7 @@ impl Eligible {
         self.rows.len()
     }
 
-    /// Whether there is no record.
+    /// Whether there are no records.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -57,25 +57,25 @@ impl Eligible {
         &self.sets.actions[self.sets.offsets[i]..self.sets.offsets[i + 1]]
     }
 
-    /// The sets of a range of records, sharing the storage.
+    /// The sets of a range of records; the storage is shared.
     pub fn slice(&self, range: Range<usize>) -> Self {
         assert!(range.start <= range.end && range.end <= self.len());
         Eligible { sets: Arc::clone(&self.sets), rows: self.rows.start + range.start..self.rows.start + range.end }
     }
 
-    /// The sets of some records, in their order.
+    /// The sets of some records, in the given order.
     pub(super) fn select(&self, records: &[usize]) -> Self {
         Eligible::new(records.iter().map(|&i| self.get(i))).expect("they have been checked")
     }
 
-    /// Fails unless there are `rows` sets of actions below `actions`.
+    /// Fails unless there are `rows` sets, all of actions below `actions`.
     pub(crate) fn check(&self, actions: usize, rows: usize) -> Result<()> {
         if self.len() != rows {
             let expected = format!("{rows} sets, one for each context");
             return Err(Error::size("eligible", expected, self.len()));
         }
         for row in 0..rows {
-            // The sets are sorted and not empty: their last action is the largest.
+            // The sets are sorted and not empty, so the last action is the largest.
             if let Some(&a) = self.get(row).last().filter(|&&a| a as usize >= actions) {
                 return Err(Error::value(row, "eligible", format!("below {actions}"), a));
             }

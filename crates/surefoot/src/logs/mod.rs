@@ -1,4 +1,4 @@
-//! LOGS: what a deployed policy leaves behind, checked once, one batch a round.
+//! LOGS: the records that a deployed policy collected, checked once, one batch per round.
 
 mod eligible;
 mod reward;
@@ -15,14 +15,13 @@ use crate::contexts::Contexts;
 use crate::error::{Error, Result};
 use crate::fingerprint::{Fingerprint, Hasher, tree};
 
-/// The records of a chunk, of which the fingerprint of a round is made.
+/// The number of records per chunk in the fingerprint of a round.
 pub const CHUNK: usize = 8192;
 
 /// The logged interactions of one policy: context, action, propensity and cost of each decision.
 ///
-/// Everything is checked here, once; after that no code asks again. Costs are in `[-1, 0]`, lower is better
-/// ([`RewardRange`] converts rewards), and the propensity is the probability that the action had *when it was
-/// chosen*.
+/// The constructor checks everything, so no other code has to. Costs are in `[-1, 0]`, lower is better ([`RewardRange`]
+/// converts rewards). The propensity is the probability that the action had *when it was chosen*.
 ///
 /// ```
 /// use surefoot::{Contexts, Logs};
@@ -40,29 +39,29 @@ pub struct Logs {
     actions: usize,
     contexts: Contexts,
     columns: Arc<Columns>,
-    /// The records of the columns that these logs are.
+    /// The range of the columns that these logs cover.
     range: Range<usize>,
     eligible: Option<Eligible>,
     policy_version: String,
-    /// Made when it is first asked for.
+    /// Computed on first use.
     fingerprint: OnceLock<Fingerprint>,
 }
 
-/// One entry a record. Slices and clones of logs share them.
+/// One entry per record in each column. Slices and clones of logs share the columns.
 #[derive(Debug)]
 struct Columns {
     action: Vec<u32>,
     propensity: Vec<f64>,
     cost: Vec<f64>,
-    /// The row of each record in the contexts, if those of some records have been left out.
+    /// The row of each record in the contexts, if some contexts were left out.
     rows: Option<Vec<usize>>,
 }
 
-/// In place of the row of a record whose context has been left out.
+/// Marks a record whose context was left out.
 const LEFT_OUT: usize = usize::MAX;
 
 impl Logs {
-    /// The records of one round over `actions` actions, one entry a record in every column.
+    /// The records of one round over `actions` actions; every column has one entry per record.
     pub fn new(
         actions: usize,
         contexts: Contexts,
@@ -98,7 +97,7 @@ impl Logs {
         Logs { actions, contexts, columns: Arc::new(columns), range, eligible, policy_version, fingerprint }
     }
 
-    /// Adds the set of actions that could be chosen in each record; the logged action must be one of them.
+    /// Adds the set of eligible actions of each record. It must contain the logged action.
     pub fn with_eligible(mut self, eligible: Eligible) -> Result<Self> {
         eligible.check(self.actions, self.len())?;
         for (row, a) in self.action().iter().enumerate() {
@@ -118,7 +117,7 @@ impl Logs {
         self
     }
 
-    /// The same records over other features of their contexts; those of records of cost 0 may be left out.
+    /// Replaces the contexts by other features of them; the contexts of records of cost 0 may be left out.
     pub(crate) fn map_contexts(
         mut self,
         leave_out: bool,
@@ -140,14 +139,14 @@ impl Logs {
         Ok(Logs { eligible, policy_version, ..Self::of(self.actions, contexts, columns) })
     }
 
-    /// The records of a range, sharing the storage.
+    /// The records of a range; the storage is shared.
     ///
     /// # Panics
     /// If the range does not lie within the records.
     pub fn slice(&self, range: Range<usize>) -> Self {
         assert!(range.start <= range.end && range.end <= self.len());
         Logs {
-            // Where some were left out, rows say where the others are.
+            // If some contexts were left out, `rows` locates the others.
             contexts: if self.is_complete() { self.contexts.slice(range.clone()) } else { self.contexts.clone() },
             eligible: self.eligible.as_ref().map(|eligible| eligible.slice(range.clone())),
             range: self.range.start + range.start..self.range.start + range.end,
@@ -156,7 +155,7 @@ impl Logs {
         }
     }
 
-    /// Only the records whose cost is not 0.
+    /// The records with a non-zero cost.
     pub(crate) fn weighing(&self) -> Self {
         let kept: Vec<usize> = (0..self.len()).filter(|&i| self.cost()[i] != 0.0).collect();
         let rows: Vec<usize> = kept.iter().map(|&i| self.row(i)).collect();
@@ -171,10 +170,10 @@ impl Logs {
         Logs { eligible, policy_version, ..Self::of(self.actions, self.contexts.select(&rows), columns) }
     }
 
-    /// The name that the records have by their content; the version of the policy is no part of it.
+    /// The fingerprint of the records. It does not include the policy version.
     ///
-    /// It is the root of a tree over chunks of [`CHUNK`] records, so that chunks can be hashed apart, on other threads
-    /// or machines.
+    /// It is the root of a tree over chunks of [`CHUNK`] records, so that chunks can be hashed separately, on other
+    /// threads or machines.
     pub fn fingerprint(&self) -> Fingerprint {
         *self.fingerprint.get_or_init(|| {
             let mut hasher = Hasher::new("logs");
@@ -208,12 +207,12 @@ impl Logs {
         hasher.finish()
     }
 
-    /// The row of a record in the contexts, which must not have been left out.
+    /// The row of a record in the contexts; its context must not have been left out.
     pub(crate) fn row(&self, i: usize) -> usize {
         self.columns.rows.as_ref().map_or(i, |rows| rows[self.range.start + i])
     }
 
-    /// Whether the contexts of all records are there.
+    /// Whether no context was left out.
     pub(crate) fn is_complete(&self) -> bool {
         self.columns.rows.is_none()
     }
@@ -223,7 +222,7 @@ impl Logs {
         self.range.len()
     }
 
-    /// Whether there is no record.
+    /// Whether there are no records.
     pub fn is_empty(&self) -> bool {
         self.range.is_empty()
     }
@@ -243,7 +242,7 @@ impl Logs {
         &self.columns.action[self.range.clone()]
     }
 
-    /// The probabilities with which they were chosen, `q`.
+    /// The logged propensities `q`: the probabilities with which the actions were chosen.
     pub fn propensity(&self) -> &[f64] {
         &self.columns.propensity[self.range.clone()]
     }
@@ -253,12 +252,12 @@ impl Logs {
         &self.columns.cost[self.range.clone()]
     }
 
-    /// The actions that could be chosen, if they were logged; otherwise all could.
+    /// The eligible actions, if they were logged; otherwise every action was eligible.
     pub fn eligible(&self) -> Option<&Eligible> {
         self.eligible.as_ref()
     }
 
-    /// The version of the policy that collected these records; empty if not named.
+    /// The version of the policy that collected these records; empty if it was not named.
     pub fn policy_version(&self) -> &str {
         &self.policy_version
     }

@@ -1,4 +1,4 @@
-//! Rewards of any range, and the costs that they are.
+//! Rewards of any range, and their conversion to costs.
 
 use crate::error::{Error, Result};
 
@@ -30,7 +30,7 @@ impl RewardRange {
         Ok(RewardRange { lo, hi })
     }
 
-    /// The costs of a column of rewards.
+    /// Converts a column of rewards to costs.
     pub fn costs(&self, rewards: &[f64]) -> Result<Vec<f64>> {
         let cost = |(row, &r): (usize, &f64)| {
             if !(self.lo..=self.hi).contains(&r) {
@@ -42,7 +42,7 @@ impl RewardRange {
         rewards.iter().enumerate().map(cost).collect()
     }
 
-    /// The reward that a cost, or a risk, stands for.
+    /// Converts a cost or a risk to a reward.
     pub fn reward(&self, cost: f64) -> f64 {
         self.lo - cost * (self.hi - self.lo)
     }

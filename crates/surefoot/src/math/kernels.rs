@@ -1,8 +1,8 @@
 //! Loops that run on the widest instructions of the machine.
 //!
-//! Each is a plain loop that the compiler vectorises; `pulp` compiles it once for every instruction set and picks one at
-//! run time ([`wide`]). Nothing is fused and sums are taken in lanes of a fixed number, so that every machine gives the
-//! same bits.
+//! Each is a plain loop that the compiler vectorises; `pulp` compiles it once per instruction set and chooses one at
+//! run time ([`wide`]). There are no fused operations, and sums use a fixed number of lanes, so that every machine
+//! gives the same bits.
 
 use pulp::{Arch, NullaryFnOnce};
 
@@ -11,17 +11,17 @@ use super::prefetch::prefetch;
 use super::real::Real;
 use crate::contexts::{Indices, Row};
 
-/// How many rows ahead of its turn a sparse row is asked for; from 1 to 8 makes no difference that we could measure.
+/// The number of rows by which sparse rows are prefetched; between 1 and 8 there was no measurable difference.
 const AHEAD: usize = 4;
-/// The lanes of a sum.
+/// The number of lanes of a sum.
 const LANES: usize = 16;
-/// Parameters that one thread works on together.
+/// The number of parameters that one thread works on together.
 pub(crate) const PIECE: usize = 1 << 13;
 
 /// Runs a closure on the widest instructions of this machine.
 ///
-/// The closure, and every function and closure in it that matters, must be marked `#[inline(always)]`: what is called and
-/// not inlined is compiled for the oldest machine. That goes for the library too: `[T; N]::map` is not inlined.
+/// The closure, and every function and closure in it that matters, must be marked `#[inline(always)]`: a call that is
+/// not inlined is compiled for the oldest machine. This includes the standard library: `[T; N]::map` is not inlined.
 #[inline(always)]
 pub(crate) fn wide<T>(f: impl FnMut() -> T) -> T {
     /// Called through `FnMut`: the shim that calls a closure through `FnOnce` is not inlined.
@@ -48,7 +48,7 @@ thread_local! {
     static PLAIN: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
-/// Runs `f` with every [`wide`] of this thread on the instructions that all machines have.
+/// Runs `f` so that every [`wide`] of this thread uses only the instructions that all machines have.
 #[cfg(test)]
 pub(crate) fn plainly<T>(f: impl FnOnce() -> T) -> T {
     PLAIN.set(true);
@@ -81,7 +81,7 @@ pub(crate) fn cdfs(z: f64, scores: &[f64], cdfs: &mut [f64]) {
     );
 }
 
-/// `products[j] = exp(-|x - l_j|^2/(2 b^2))` in the place of `<x, l_j>`, from `|x|^2` and all `|l_j|^2`.
+/// Replaces `products[j] = <x, l_j>` by `exp(-|x - l_j|^2/(2 b^2))`, from `|x|^2` and all `|l_j|^2`.
 pub(crate) fn gaussian_kernel(square: f64, squares: &[f64], bandwidth: f64, products: &mut [f64]) {
     wide(
         #[inline(always)]
@@ -89,15 +89,15 @@ pub(crate) fn gaussian_kernel(square: f64, squares: &[f64], bandwidth: f64, prod
             for (out, &other) in products.iter_mut().zip(squares) {
                 let distance = square + other - 2.0 * *out;
                 let distance = if distance > 0.0 { distance } else { 0.0 };
-                // Divided twice: the square of a bandwidth may underflow.
+                // Divides twice, because the square of a bandwidth may underflow.
                 *out = exp_nonpositive(distance / bandwidth / (-2.0 * bandwidth));
             }
         },
     );
 }
 
-/// Runs `$few` with the number of actions as a constant if it is small, so that a row of scores stays in registers;
-/// otherwise `$many`, whose inner loop is long enough to be vectorised by itself.
+/// Runs `$few` with the number of actions as a constant if it is small, so that a row of scores stays in registers.
+/// Otherwise runs `$many`, whose inner loop is long enough to be vectorised on its own.
 macro_rules! for_few_actions {
     ($k:expr, $K:ident => $few:block, $many:block) => {
         for_few_actions!(@ $k, $K, $few, $many, 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16)
@@ -110,7 +110,7 @@ macro_rules! for_few_actions {
     };
 }
 
-/// `out = X W` for sparse rows, a row of `k` values each; `W` is feature-major.
+/// `out = X W` for sparse rows, `k` values per row; `W` is feature-major.
 pub(crate) fn sparse_scores<R: Real>(rows: &[Row<'_>], w: &[R], k: usize, out: &mut [R]) {
     wide(
         #[inline(always)]
@@ -150,7 +150,7 @@ fn sparse_product<R: Real, const K: usize>(row: Row<'_>, w: &[[R; K]]) -> [R; K]
     }
 }
 
-/// Four sums in turn, since one alone would wait for each of its additions.
+/// Four interleaved sums, because the additions of a single sum would wait for each other.
 #[inline(always)]
 fn product<R: Real, I: Copy + Into<u32>, const K: usize>(indices: &[I], values: &[f32], w: &[[R; K]]) -> [R; K] {
     let [mut a, mut b, mut c, mut d] = [[R::ZERO; K]; 4];
@@ -170,7 +170,7 @@ fn product<R: Real, I: Copy + Into<u32>, const K: usize>(indices: &[I], values: 
     a
 }
 
-/// `g += X' D` for sparse rows, with a row of `k` values in `d` for each; `g` is feature-major.
+/// `g += X' D` for sparse rows, with `k` values of `d` per row; `g` is feature-major.
 pub(crate) fn sparse_accumulate<R: Real>(rows: &[Row<'_>], d: &[R], k: usize, g: &mut [R]) {
     wide(
         #[inline(always)]
@@ -181,7 +181,7 @@ pub(crate) fn sparse_accumulate<R: Real>(rows: &[Row<'_>], d: &[R], k: usize, g:
                     row.for_each(
                         #[inline(always)]
                         |f, v| {
-                            // On copies, of which the compiler knows that they do not overlap.
+                            // Works on copies, so that the compiler knows that they do not overlap.
                             let mut sum = g[f];
                             add_scaled(&mut sum, R::of(v), &d);
                             g[f] = sum;
@@ -287,7 +287,7 @@ pub(crate) fn pull<R: Real>(weight: R, x: &[R], anchor: &[R], precision: &[R], o
     )
 }
 
-/// Some entries of [`pull`].
+/// One part of [`pull`].
 #[inline(always)]
 fn pull_lanes<R: Real>(
     weight: R,
@@ -322,7 +322,7 @@ pub(crate) fn lane_sum<X: Copy, R: Real>(x: &[X], y: &[R], f: impl Fn(X, R) -> R
     total(sums)
 }
 
-/// The largest of some numbers, of which there is at least one.
+/// The largest of at least one number.
 #[inline(always)]
 pub(crate) fn largest<R: Real>(x: &[R]) -> R {
     let mut tops = [x[0]; LANES];
@@ -345,7 +345,7 @@ pub(crate) fn largest<R: Real>(x: &[R]) -> R {
     tops[0]
 }
 
-/// The sum of lanes, by halves.
+/// The sum of the lanes, by repeated halving.
 #[inline(always)]
 pub(crate) fn total<R: Real, const N: usize>(mut lanes: [R; N]) -> R {
     let mut n = N / 2;

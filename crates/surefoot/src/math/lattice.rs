@@ -1,33 +1,34 @@
 //! `ln Phi` and the hazard `phi/Phi` on a lattice: for many arguments that differ by multiples of one step.
 //!
-//! The points of a grid in `z`, seen from a score `s`, are `z - s`: all on one lattice `h Z`, shifted by the remainder
-//! of `s`. Around each node both functions are a short polynomial in that remainder, with coefficients that lie side by
-//! side for neighbouring nodes. So a score meets a whole register of grid points with nothing but loads, products and
-//! sums: no exponential, no division, no branch.
+//! Relative to a score `s`, the points of a grid in `z` are `z - s`. They all lie on one lattice `h Z`, shifted by the
+//! remainder of `s`. Around each node both functions are short polynomials in that remainder, and the coefficients of
+//! neighbouring nodes are adjacent in memory. So one score and a whole register of grid points need only loads,
+//! products and sums: no exponential, no division, no branch.
 
 use super::normal::{hazard, ln_cdf};
 use super::real::Real;
 
 /// Polynomials of `COEFS` coefficients in `r` in `[-1/2, 1/2]`: `f((n - r) h) = sum_j c_j[n] r^j`.
 ///
-/// The largest errors are stated where the two kinds are named, [`Single`](super::quadrature::Single) and
-/// [`Double`](super::quadrature::Double), and measured by the quadrature's tests over the whole lattice of many rules.
+/// The largest errors are stated at the two types [`Single`](super::quadrature::Single) and
+/// [`Double`](super::quadrature::Double). The tests of the quadrature measure them over the whole lattice of many
+/// rules.
 #[derive(Debug)]
 pub(crate) struct Lattice<R, const COEFS: usize> {
-    /// The number of the first node.
+    /// The index of the first node.
     first: i32,
     /// `ln Phi`: one row of nodes for each coefficient.
     ln_cdf: [Vec<R>; COEFS],
-    /// The hazard, likewise.
+    /// The hazard, in the same layout.
     hazard: [Vec<R>; COEFS],
 }
 
-/// Protocol of the Taylor series before it is shortened. The zeros of `Phi` next to the real line are 2.8 away, no step is
-/// longer than 1, and `(0.5/2.8)^32` is 1e-24.
+/// The number of terms of the Taylor series before it is shortened. The zeros of `Phi` closest to the real line have
+/// distance 2.8, no step is longer than 1, and `(0.5/2.8)^32` is 1e-24.
 const TERMS: usize = 32;
 
 impl<R: Real, const COEFS: usize> Lattice<R, COEFS> {
-    /// The nodes `first..last` of step `h`. From `zero` on, both functions are taken to be 0.
+    /// The nodes `first..last` of step `h`. From `zero` on, both functions count as 0.
     pub(crate) fn new(h: f64, first: i32, zero: i32, last: i32) -> Self {
         let empty = || std::array::from_fn(|_| Vec::with_capacity((last - first) as usize));
         let mut lattice = Lattice { first, ln_cdf: empty(), hazard: empty() };
@@ -53,7 +54,7 @@ impl<R: Real, const COEFS: usize> Lattice<R, COEFS> {
         nodes(&self.hazard[j], n - self.first)
     }
 
-    /// Coefficient `j` of the hazard at a number of nodes from `n` on.
+    /// Coefficient `j` of the hazard at `count` nodes from `n` on.
     #[inline(always)]
     pub(crate) fn hazards(&self, j: usize, n: i32, count: usize) -> &[R] {
         &self.hazard[j][(n - self.first) as usize..][..count]
@@ -67,7 +68,7 @@ fn nodes<R, const LANES: usize>(row: &[R], place: i32) -> &[R; LANES] {
 
 /// The Taylor series of `ln Phi` and of the hazard `g` at `t`, in `r` for the argument `t - r h`.
 ///
-/// `(ln Phi)' = g` and `g' = -g (t + g)`, so that each coefficient follows from those before.
+/// `(ln Phi)' = g` and `g' = -g (t + g)`, so each coefficient follows from the ones before.
 fn series(t: f64, h: f64) -> [[f64; TERMS]; 2] {
     let (mut f, mut g) = ([0.0; TERMS], [0.0; TERMS]);
     f[0] = ln_cdf(t);
@@ -87,8 +88,9 @@ fn series(t: f64, h: f64) -> [[f64; TERMS]; 2] {
     [f, g]
 }
 
-/// The polynomial of `COEFS` coefficients next to a longer one on `[-1/2, 1/2]`: from the top, each power is replaced by
-/// the lower ones of the Chebyshev polynomial that it leads, which is small everywhere (Lanczos' economisation).
+/// Approximates a longer polynomial on `[-1/2, 1/2]` by one with `COEFS` coefficients. From the highest power down,
+/// each power is replaced by the lower terms of its Chebyshev polynomial, which is small everywhere (Lanczos'
+/// economisation).
 fn shorten<const COEFS: usize>(mut c: [f64; TERMS]) -> [f64; COEFS] {
     // The coefficients of T_n(2 r), for n = TERMS - 1 and below, by T_n(x) = 2 x T_(n-1) - T_(n-2).
     let mut chebyshev = [[0.0; TERMS]; TERMS];

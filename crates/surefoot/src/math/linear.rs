@@ -1,4 +1,4 @@
-//! Products of feature rows with matrices. Features are stored in `f32`; sums are in the numbers of the matrix.
+//! Products of feature rows with matrices. Features are stored in `f32`; sums have the number type of the matrix.
 //!
 //! Matrices are feature-major: entry `(f, a)` of a `p x K` matrix is at `f * K + a`, so that one feature touches `K`
 //! consecutive numbers.
@@ -15,10 +15,10 @@ use super::real::Real;
 use crate::contexts::{Contexts, Row};
 use crate::error::Result;
 
-/// Rows that are worked on together: their block stays in the cache.
+/// The number of rows that are worked on together: their block stays in the cache.
 pub(crate) const BLOCK: usize = 64;
 
-/// Some rows, ready for products.
+/// A block of rows, ready for products.
 #[derive(Debug)]
 pub(crate) enum Block<'a, R> {
     Sparse(&'a [Row<'a>]),
@@ -31,8 +31,8 @@ pub(crate) enum Block<'a, R> {
 }
 
 impl<'a, R: Real> Block<'a, R> {
-    /// Gathers the rows, unless all are sparse. Rounds may be stored differently: rows of both kinds are worked on as
-    /// dense ones.
+    /// Gathers the rows, unless all are sparse. Rounds may be stored in different forms: a mix of both kinds is handled
+    /// as dense.
     pub(crate) fn new(rows: &'a [Row<'a>], p: usize, room: &'a mut Vec<R>) -> Self {
         if rows.iter().all(|row| matches!(row, Row::Sparse { .. })) {
             return Block::Sparse(rows);
@@ -69,8 +69,7 @@ impl<'a, R: Real> Block<'a, R> {
         }
     }
 
-    /// `g += X' D`, or `g = X' D` unless something has been added to it before, with a row of `k` values in `d` for each
-    /// row; `g` is `p x k`.
+    /// `g += X' D` with `add`, otherwise `g = X' D`; `d` has `k` values per row, and `g` is `p x k`.
     pub(crate) fn accumulate(&self, d: &[R], k: usize, add: bool, g: &mut [R]) {
         match *self {
             Block::Sparse(rows) => {
@@ -107,7 +106,8 @@ pub(crate) fn accumulate(rows: &[Row<'_>], d: &[f64], k: usize, g: &mut [f64]) {
     }
 }
 
-/// The two products of a search, block by block: `scores = X W` and `gradient = X' scores`, as if scores were slopes.
+/// The two products of a search, block by block: `scores = X W` and `gradient = X' scores`, with the scores in place of
+/// slopes.
 #[cfg(feature = "internals")]
 pub fn products(contexts: &Contexts, w: &[f32], k: usize, scores: &mut [f32], gradient: &mut [f32]) {
     let mut room = Vec::new();
@@ -119,8 +119,8 @@ pub fn products(contexts: &Contexts, w: &[f32], k: usize, scores: &mut [f32], gr
     }
 }
 
-/// Fills `width` entries for each of `0..n`, in parallel over ranges of at most `size`: the cut, and so every sum inside
-/// it, does not depend on the number of threads. Of several errors the first one counts.
+/// Fills `width` entries for each of `0..n`, in parallel over ranges of at most `size`. The ranges, and so every sum
+/// within them, do not depend on the number of threads. If several ranges fail, the first error is returned.
 pub(crate) fn in_blocks<T: Send + Clone>(
     n: usize,
     size: usize,

@@ -1,6 +1,6 @@
 //! The standard normal distribution, branch-free so that loops over it vectorise.
 //!
-//! Everything comes from the Mills ratio `M(a) = Phi(-a)/phi(a)`, `a >= 0`, which is smooth and never underflows:
+//! Everything is computed from the Mills ratio `M(a) = Phi(-a)/phi(a)`, `a >= 0`, which is smooth and never underflows:
 //! one polynomial in `v = (a - c)/(a + c)` covers the whole half line.
 
 use super::real::Real;
@@ -17,7 +17,8 @@ fn mills<R: Real>(a: R) -> R {
     R::mills_numerator((a - R::MILLS_SHIFT) * inverse) * inverse
 }
 
-/// `sum_i c_i x^i`, as four interleaved polynomials in `x^4`: Horner's rule alone would wait for each product.
+/// `sum_i c_i x^i`, as four interleaved polynomials in `x^4`: in Horner's rule every product would wait for the one
+/// before.
 #[inline(always)]
 pub(super) fn polynomial<R: Real, const N: usize>(c: &[R; N], x: R) -> R {
     const { assert!(N.is_multiple_of(4)) };
@@ -49,8 +50,8 @@ pub(crate) fn cdf_pdf<R: Real>(t: R) -> (R, R) {
     (if t < R::ZERO { tail } else { R::ONE - tail }, density)
 }
 
-/// `phi(t)/Phi(t)`, without underflow however far to the left `t` is: on `[-6, 12]` to a relative error of 4e-15 in
-/// `f64`, 5e-6 in `f32`, which is that of the density on the right.
+/// `phi(t)/Phi(t)`, without underflow for any negative `t`: on `[-6, 12]` to a relative error of 4e-15 in `f64` and
+/// 5e-6 in `f32`, which is the error of the density on the right.
 #[inline(always)]
 pub(crate) fn hazard<R: Real>(t: R) -> R {
     let a = t.magnitude();
@@ -58,7 +59,7 @@ pub(crate) fn hazard<R: Real>(t: R) -> R {
     if t < R::ZERO { R::ONE / m } else { density / (R::ONE - density * m) }
 }
 
-/// `ln Phi(t)`, likewise.
+/// `ln Phi(t)`, without underflow for any negative `t`.
 pub(crate) fn ln_cdf(t: f64) -> f64 {
     let m = mills(t.abs());
     if t < 0.0 { m.ln() - 0.5 * t * t - LN_SQRT_2PI } else { (-pdf(t) * m).ln_1p() }
@@ -72,7 +73,7 @@ pub(crate) fn ln_cdf(t: f64) -> f64 {
 #[inline(always)]
 pub(crate) fn exp_nonpositive(x: f64) -> f64 {
     const ROUND: f64 = 6_755_399_441_055_744.0;
-    // ln 2 in two parts: the first has trailing zeros, so that its product with n is exact.
+    // `ln 2` in two parts: the first has trailing zeros, so that its product with `n` is exact.
     const LN_2_HI: f64 = 6.931_471_803_691_238e-1;
     const LN_2_LO: f64 = 1.908_214_929_270_587_7e-10;
     const TAYLOR: [f64; 16] = [
@@ -149,7 +150,7 @@ mod tests {
         let golden: Vec<Golden> = serde_json::from_str(include_str!("../../tests/golden/normal.json")).unwrap();
         for Golden { t, cdf, ln_cdf, hazard } in golden {
             let near = |found: f64, expected: f64| {
-                // exp loses t^2/2 units; below the normal range of f64 nothing is promised.
+                // `exp` loses `t^2/2` units; below the normal range of `f64` there is no guarantee.
                 let tolerance = 1e-15 * (1.0 + 0.5 * t * t);
                 (found - expected).abs() <= tolerance * expected.abs() || expected.abs() < 1e-307
             };
@@ -173,7 +174,7 @@ mod tests {
         #[test]
         fn the_cdf_is_the_library_s(t in -37.0..37.0) {
             let (cdf, _) = cdf_pdf(t);
-            // libm's erfc and the rounding of its argument lose t^2 units.
+            // `erfc` of libm and the rounding of its argument lose `t^2` units.
             prop_assert!((cdf / cdf_oracle(t) - 1.0).abs() < 4e-16 * (2.0 + t * t), "{cdf}");
         }
 

@@ -2,7 +2,8 @@
 //!
 //! `pi(a) = int phi(z - s_a) prod_{b != a} Phi(z - s_b) dz`
 //!
-//! of one action, to a *relative* error. All actions at once, to an absolute one: [`quadrature`](super::quadrature).
+//! of one action, to a *relative* error. For all actions at once, to an absolute error:
+//! [`quadrature`](super::quadrature).
 
 use rand::Rng;
 use rand_distr::{Distribution, StandardNormal};
@@ -15,22 +16,22 @@ fn largest(scores: &[f64]) -> f64 {
     scores.iter().copied().fold(f64::NEG_INFINITY, f64::max)
 }
 
-/// The probability of one action to a *relative* error of 1e-9, however small it is: what is logged.
+/// The probability of one action to a *relative* error of 1e-9, even if it is tiny: the propensity to log.
 #[derive(Debug)]
 pub(crate) struct Propensity {
     quadrature: Double,
-    /// Made when it is first needed.
+    /// Made on first use.
     deep: Option<Double>,
     actions: usize,
 }
 
 impl Propensity {
-    /// Above it the absolute error of a quadrature is small enough.
+    /// Above this, the absolute error of a quadrature is small enough.
     const LARGE: f64 = 1e-3;
-    /// Above it a deep one still holds the whole integrand.
+    /// Above this, a deep quadrature still covers the whole integrand.
     const SMALL: f64 = 1e-14;
 
-    /// For at most so many actions.
+    /// For at most this many actions.
     pub(crate) fn new(actions: usize) -> Self {
         Propensity { quadrature: Double::new(actions, 1e-9 * Self::LARGE), deep: None, actions }
     }
@@ -43,20 +44,21 @@ impl Propensity {
         if p < Self::SMALL {
             p = small_propensity(scores, action);
         }
-        // Not `min`, which would turn a NaN into certainty.
+        // Not `min`, which would turn a NaN into 1.
         if p > 1.0 { 1.0 } else { p }
     }
 }
 
-/// The same for any action, however unlikely, and much slower.
+/// The same for any action, however unlikely; much slower.
 ///
 /// `g(z) = ln f(z) = -(z - s_a)^2/2 + sum_{b != a} ln Phi(z - s_b)` is strictly concave, so the window is found by
-/// walking from its mode to both sides. `g'` falls and is convex, hence Newton's method from `s_a`, where
-/// `g' >= 0`, climbs to the mode without ever passing it. The step starts at the width that the curvature gives the
-/// mode and is halved until two sums agree: their difference is the error of the *coarser* one, and the finer one's is
-/// about its square.
+/// walking from its mode to both sides. `g'` is decreasing and convex. Hence Newton's method from `s_a`, where
+/// `g' >= 0`, climbs to the mode without passing it. The step starts at the width that follows from the curvature at
+/// the mode, and is halved until two sums agree. Their difference is the error of the *coarser* sum; the error of the
+/// finer one is about its square.
 fn small_propensity(scores: &[f64], action: usize) -> f64 {
-    // Against the best action alone it would be Phi((s_a - top)/sqrt(2)): below this gap, less than 1e-300.
+    // Against the best action alone the probability would be `Phi((s_a - top)/sqrt(2))`: for a lower gap, less than
+    // 1e-300.
     const HOPELESS: f64 = -53.0;
     if !scores.iter().all(|s| s.is_finite()) {
         return f64::NAN;
@@ -87,7 +89,7 @@ fn small_propensity(scores: &[f64], action: usize) -> f64 {
     let mut g = |z: f64| -0.5 * (z - s_a) * (z - s_a) + ln_product_of_cdfs(z, &others, &mut values);
     let peak = g(mode);
     let mut f = |z: f64| (g(z) - peak).exp();
-    // Below the rounding of the sum.
+    // Below the rounding error of the sum.
     const NEGLIGIBLE: f64 = 1e-16;
     let mut h = width;
     let mut sum = 1.0;
@@ -104,7 +106,7 @@ fn small_propensity(scores: &[f64], action: usize) -> f64 {
     });
     let (from, mut points) = (mode - h * f64::from(left), left + right);
     let mut integral = sum * h;
-    // Each pass adds the midpoints; ten of them would be a step of a thousandth of the width.
+    // Each pass adds the midpoints; ten passes would give a step of a thousandth of the width.
     for _ in 0..10 {
         sum += (0..points).map(|i| f(from + h * (f64::from(i) + 0.5))).sum::<f64>();
         h /= 2.0;
@@ -123,7 +125,7 @@ fn small_propensity(scores: &[f64], action: usize) -> f64 {
 /// `sum ln Phi(z - s)` with few logarithms: factors are multiplied as long as their product is far from underflow.
 fn ln_product_of_cdfs(z: f64, scores: &[f64], cdfs: &mut [f64]) -> f64 {
     let top = largest(scores);
-    // Phi(-20) is 3e-89: from there on a factor may underflow, or its product with 1e-200.
+    // `Phi(-20)` is 3e-89: beyond that a factor may underflow, or its product with 1e-200.
     if z - top < -20.0 {
         return scores.iter().map(|s| ln_cdf(z - s)).sum();
     }

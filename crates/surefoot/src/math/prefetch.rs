@@ -1,15 +1,15 @@
-//! The one `unsafe` of the crate: telling the processor which memory comes next.
+//! The only `unsafe` code of the crate: prefetching memory.
 #![allow(unsafe_code)]
 
-/// Asks for the memory of a slice to be brought near. Rows of a shuffled batch lie anywhere, and no processor guesses
-/// where the next one is.
+/// Asks the processor to fetch the memory of a slice. The rows of a shuffled batch are anywhere in memory, and no
+/// processor predicts the next one.
 #[inline(always)]
 pub(crate) fn prefetch<T>(slice: &[T]) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         const LINE: usize = 64;
-        // The processor follows a long row by itself, once it has begun.
+        // The processor prefetches the rest of a long row by itself.
         const MOST: usize = 64 * LINE;
         let bytes = slice.as_ptr().cast::<i8>();
         for offset in (0..size_of_val(slice).min(MOST)).step_by(LINE) {

@@ -1,13 +1,14 @@
 //! All probabilities of the perturbed argmax at once, or one with its gradient.
 //!
-//! `pi(a) = int phi(z - s_a) prod_{b != a} Phi(z - s_b) dz = int F(z) g(z - s_a) dz` with the distribution function of the
-//! maximum `F(z) = prod_b Phi(z - s_b)` and the hazard `g = phi/Phi`. The integrand is entire and falls off on both sides,
-//! so that the trapezoid rule converges geometrically; all actions share one grid of `G` points in `z`.
+//! `pi(a) = int phi(z - s_a) prod_{b != a} Phi(z - s_b) dz = int F(z) g(z - s_a) dz`. Here `F(z) = prod_b Phi(z - s_b)`
+//! is the distribution function of the maximum, and `g = phi/Phi` is the hazard. The integrand is entire and decays on
+//! both sides, so the trapezoid rule converges geometrically. All actions share one grid of `G` points in `z`.
 //!
-//! The grid lies on a [lattice](super::lattice), and so do the scores, up to remainders. Scores in the same cell of the lattice differ
-//! only in the powers of their remainders: `ln F = sum_b ln Phi(z - s_b)` needs the *sums* of those powers, one set a
-//! cell, and not the scores. Likewise all integrals against the hazards of a cell are one polynomial in the remainder.
-//! Hence `O(K + C G)` operations with `C` cells, some tens of them, where each action alone would make `O(K G)`.
+//! The grid lies on a [lattice](super::lattice), and so do the scores, up to remainders. Scores in the same cell of the
+//! lattice differ only in the powers of their remainders. So `ln F = sum_b ln Phi(z - s_b)` needs only the *sums* of
+//! those powers, one set per cell, not the scores themselves. In the same way, all integrals against the hazards of a
+//! cell are one polynomial in the remainder. This takes `O(K + C G)` operations with `C` cells (a few dozen), where one
+//! action at a time would take `O(K G)`.
 
 mod narrow;
 mod rule;
@@ -21,10 +22,10 @@ use rule::{Kept, Rule, Shelf, rule};
 
 /// For a search with minibatches: `ln Phi` to 3e-7, the hazard to 7e-7, tolerances down to 1e-6.
 pub(crate) type Single = Quadrature<f32, 6, 16>;
-/// For what is logged or reported: `ln Phi` to 1e-13, the hazard to 2e-13, tolerances down to 2e-13.
+/// For logged and reported values: `ln Phi` to 1e-13, the hazard to 2e-13, tolerances down to 2e-13.
 pub(crate) type Double = Quadrature<f64, 12, 8>;
 
-/// Numbers with a quadrature of their own.
+/// Number types that have a quadrature.
 pub(crate) trait Integrate: Real {
     type Quadrature: Debug + Send + Sync;
 
@@ -32,7 +33,7 @@ pub(crate) trait Integrate: Real {
     fn propensity(quadrature: &mut Self::Quadrature, scores: &[Self], action: usize) -> Self;
     fn gradient(quadrature: &mut Self::Quadrature, scores: &[Self], action: usize, gradient: &mut [Self]) -> Self;
 
-    /// The same for many records, with a row of `k` scores and of `k` entries of `gradients` for each.
+    /// The same for many records, with `k` scores and `k` entries of `gradients` per record.
     fn gradients(
         quadrature: &mut Self::Quadrature,
         k: usize,
@@ -83,22 +84,24 @@ macro_rules! integrate {
 integrate!(f32, Single, 6);
 integrate!(f64, Double, 12);
 
-/// A rule, and room for the row at hand.
+/// A rule, with working memory for one row.
 #[derive(Debug)]
 pub(crate) struct Quadrature<R, const COEFS: usize, const LANES: usize> {
     rule: Arc<Rule<R, COEFS>>,
-    /// Where each score lies: its cell, counted downwards from the largest score, and its remainder there in steps.
+    /// The position of each score: its cell, counted downwards from the largest score, and its remainder there in
+    /// steps.
     cells: Vec<i32>,
     remainders: Vec<R>,
-    /// The sums of the powers of the remainders in each cell: a crowd of equal scores, each rounded the same way, would
-    /// drift in `f32`.
+    /// The sums of the powers of the remainders in each cell. In `f64`, because many equal scores, all rounded in the
+    /// same direction, would drift in `f32`.
     sums: Vec<[f64; COEFS]>,
     moments: Vec<[R; COEFS]>,
-    /// The last cell with a score in it that is not idle.
+    /// The last cell that contains a score that is not idle.
     deepest: i32,
-    /// The grid, from the top down: the index of the lowest of some neighbouring points, and `F` or its like at them.
+    /// The grid, from the top down: the index of the lowest of some neighbouring points, and the values there of `F` or
+    /// of the integrand.
     grid: Vec<(i32, [R; LANES])>,
-    /// For each cell, the polynomial in the remainder that the integral against a hazard is.
+    /// For each cell, the integral against a hazard as a polynomial in the remainder.
     integrals: [Vec<R>; COEFS],
 }
 
@@ -106,7 +109,8 @@ impl<R: Kept<COEFS>, const COEFS: usize, const LANES: usize> Quadrature<R, COEFS
     #[allow(clippy::cast_possible_wrap)] // 8 or 16.
     const STRIDE: i32 = LANES as i32;
 
-    /// For at most so many actions; `tolerance` is the absolute error of each probability and each entry of a gradient.
+    /// For at most this many actions; `tolerance` is the absolute error of each probability and each entry of a
+    /// gradient.
     pub(crate) fn new(actions: usize, tolerance: f64) -> Self {
         Self::with_rule(rule(actions, tolerance, None, Self::STRIDE))
     }
@@ -129,7 +133,7 @@ impl<R: Kept<COEFS>, const COEFS: usize, const LANES: usize> Quadrature<R, COEFS
         }
     }
 
-    /// The probabilities of all actions. Scores must be finite, here and below; otherwise all is NaN.
+    /// The probabilities of all actions. Here and below, scores must be finite; otherwise every result is NaN.
     pub(crate) fn distribution(&mut self, scores: &[R], out: &mut [R]) {
         if scores.len() == 1 {
             out[0] = R::ONE;
@@ -163,8 +167,8 @@ impl<R: Kept<COEFS>, const COEFS: usize, const LANES: usize> Quadrature<R, COEFS
 
     /// The probability of one action; `gradient[b]` becomes its derivative in `s_b`.
     ///
-    /// For `b != a` it is `-int f(z) g(z - s_b) dz` with the integrand `f` of `pi(a)`, and the entries sum to 0, since a
-    /// shift of all scores changes nothing.
+    /// For `b != a` it is `-int f(z) g(z - s_b) dz` with the integrand `f` of `pi(a)`. The entries sum to 0, because
+    /// adding a constant to all scores changes nothing.
     pub(crate) fn gradient(&mut self, scores: &[R], action: usize, gradient: &mut [R]) -> R {
         if scores.len() == 1 {
             gradient[0] = R::ZERO;
@@ -174,7 +178,7 @@ impl<R: Kept<COEFS>, const COEFS: usize, const LANES: usize> Quadrature<R, COEFS
             #[inline(always)]
             || {
                 let p = self.weigh(scores, action);
-                // What is on the grid is then that of the row before.
+                // In that case the grid still holds the row before.
                 if p.to_f64().is_nan() {
                     gradient.fill(p);
                     return p;
@@ -209,7 +213,7 @@ impl<R: Kept<COEFS>, const COEFS: usize, const LANES: usize> Quadrature<R, COEFS
         }
     }
 
-    /// Leaves the integrand of an action's probability on the grid, and returns its integral.
+    /// Puts the integrand of an action's probability on the grid, and returns its integral.
     #[inline(always)]
     fn weigh(&mut self, scores: &[R], action: usize) -> R {
         if !self.place(scores) {
@@ -242,7 +246,7 @@ impl<R: Kept<COEFS>, const COEFS: usize, const LANES: usize> Quadrature<R, COEFS
         self.rule.h * total(sums)
     }
 
-    /// Finds the cell of each score and sums up the moments. False if a score is not finite.
+    /// Finds the cell of each score and sums the moments. Returns false if a score is not finite.
     #[inline(always)]
     fn place(&mut self, scores: &[R]) -> bool {
         let top = largest(scores);
@@ -256,7 +260,7 @@ impl<R: Kept<COEFS>, const COEFS: usize, const LANES: usize> Quadrature<R, COEFS
             let (n, rest) = (if steps < farthest { farthest } else { steps }).split();
             (*cell, *remainder) = (-n, rest);
         }
-        // 0 as long as all are finite.
+        // 0 as long as all scores are finite.
         let check = lane_sum(
             scores,
             scores,
@@ -319,7 +323,7 @@ impl<R: Kept<COEFS>, const COEFS: usize, const LANES: usize> Quadrature<R, COEFS
         }
     }
 
-    /// The integrals of what is on the grid against the hazard of every cell.
+    /// The integrals of the values on the grid against the hazard of every cell.
     #[inline(always)]
     fn integrate(&mut self) {
         let rule = &self.rule;

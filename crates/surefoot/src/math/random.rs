@@ -1,9 +1,9 @@
-//! Random numbers: every draw comes from a seed, a purpose and an index, never from a global state.
+//! Random numbers: every draw comes from a seed, a purpose and an index, never from global state.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-/// What a stream is for. Two purposes never share a stream, whatever their seeds and indices.
+/// The purpose of a stream. Two purposes never share a stream, for any seeds and indices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// The order of the records in an epoch.
@@ -35,7 +35,7 @@ pub(crate) fn stream(seed: u64, purpose: Purpose, index: u64) -> ChaCha8Rng {
     ChaCha8Rng::from_seed(key)
 }
 
-/// The stream of one record: the same whatever thread draws from it and in whatever order.
+/// The stream of one record: the same on any thread and in any order.
 pub(crate) fn record_stream(base: &ChaCha8Rng, record: u64) -> ChaCha8Rng {
     let mut rng = base.clone();
     rng.set_stream(record);

@@ -1,4 +1,4 @@
-//! The two kinds of numbers that the kernels are compiled for.
+//! The two number types that the kernels are compiled for.
 
 use std::fmt::Debug;
 use std::iter::Sum;
@@ -7,7 +7,7 @@ use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Sub, SubAssign};
 use super::{normal, tables};
 use crate::math::SCALES;
 
-/// `f32` for a search with minibatches, whose noise is far larger; `f64` for everything else.
+/// `f32` for a search with minibatches, whose noise is far larger than its rounding; `f64` for everything else.
 pub(crate) trait Real:
     faer::traits::RealField
     + Copy
@@ -28,7 +28,7 @@ pub(crate) trait Real:
 {
     const ZERO: Self;
     const ONE: Self;
-    /// A scale whose square is still a normal number, and that of its inverse is finite.
+    /// A scale whose square is still a normal number, and whose inverse has a finite square.
     const SMALLEST_SCALE: f64;
 
     /// The shift `c` and the polynomial of the Mills ratio, `M(a) = P((a - c)/(a + c))/(a + c)`.
@@ -41,10 +41,10 @@ pub(crate) trait Real:
     fn sqrt(self) -> Self;
     fn magnitude(self) -> Self;
 
-    /// `exp(x)` for `x <= 0` or a rounding above it.
+    /// `exp(x)` for `x <= 0`, or above 0 by a rounding error.
     fn exp_nonpositive(self) -> Self;
 
-    /// `exp(x)`, by the one above: it vectorises, the library's does not.
+    /// `exp(x)` from the function above: unlike the library's, it vectorises.
     #[inline(always)]
     fn exp(self) -> Self {
         let negative = self < Self::ZERO;
@@ -52,7 +52,7 @@ pub(crate) trait Real:
         if negative { e } else { Self::ONE / e }
     }
 
-    /// The nearest integer and what is left, for `|x|` up to a million, without a branch or a call.
+    /// The nearest integer and the remainder, for `|x|` up to a million, without a branch or a call.
     fn split(self) -> (i32, Self);
 }
 
@@ -100,7 +100,7 @@ impl Real for f64 {
 
     #[inline(always)]
     fn split(self) -> (i32, f64) {
-        // Adding 1.5 * 2^52 leaves no room for a fraction.
+        // Adding 1.5 * 2^52 leaves no bits for a fraction.
         const ROUND: f64 = 6_755_399_441_055_744.0;
         let nearest = (self + ROUND) - ROUND;
         (nearest as i32, self - nearest)
@@ -151,7 +151,7 @@ impl Real for f32 {
 
     #[inline(always)]
     fn split(self) -> (i32, f32) {
-        // 1.5 * 2^23, likewise.
+        // 1.5 * 2^23, for the same reason.
         const ROUND: f32 = 12_582_912.0;
         let nearest = (self + ROUND) - ROUND;
         (nearest as i32, self - nearest)
@@ -166,7 +166,7 @@ mod tests {
     fn splits<R: Real>(x: f64) {
         let x = R::of(x);
         let (n, rest) = x.split();
-        // Both are exact: a float of this size is a multiple of a power of 2 that the rest can hold.
+        // Both are exact: a float of this size is a multiple of a power of 2 that the remainder can represent.
         assert_eq!(f64::from(n) + rest.to_f64(), x.to_f64());
         assert!(rest.to_f64().abs() <= 0.5, "{x:?}: {n} {rest:?}");
     }

@@ -1,4 +1,4 @@
-//! Sums that do not lose what is small.
+//! Sums that do not lose small terms.
 
 /// A compensated sum (Neumaier), whose error does not grow with the number of terms.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -14,7 +14,7 @@ impl Sum {
         self.total = total;
     }
 
-    /// Adds all that another sum holds.
+    /// Adds another sum.
     pub(crate) fn join(&mut self, other: Sum) {
         self.add(other.total);
         self.add(other.lost);

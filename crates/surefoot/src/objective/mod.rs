@@ -2,9 +2,11 @@
 
 mod criterion;
 mod search;
+mod sums;
 
 pub use criterion::Criterion;
 pub(crate) use search::Search;
+pub use sums::Partial;
 
 use std::sync::Arc;
 
@@ -19,6 +21,8 @@ pub struct Objective<'a> {
     rounds: &'a [Arc<Logs>],
     /// The number of records before each round, and of all of them at the end.
     offsets: Vec<usize>,
+    /// The number of records of all shards.
+    total: usize,
     criterion: Criterion,
     custom: Option<&'a Custom>,
     anchor: &'a Posterior,
@@ -35,6 +39,8 @@ pub struct Objective<'a> {
 pub struct ObjectiveParts<'a> {
     /// The rounds to learn from, over the features of the posterior, in its basis.
     pub rounds: &'a [Arc<Logs>],
+    /// The number of records of all shards, if these rounds are one of them; `None` if they are all there is.
+    pub total: Option<usize>,
     /// What is minimised over their records.
     pub criterion: Criterion,
     /// What is minimised in its place: the mean of an estimator of the user's own.
@@ -56,8 +62,18 @@ pub struct ObjectiveParts<'a> {
 impl<'a> Objective<'a> {
     /// Checks that the parts fit each other.
     pub fn new(parts: ObjectiveParts<'a>) -> Result<Self> {
-        let ObjectiveParts { rounds, criterion, custom, anchor, shape, learn_scale, lambda, exploration, tolerance } =
-            parts;
+        let ObjectiveParts {
+            rounds,
+            total,
+            criterion,
+            custom,
+            anchor,
+            shape,
+            learn_scale,
+            lambda,
+            exploration,
+            tolerance,
+        } = parts;
         criterion.check()?;
         if let Some(lambda) = lambda {
             check_setting("lambda", lambda, lambda > 0.0, "in (0, inf)")?;
@@ -85,13 +101,18 @@ impl<'a> Objective<'a> {
             offsets.push(offsets[offsets.len() - 1] + logs.len());
         }
         let records = offsets[rounds.len()];
-        if records == 0 || records > u32::MAX as usize {
-            return Err(Error::size("the rounds", "from 1 to 4294967295 records", records));
+        if records == 0 {
+            return Err(Error::size("the rounds", "at least 1 record", records));
         }
-        let kl_weight = lambda.map_or(0.0, |lambda| (1.0 - exploration) / (lambda * records as f64));
+        let total = total.unwrap_or(records);
+        if total < records {
+            return Err(Error::size("all shards", format!("at least {records} records, as this one"), total));
+        }
+        let kl_weight = lambda.map_or(0.0, |lambda| (1.0 - exploration) / (lambda * total as f64));
         Ok(Objective {
             rounds,
             offsets,
+            total,
             criterion,
             custom,
             anchor,
@@ -145,8 +166,32 @@ impl<'a> Objective<'a> {
     /// # Panics
     /// If `x` and `gradient` are not as long as [`parameters`](Objective::parameters) makes them, or a place is not
     /// below [`records`](Objective::records).
-    pub fn evaluate(&self, x: &[f64], batch: &[u32], gradient: &mut [f64]) -> Result<f64> {
+    pub fn evaluate(&self, x: &[f64], batch: &[usize], gradient: &mut [f64]) -> Result<f64> {
         Search::new(self).evaluate(x, batch, gradient)
+    }
+
+    /// What the records of these rounds add to the objective over all shards, without the divergence: a pass.
+    ///
+    /// Records are taken in chunks of [`CHUNK`](crate::logs::CHUNK), and chunks are added up in their order. Shards that
+    /// begin at a multiple of it and are [merged](Partial::merge) in their order give the same sums for any number of
+    /// workers. Only a criterion that is a mean over records adds up; others fail.
+    ///
+    /// # Panics
+    /// If `x` is not as long as [`parameters`](Objective::parameters) makes it.
+    pub fn partial(&self, x: &[f64]) -> Result<Partial> {
+        if self.mean_of().is_none() {
+            let allowed = "a mean over records, to be added up over shards";
+            return Err(Error::setting("the criterion", allowed, "another"));
+        }
+        Search::new(self).partial(x)
+    }
+
+    /// The objective and its gradient, from the sums of all shards: adds the divergence, once.
+    ///
+    /// # Panics
+    /// If `x` and `gradient` are not as long as [`parameters`](Objective::parameters) makes them.
+    pub fn finish(&self, x: &[f64], sums: &Partial, gradient: &mut [f64]) -> f64 {
+        Search::new(self).total(x, sums, gradient)
     }
 
     /// Whether records of cost 0 are left out.

@@ -5,9 +5,10 @@ use std::sync::{Mutex, PoisonError};
 use rayon::prelude::*;
 
 use super::Objective;
+use super::sums::{Partial, Sums};
 use crate::contexts::Row;
 use crate::error::Result;
-use crate::logs::Logs;
+use crate::logs::{CHUNK, Logs};
 use crate::math::kernels::{PIECE, add, add_squares, lane_sum, pull, sum_of_squares};
 use crate::math::linear::{BLOCK, Block};
 use crate::math::quadrature::Integrate;
@@ -85,19 +86,6 @@ struct Logged {
     norm: f64,
 }
 
-/// A part's share of the value and of the gradient.
-#[derive(Debug)]
-struct Sums<R> {
-    value: f64,
-    /// In the mean, once the first block is in;
-    mean: Vec<R>,
-    begun: bool,
-    /// in the logarithm of a shared scale;
-    shrink: f64,
-    /// and in that of each feature's, divided by its variance.
-    squares: Vec<R>,
-}
-
 impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
     pub(crate) fn new(objective: &'o Objective<'a>) -> Self {
         let anchor = objective.anchor;
@@ -114,28 +102,23 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
     }
 
     /// See [`Objective::evaluate`].
-    pub(crate) fn evaluate(&self, x: &[R], batch: &[u32], gradient: &mut [R]) -> Result<f64> {
+    pub(crate) fn evaluate(&self, x: &[R], batch: &[usize], gradient: &mut [R]) -> Result<f64> {
         let o = self.objective;
         let point = self.point(x);
         // Without a branch, which nobody could predict: every place is written, those that do not weigh are written over.
         let (mut places, mut count) = (vec![0; batch.len() + 1], 0);
         for &i in batch {
             places[count] = i;
-            count += usize::from(self.weighs[i as usize]);
+            count += usize::from(self.weighs[i]);
         }
-        let active: Vec<Record<'a>> = places[..count].iter().map(|&i| o.locate(i as usize)).collect();
+        let active: Vec<Record<'a>> = places[..count].iter().map(|&i| o.locate(i)).collect();
         // A mean is a sum over records; any other criterion has to know all propensities before the first slope.
         let joint = o.mean_of().is_none().then(|| self.joint(&point, &active, batch.len())).transpose()?;
         let parts = active.len().div_ceil(PART).clamp(1, PARTS);
         let size = active.len().div_ceil(parts).max(1);
         let work = |(part, records): (usize, &[Record<'a>])| {
-            let mut room = self.room();
-            for (b, block) in records.chunks(BLOCK).enumerate() {
-                let first = part * size + b * BLOCK;
-                let slopes = joint.as_ref().map(|(_, slopes)| &slopes[first..first + block.len()]);
-                self.block(&point, block, slopes, batch.len() as f64, &mut room);
-            }
-            room
+            let slopes = joint.as_ref().map(|(_, slopes)| &slopes[part * size..part * size + records.len()]);
+            self.added(&point, records, slopes, batch.len())
         };
         let rooms: Vec<Room<R>> = if active.len() <= size {
             active.chunks(size).enumerate().map(work).collect()
@@ -143,9 +126,58 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
             active.par_chunks(size).enumerate().map(work).collect()
         };
         let mean = rooms.iter().map(|room| room.sums.value).sum::<f64>();
-        let divergence = self.finish(x, &point, &rooms, gradient);
-        self.rooms.lock().unwrap_or_else(PoisonError::into_inner).extend(rooms);
+        let sums: Vec<&Sums<R>> = rooms.iter().map(|room| &room.sums).collect();
+        let divergence = self.finish(x, &point, &sums, gradient);
+        self.leave(rooms);
         Ok(joint.map_or(mean, |(value, _)| value) + divergence)
+    }
+
+    /// The objective over all records, and its gradient: nothing is held of each record, unless the criterion has to know
+    /// all propensities.
+    pub(crate) fn pass(&self, x: &[R], gradient: &mut [R]) -> Result<f64> {
+        let o = self.objective;
+        if o.mean_of().is_none() {
+            let everything: Vec<usize> = (0..o.records()).collect();
+            return self.evaluate(x, &everything, gradient);
+        }
+        let point = self.point(x);
+        let sums = self.added_by_all(&point);
+        Ok(sums.value + self.finish(x, &point, &[&sums], gradient))
+    }
+
+    /// What all records add to a mean over those of all shards: chunks by chunks, in their order.
+    fn added_by_all(&self, point: &Point<'_, R>) -> Sums<R> {
+        let o = self.objective;
+        let chunks: Vec<usize> = (0..o.records()).step_by(CHUNK).collect();
+        let mut all = self.sums();
+        // Each chunk at work has sums of its own: some for every thread, and no more. They are added up in their order, so
+        // that their number does not change the result.
+        for wave in chunks.chunks(2 * rayon::current_num_threads()) {
+            let work = |&start: &usize| {
+                let places = (start..(start + CHUNK).min(o.records())).filter(|&i| self.weighs[i]);
+                let records: Vec<Record<'a>> = places.map(|i| o.locate(i)).collect();
+                self.added(point, &records, None, o.total)
+            };
+            let rooms: Vec<Room<R>> = wave.par_iter().map(work).collect();
+            rooms.iter().for_each(|room| all.merge(&room.sums));
+            self.leave(rooms);
+        }
+        all
+    }
+
+    /// What some records add to the value over `n` of them, and to its gradient.
+    fn added(&self, point: &Point<'_, R>, records: &[Record<'a>], slopes: Option<&[f64]>, n: usize) -> Room<R> {
+        let mut room = self.room();
+        for (b, block) in records.chunks(BLOCK).enumerate() {
+            let slopes = slopes.map(|slopes| &slopes[b * BLOCK..b * BLOCK + block.len()]);
+            self.block(point, block, slopes, n as f64, &mut room);
+        }
+        room
+    }
+
+    /// Leaves rooms for others to use.
+    fn leave(&self, rooms: Vec<Room<R>>) {
+        self.rooms.lock().unwrap_or_else(PoisonError::into_inner).extend(rooms);
     }
 
     fn point<'x>(&self, x: &'x [R]) -> Point<'x, R> {
@@ -167,10 +199,20 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
         Point { mean, spread, ln_sigmas }
     }
 
+    /// Sums over no records.
+    fn sums(&self) -> Sums<R> {
+        let shape = self.objective.shape;
+        let scales = match shape.scale() {
+            Scale::PerFeature(_) if self.objective.learn_scale => shape.features(),
+            _ => 0,
+        };
+        Sums::new(shape.mean().len(), scales)
+    }
+
     /// A room with empty sums.
     fn room(&self) -> Room<R> {
         let o = self.objective;
-        let (p, k) = (o.shape.features(), o.shape.actions());
+        let k = o.shape.actions();
         let old = self.rooms.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut room = old.unwrap_or_else(|| Room {
             x: Vec::new(),
@@ -184,20 +226,9 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
                 inverse: Vec::new(),
                 subset: (Vec::new(), Vec::new()),
             },
-            sums: Sums {
-                value: 0.0,
-                mean: vec![R::ZERO; p * k],
-                begun: false,
-                shrink: 0.0,
-                squares: match o.shape.scale() {
-                    Scale::PerFeature(_) if o.learn_scale => vec![R::ZERO; p],
-                    _ => Vec::new(),
-                },
-            },
+            sums: self.sums(),
         });
-        let sums = &mut room.sums;
-        (sums.value, sums.shrink, sums.begun) = (0.0, 0.0, false);
-        sums.squares.fill(R::ZERO);
+        room.sums.clear();
         room
     }
 
@@ -210,7 +241,7 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
             let block = Block::new(&rows, self.objective.shape.features(), x);
             self.scores(point, records, &rows, &block, work);
             let p = (0..records.len()).map(|i| self.propensity(records[i], i, work, false)).collect();
-            self.rooms.lock().unwrap_or_else(PoisonError::into_inner).push(room);
+            self.leave(vec![room]);
             p
         };
         let p: Vec<Vec<f64>> = active.par_chunks(BLOCK).map(work).collect();
@@ -345,7 +376,7 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
     }
 
     /// Puts the parts' gradients and that of `KL/(lambda N)` together, and returns the latter's value.
-    fn finish(&self, x: &[R], point: &Point<'_, R>, rooms: &[Room<R>], gradient: &mut [R]) -> f64 {
+    fn finish(&self, x: &[R], point: &Point<'_, R>, parts: &[&Sums<R>], gradient: &mut [R]) -> f64 {
         let o = self.objective;
         let (p, k) = (o.shape.features(), o.shape.actions());
         let weight = R::of(o.kl_weight);
@@ -354,12 +385,14 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
             let range = piece * PIECE..piece * PIECE + gradient.len();
             let (x, anchor, precision) =
                 (&x[range.clone()], &self.anchor[range.clone()], &self.precision[range.clone()]);
-            match rooms {
-                [] => gradient.fill(R::ZERO),
-                [first, ..] => gradient.copy_from_slice(&first.sums.mean[range.clone()]),
+            // A part without a record that weighs has nothing in its means.
+            let mut parts = parts.iter().filter(|sums| sums.begun);
+            match parts.next() {
+                None => gradient.fill(R::ZERO),
+                Some(first) => gradient.copy_from_slice(&first.mean[range.clone()]),
             }
-            for room in rooms.iter().skip(1) {
-                add(&room.sums.mean[range.clone()], gradient);
+            for sums in parts {
+                add(&sums.mean[range.clone()], gradient);
             }
             pull(weight, x, anchor, precision, gradient)
         };
@@ -378,11 +411,11 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
         if o.learn_scale {
             match &point.spread {
                 Spread::Shared(_) => {
-                    logs[0] = R::of(rooms.iter().map(|room| room.sums.shrink).sum::<f64>() + o.kl_weight * excess);
+                    logs[0] = R::of(parts.iter().map(|sums| sums.shrink).sum::<f64>() + o.kl_weight * excess);
                 }
                 Spread::PerFeature(variances) => {
                     for (f, log) in logs.iter_mut().enumerate() {
-                        let squares = rooms.iter().map(|room| room.sums.squares[f]).sum::<R>();
+                        let squares = parts.iter().map(|sums| sums.squares[f]).sum::<R>();
                         *log = variances[f] * squares + weight * actions * (ratio(f) - R::ONE);
                     }
                 }
@@ -393,6 +426,18 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
         }
         let logarithms = 2.0 * point.ln_sigmas + self.ln_precision;
         o.kl_weight * 0.5 * (excess - k as f64 * logarithms + distance)
+    }
+}
+
+impl Search<'_, '_, f64> {
+    /// See [`Objective::partial`].
+    pub(super) fn partial(&self, x: &[f64]) -> Result<Partial> {
+        Ok(Partial(self.added_by_all(&self.point(x))))
+    }
+
+    /// See [`Objective::finish`].
+    pub(super) fn total(&self, x: &[f64], Partial(sums): &Partial, gradient: &mut [f64]) -> f64 {
+        sums.value + self.finish(x, &self.point(x), &[sums], gradient)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::contexts::Contexts;
 use crate::estimator::Regularizer;
-use crate::logs::Eligible;
+use crate::logs::{CHUNK, Eligible};
 use crate::math::quadrature::Integrate;
 use crate::math::random::{Purpose, stream};
 use proptest::prelude::*;
@@ -66,6 +66,7 @@ impl Problem {
     fn parts(&self, criterion: Criterion) -> ObjectiveParts<'_> {
         ObjectiveParts {
             rounds: &self.rounds,
+            total: None,
             criterion,
             custom: None,
             anchor: &self.anchor,
@@ -88,7 +89,7 @@ fn criteria() -> [Criterion; 4] {
 }
 
 /// Value and gradient at the posterior of the shape.
-fn evaluate<R: Integrate>(objective: &Objective<'_>, batch: &[u32]) -> (f64, Vec<f64>) {
+fn evaluate<R: Integrate>(objective: &Objective<'_>, batch: &[usize]) -> (f64, Vec<f64>) {
     let x: Vec<R> = objective.parameters(objective.shape).iter().map(|&x| R::of(x)).collect();
     let mut gradient = vec![R::ONE; x.len()];
     let search = Search::<R>::new(objective);
@@ -109,7 +110,7 @@ proptest! {
         sparse: bool, shared: bool, eligible: bool,
     ) {
         let problem = Problem::new(Kind { seed, n, p, k, sparse, shared, eligible });
-        let batch: Vec<u32> = (0..n as u32).rev().collect();
+        let batch: Vec<usize> = (0..n).rev().collect();
         for criterion in criteria() {
             for exploration in [0.0, 0.1] {
                 let objective = problem.objective(criterion, exploration);
@@ -128,7 +129,7 @@ proptest! {
 #[test]
 fn a_batch_gives_the_same_bits_on_every_number_of_threads() {
     fn check<R: Integrate>(objective: &Objective<'_>) {
-        let batch: Vec<u32> = (0..1000).collect();
+        let batch: Vec<usize> = (0..1000).collect();
         let on = |threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             let (value, gradient) = pool.install(|| evaluate::<R>(objective, &batch));
@@ -152,13 +153,13 @@ fn a_batch_is_the_mean_of_its_records() {
     let problem = Problem::new(Kind { seed: 2, n: 300, p: 4, k: 3, sparse: false, shared: true, eligible: false });
     let objective = problem.objective(criteria()[0], 0.0);
     for n in [1, 63, 64, 65, 128, 129, 257, 300] {
-        let batch: Vec<u32> = (0..n).map(|i| (i * 7) % 300).collect();
+        let batch: Vec<usize> = (0..n).map(|i| (i * 7) % 300).collect();
         let (value, gradient) = evaluate::<f64>(&objective, &batch);
         let each: Vec<_> = batch.iter().map(|&i| evaluate::<f64>(&objective, &[i])).collect();
-        let mean: f64 = each.iter().map(|(value, _)| value).sum::<f64>() / f64::from(n);
+        let mean: f64 = each.iter().map(|(value, _)| value).sum::<f64>() / n as f64;
         assert!((value - mean).abs() < 1e-12);
         for (i, g) in gradient.iter().enumerate() {
-            let mean: f64 = each.iter().map(|(_, gradient)| gradient[i]).sum::<f64>() / f64::from(n);
+            let mean: f64 = each.iter().map(|(_, gradient)| gradient[i]).sum::<f64>() / n as f64;
             assert!((g - mean).abs() < 1e-12);
         }
     }
@@ -168,7 +169,7 @@ fn a_batch_is_the_mean_of_its_records() {
 #[test]
 fn the_gradient_of_every_criterion_is_the_finite_difference() {
     let problem = Problem::new(Kind { seed: 5, n: 400, p: 3, k: 3, sparse: false, shared: false, eligible: true });
-    let batch: Vec<u32> = (0..400).collect();
+    let batch: Vec<usize> = (0..400).collect();
     for criterion in criteria() {
         let objective = Objective::new(ObjectiveParts { tolerance: 1e-12, ..problem.parts(criterion) }).unwrap();
         let (_, gradient) = evaluate::<f64>(&objective, &batch);
@@ -190,7 +191,7 @@ fn the_gradient_of_every_criterion_is_the_finite_difference() {
 fn a_batch_in_which_nothing_weighs_leaves_the_divergence() {
     let problem = Problem::new(Kind { seed: 3, n: 90, p: 3, k: 4, sparse: true, shared: false, eligible: false });
     let cost = problem.rounds.iter().flat_map(|logs| logs.cost());
-    let free: Vec<u32> = cost.enumerate().filter(|(_, c)| **c == 0.0).map(|(i, _)| i as u32).collect();
+    let free: Vec<usize> = cost.enumerate().filter(|(_, c)| **c == 0.0).map(|(i, _)| i).collect();
     assert!(free.len() > 3);
     for criterion in &criteria()[..3] {
         let objective = problem.objective(*criterion, 0.0);
@@ -213,7 +214,7 @@ fn parameters_that_are_not_numbers_are_no_value() {
     for criterion in criteria() {
         let parts = ObjectiveParts { lambda: None, ..problem.parts(criterion) };
         let objective = Objective::new(parts).unwrap();
-        let batch: Vec<u32> = (0..40).collect();
+        let batch: Vec<usize> = (0..40).collect();
         let x = objective.parameters(&problem.shape);
         for i in 0..x.len() {
             let mut x = x.clone();
@@ -226,4 +227,65 @@ fn parameters_that_are_not_numbers_are_no_value() {
             );
         }
     }
+}
+
+/// A pass over all records, a batch of all of them, and shards that are merged all say the same, up to rounding. The bits of
+/// shards depend on where they are cut, and not on the number of threads.
+#[test]
+fn shards_add_up_to_a_pass_over_all_records() {
+    let kind = Kind { seed: 9, n: 3 * CHUNK + 500, p: 3, k: 3, sparse: false, shared: false, eligible: false };
+    let problem = Problem::new(kind);
+    // One round, so that chunks and shards are cut at the same places.
+    let all: Vec<Arc<Logs>> = {
+        let rounds = &problem.rounds;
+        let column = |of: fn(&Logs) -> &[f64]| rounds.iter().flat_map(|logs| of(logs).to_vec()).collect::<Vec<f64>>();
+        let action = rounds.iter().flat_map(|logs| logs.action().to_vec()).collect();
+        let x = rounds
+            .iter()
+            .flat_map(|logs| logs.contexts().iter().flat_map(|row| row.values().to_vec()).collect::<Vec<_>>());
+        let x = Contexts::dense(x.collect(), 3).unwrap();
+        vec![Arc::new(Logs::new(3, x, action, column(Logs::propensity), column(Logs::cost)).unwrap())]
+    };
+    let parts = ObjectiveParts { rounds: &all, ..problem.parts(criteria()[0]) };
+    let objective = Objective::new(parts).unwrap();
+    let x = objective.parameters(&problem.shape);
+    let mut gradient = vec![0.0; x.len()];
+    let value = Search::<f64>::new(&objective).pass(&x, &mut gradient).unwrap();
+
+    let everything: Vec<usize> = (0..objective.records()).collect();
+    let (by_batch, slopes) = evaluate::<f64>(&objective, &everything);
+    assert!((value - by_batch).abs() < 1e-12);
+    assert!(gradient.iter().zip(&slopes).all(|(a, b)| (a - b).abs() < 1e-12));
+
+    for (threads, cuts) in [(1, vec![CHUNK]), (2, vec![CHUNK, 2 * CHUNK]), (3, vec![2 * CHUNK, 3 * CHUNK])] {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let ends = cuts.iter().copied().chain([objective.records()]);
+        let starts = [0].into_iter().chain(cuts.iter().copied());
+        let shards: Vec<Vec<Arc<Logs>>> =
+            starts.zip(ends).map(|(start, end)| vec![Arc::new(all[0].slice(start..end))]).collect();
+        let sums = shards.iter().map(|rounds| {
+            let shard = Objective::new(ObjectiveParts { rounds, total: Some(objective.records()), ..parts }).unwrap();
+            let found = pool.install(|| shard.partial(&x)).unwrap();
+            assert_eq!(found, shard.partial(&x).unwrap());
+            found
+        });
+        let sums = sums.reduce(|mut all, next| {
+            all.merge(&next);
+            all
+        });
+        let mut merged = vec![0.0; x.len()];
+        let total = objective.finish(&x, &sums.unwrap(), &mut merged);
+        assert!((total - value).abs() < 1e-14);
+        assert!(merged.iter().zip(&gradient).all(|(a, b)| (a - b).abs() < 1e-14));
+    }
+    let joint = problem.objective(criteria()[3], 0.0);
+    assert_eq!(
+        joint.partial(&x).unwrap_err().to_string(),
+        "the criterion should be a mean over records, to be added up over shards, but is another"
+    );
+    let short = ObjectiveParts { total: Some(10), ..parts };
+    assert_eq!(
+        Objective::new(short).unwrap_err().to_string(),
+        format!("all shards should have at least {} records, as this one, but has 10", objective.records())
+    );
 }

@@ -110,7 +110,7 @@ impl Adam {
         start: Vec<f64>,
         records: usize,
         rng: &mut impl Rng,
-        f: impl FnMut(&[f64], &[u32], &mut [f64]) -> f64,
+        f: impl FnMut(&[f64], &[usize], &mut [f64]) -> f64,
     ) -> Result<(Vec<f64>, Trace)> {
         self.search(start, records, rng, f)
     }
@@ -121,13 +121,13 @@ impl Adam {
         start: Vec<R>,
         records: usize,
         rng: &mut impl Rng,
-        mut f: impl FnMut(&[R], &[u32], &mut [R]) -> f64,
+        mut f: impl FnMut(&[R], &[usize], &mut [R]) -> f64,
     ) -> Result<(Vec<R>, Trace)> {
         self.check()?;
         let mut x = start;
         let mut gradient = vec![R::ZERO; x.len()];
         let (mut m, mut v) = (gradient.clone(), gradient.clone());
-        let mut order: Vec<u32> = (0..records as u32).collect();
+        let mut order: Vec<usize> = (0..records).collect();
         let total = self.epochs * records.div_ceil(self.batch_size);
         let mut trace = Trace::default();
         for _ in 0..self.epochs {
@@ -207,12 +207,12 @@ mod tests {
     use rand::RngExt;
 
     /// `mean_i |x - i|^2`, least at the mean of the records.
-    fn spread(x: &[f64], batch: &[u32], g: &mut [f64]) -> f64 {
+    fn spread(x: &[f64], batch: &[usize], g: &mut [f64]) -> f64 {
         g.fill(0.0);
         let n = batch.len() as f64;
         let mut value = 0.0;
         for &i in batch {
-            let d = x[0] - f64::from(i);
+            let d = x[0] - i as f64;
             value += d * d / n;
             g[0] += 2.0 * d / n;
         }

@@ -16,16 +16,16 @@ use crate::math::quadrature::Double;
 use crate::math::random::record_stream;
 use rand::RngExt;
 
-/// The absolute error of the probabilities of [`Policy::distribution`].
+/// The absolute error of the probabilities from [`Policy::distribution`].
 const TOLERANCE: f64 = 1e-10;
 
-/// `pi_Q(a|x) = P_{theta ~ Q}(argmax_b <phi(x), theta_b> = a)` for a Gaussian `Q`, mixed with a share `e` of the
-/// uniform policy: `pi = (1 - e) pi_Q + e/K`.
+/// `pi_Q(a|x) = P_{theta ~ Q}(argmax_b <phi(x), theta_b> = a)` for a Gaussian `Q`, mixed with the uniform policy:
+/// `pi = (1 - e) pi_Q + e/K`.
 ///
-/// The exploration floor `e` keeps every action's probability at `e/K` or above, so that no action is lost for good.
-/// It is the policy of a posterior too (with weight `e` on all predictors drawn uniformly, in prior and posterior
-/// alike), with divergence `(1 - e) KL(Q, P)`; every bound holds for it. Over a set of eligible actions, argmax and
-/// floor run over that set.
+/// The exploration floor `e` keeps the probability of every action at `e/K` or above, so that no action is lost for
+/// good. The mixed policy also belongs to a posterior: prior and posterior both give weight `e` to predictors drawn
+/// uniformly. Its divergence is `(1 - e) KL(Q, P)`, and every bound holds for it. With a set of eligible actions, the
+/// argmax and the floor are over that set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinearGaussian {
     features: FeatureMap,
@@ -34,7 +34,7 @@ pub struct LinearGaussian {
 }
 
 impl LinearGaussian {
-    /// Without a floor.
+    /// A policy without an exploration floor.
     pub fn new(features: FeatureMap, posterior: Posterior) -> Result<Self> {
         if features.output() != posterior.features() {
             let expected = format!("{} features, as the feature map", features.output());
@@ -43,28 +43,28 @@ impl LinearGaussian {
         Ok(LinearGaussian { features, posterior, exploration: 0.0 })
     }
 
-    /// The prior that prefers no action: means of 0 and scales of 1.
+    /// The prior that prefers no action: means 0 and scales 1.
     pub fn standard(features: FeatureMap, actions: usize) -> Result<Self> {
         let posterior = Posterior::standard(features.output(), actions)?;
         Self::new(features, posterior)
     }
 
-    /// The prior that prefers the actions that were logged: its means are the weights of a softmax that predicts them, its
-    /// scales 1. The records must be others than those that are certified on.
+    /// The prior that prefers the logged actions. Its means are the weights of a softmax that predicts them, its scales
+    /// are 1. These records must not be used in certificates.
     pub fn imitating(features: FeatureMap, logged: &Labelled, actions: usize) -> Result<Self> {
         let softmax = Softmax::train(features.clone(), logged, actions, &SoftmaxTraining::default())?;
         let posterior = Posterior::new(actions, softmax.weights().to_vec(), Scale::Shared(1.0))?;
         Self::new(features, posterior)
     }
 
-    /// With the floor `e`, in `[0, 1)`.
+    /// Sets the exploration floor `e`, in `[0, 1)`.
     pub fn with_exploration(mut self, exploration: f64) -> Result<Self> {
         check_setting("exploration", exploration, (0.0..1.0).contains(&exploration), "in [0, 1)")?;
         self.exploration = exploration;
         Ok(self)
     }
 
-    /// With another posterior over the same features.
+    /// The same policy with another posterior over the same features.
     pub(crate) fn with_posterior(&self, posterior: Posterior) -> Self {
         assert_eq!(posterior.features(), self.posterior.features());
         LinearGaussian { posterior, ..self.clone() }
@@ -85,7 +85,8 @@ impl LinearGaussian {
         self.exploration
     }
 
-    /// `KL(Q', P') = (1 - e) KL(Q, P)` of the floored policies' posteriors; both must have the same floor.
+    /// `KL(Q', P') = (1 - e) KL(Q, P)`: the divergence between the posteriors with the floor, which must be the same in
+    /// both.
     pub fn kl(&self, prior: &LinearGaussian) -> Result<f64> {
         if self.exploration != prior.exploration {
             let allowed = format!("{}, as this policy's", self.exploration);
@@ -94,7 +95,7 @@ impl LinearGaussian {
         Ok((1.0 - self.exploration) * self.posterior.kl(&prior.posterior)?)
     }
 
-    /// The name that the policy has by its content.
+    /// The fingerprint of the policy.
     pub fn fingerprint(&self) -> Fingerprint {
         let mut hasher = Hasher::new("linear Gaussian policy");
         self.features.hash(&mut hasher);
@@ -130,7 +131,7 @@ pub(crate) fn floored(p: f64, e: f64, k: usize) -> f64 {
     probability((1.0 - e) * p + e / k as f64)
 }
 
-/// Divides scores by their deviation. A context of zeros has neither: all its scores are equal, whatever `Q`.
+/// Divides scores by their standard deviation. For a context of zeros both are 0: all scores are equal for every `Q`.
 fn standardise(scores: &mut [f64], deviation: f64) {
     let factor = if deviation > 0.0 { 1.0 / deviation } else { 0.0 };
     scores.iter_mut().for_each(|s| *s *= factor);
@@ -155,7 +156,7 @@ impl Policy for LinearGaussian {
         Class::LinearGaussian(self)
     }
 
-    /// All `K` by one quadrature a context, each to an absolute error of 1e-10.
+    /// All `K` probabilities by one quadrature per context, each to an absolute error of 1e-10.
     fn distribution(&self, contexts: &Contexts, eligible: Option<&Eligible>) -> Result<Vec<f64>> {
         self.check(contexts, eligible)?;
         let k = self.actions();
@@ -172,7 +173,7 @@ impl Policy for LinearGaussian {
         })
     }
 
-    /// Each to a relative error of 1e-9, however small.
+    /// Each to a relative error of 1e-9, even if it is tiny.
     fn propensity(&self, contexts: &Contexts, action: &[u32], eligible: Option<&Eligible>) -> Result<Vec<f64>> {
         self.check(contexts, eligible)?;
         check_action(self.actions(), contexts.len(), action)?;
@@ -184,7 +185,7 @@ impl Policy for LinearGaussian {
         })
     }
 
-    /// By perturbed argmax, without an integral; only the propensity of the chosen action needs one.
+    /// Draws by perturbed argmax, without an integral; only the propensity of the chosen action needs one.
     fn decide_keyed(
         &self,
         contexts: &Contexts,

@@ -16,7 +16,7 @@ pub struct Mixture {
 }
 
 impl Mixture {
-    /// Policies over the same actions, with one weight each, at least 0 and of sum 1 (to 1e-9).
+    /// Policies over the same actions with one weight each. Weights are at least 0 and sum to 1 (to 1e-9).
     pub fn new(parts: Vec<Arc<dyn Policy>>, weights: Vec<f64>) -> Result<Self> {
         if parts.is_empty() {
             return Err(Error::size("a mixture", "at least one policy", 0));
@@ -50,7 +50,7 @@ impl Mixture {
         &self.weights
     }
 
-    /// The weighted sum of a vector of each part; parts of weight 0 are not asked.
+    /// The weighted sum of one vector per part; parts of weight 0 are skipped.
     fn sum(&self, of: impl Fn(&dyn Policy) -> Result<Vec<f64>>) -> Result<Vec<f64>> {
         let mut total = Vec::new();
         for (part, &w) in self.parts.iter().zip(&self.weights).filter(|(_, w)| **w > 0.0) {
@@ -69,7 +69,7 @@ impl Policy for Mixture {
         self.parts[0].actions()
     }
 
-    /// By its parts and their weights, if all parts have an identity.
+    /// Depends on the parts and their weights; `None` if a part has no identity.
     fn identity(&self) -> Option<Fingerprint> {
         let mut hasher = Hasher::new("mixture");
         for (part, &weight) in self.parts.iter().zip(&self.weights) {

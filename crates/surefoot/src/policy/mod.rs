@@ -1,4 +1,4 @@
-//! POLICY: what can be deployed, and the distributions over predictors behind it.
+//! POLICY: the policies that can be deployed, and the distributions over predictors behind them.
 
 mod gaussian;
 mod mixture;
@@ -28,7 +28,7 @@ use crate::logs::Eligible;
 use crate::math::linear::in_blocks;
 use crate::math::random::{Purpose, record_stream, stream};
 
-/// A decision and the probability with which it was taken: the two numbers that must be logged together.
+/// A decision and its probability: the two numbers that must be logged together.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Decision {
     /// The chosen action.
@@ -38,7 +38,7 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// Draws an action from the probabilities of all of them; the draw depends on the seed and the key alone.
+    /// Draws an action from the probabilities of all actions. The draw depends only on the seed and the key.
     pub fn draw(p: &[f64], seed: u64, key: u64) -> Self {
         Self::from(p, &decision_stream(seed), key)
     }
@@ -49,28 +49,29 @@ impl Decision {
     }
 }
 
-/// What can be deployed: a distribution over actions for each context.
+/// A policy that can be deployed: a distribution over actions for each context.
 ///
-/// Two methods are required. Contexts come in batches; where `eligible` is given, actions outside a record's set have
-/// probability 0. Every policy of this crate goes through one contract test.
+/// Two methods are required. Contexts come in batches. If `eligible` is given, actions outside a record's set have
+/// probability 0. Every policy of this crate passes one common contract test.
 pub trait Policy: Debug + Send + Sync {
     /// The number of actions, `K`.
     fn actions(&self) -> usize;
 
-    /// The probabilities of all actions, one row of `K` a context.
+    /// The probabilities of all actions, one row of `K` per context.
     fn distribution(&self, contexts: &Contexts, eligible: Option<&Eligible>) -> Result<Vec<f64>>;
 
-    /// The name that it has by its content, if it has one; certificates speak of it by that name.
+    /// The fingerprint of the policy, if it has one; certificates name the policy by it.
     fn identity(&self) -> Option<Fingerprint> {
         None
     }
 
-    /// Which of the classes of this crate it belongs to: what is saved, and what has a divergence, is found by it.
+    /// The class of the policy, among those of this crate. It decides whether the policy can be saved and has a
+    /// divergence.
     fn class(&self) -> Class<'_> {
         Class::Custom
     }
 
-    /// The probability of one action a context.
+    /// The probability of one given action per context.
     fn propensity(&self, contexts: &Contexts, action: &[u32], eligible: Option<&Eligible>) -> Result<Vec<f64>> {
         check_action(self.actions(), contexts.len(), action)?;
         let k = self.actions();
@@ -82,13 +83,13 @@ pub trait Policy: Debug + Send + Sync {
         Ok(out)
     }
 
-    /// Draws one action a context. The draw for record `i` depends on the seed and `i` alone.
+    /// Draws one action per context. The draw for record `i` depends only on the seed and `i`.
     fn decide(&self, contexts: &Contexts, eligible: Option<&Eligible>, seed: u64) -> Result<Vec<Decision>> {
         let keys: Vec<u64> = (0..contexts.len() as u64).collect();
         self.decide_keyed(contexts, eligible, seed, &keys)
     }
 
-    /// Draws one action a context. The draw depends on the seed and the record's key alone, wherever the record stands.
+    /// Draws one action per context. The draw depends only on the seed and the record's key, not on its position.
     fn decide_keyed(
         &self,
         contexts: &Contexts,
@@ -108,7 +109,7 @@ pub trait Policy: Debug + Send + Sync {
     }
 }
 
-/// A shared policy is the policy.
+/// A shared policy acts as the policy itself.
 impl<P: Policy + ?Sized> Policy for Arc<P> {
     fn actions(&self) -> usize {
         (**self).actions()
@@ -142,7 +143,7 @@ impl<P: Policy + ?Sized> Policy for Arc<P> {
 }
 
 impl dyn Policy + '_ {
-    /// The linear Gaussian policy that it is, if it is one: a posterior, whose divergence from others is known.
+    /// The policy as a linear Gaussian policy, if it is one: a posterior with a known divergence from others.
     pub fn as_gaussian(&self) -> Option<&LinearGaussian> {
         match self.class() {
             Class::LinearGaussian(policy) => Some(policy),
@@ -151,7 +152,7 @@ impl dyn Policy + '_ {
     }
 }
 
-/// The classes of policies that this crate knows.
+/// The classes of policies of this crate.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Class<'a> {
@@ -159,15 +160,15 @@ pub enum Class<'a> {
     LinearGaussian(&'a LinearGaussian),
     /// A softmax of linear scores.
     Softmax(&'a Softmax),
-    /// All actions alike.
+    /// The same probability for every action.
     Uniform(&'a Uniform),
-    /// Several policies, each with a weight.
+    /// A weighted mixture of policies.
     Mixture(&'a Mixture),
-    /// One that somebody brought.
+    /// A user-defined policy.
     Custom,
 }
 
-/// The index at which the cumulative sum of `p` passes `u` times its total; never one of probability 0.
+/// The index at which the cumulative sum of `p` passes `u` times its total; never an index of probability 0.
 fn draw(p: &[f64], u: f64) -> usize {
     let mut left = u * p.iter().sum::<f64>();
     let mut last = 0;
@@ -183,21 +184,22 @@ fn draw(p: &[f64], u: f64) -> usize {
     last
 }
 
-/// The stream from which decisions with a seed are drawn.
+/// The random stream for decisions with a seed.
 fn decision_stream(seed: u64) -> ChaCha8Rng {
     stream(seed, Purpose::Decide, 0)
 }
 
-/// Rows that one thread works on together.
+/// The number of rows that one thread works on together.
 const BLOCK: usize = 128;
-/// Rows whose distributions are held at once.
+/// The number of rows whose distributions are held at once.
 const HELD: usize = 8 * BLOCK;
 
 fn blocks(n: usize) -> impl Iterator<Item = Range<usize>> {
     (0..n.div_ceil(HELD)).map(move |b| b * HELD..((b + 1) * HELD).min(n))
 }
 
-/// The distributions of a range of contexts; a policy of the user's own may return too few or too many numbers.
+/// The distributions of a range of contexts; checks their number, as a user-defined policy may return too few or too
+/// many.
 pub(crate) fn distribution_of<P: Policy + ?Sized>(
     policy: &P,
     contexts: &Contexts,
@@ -213,8 +215,8 @@ pub(crate) fn distribution_of<P: Policy + ?Sized>(
     Ok(p)
 }
 
-/// Rounds down to 1 what exceeds it by the rounding of a sum. More than that is no probability and stays as it is, for
-/// the logs to refuse.
+/// Rounds down to 1 a value that exceeds 1 by rounding error only. A larger value is not a probability and is returned
+/// unchanged, so that the logs reject it.
 pub(crate) fn probability(p: f64) -> f64 {
     if p > 1.0 && p < 1.0 + 1e-8 { 1.0 } else { p }
 }
@@ -233,7 +235,7 @@ fn check_contexts(
     eligible.map_or(Ok(()), |e| e.check(actions, contexts.len()))
 }
 
-/// Fails unless there is one key a context.
+/// Fails unless there is one key per context.
 fn check_keys(rows: usize, keys: &[u64]) -> Result<()> {
     if keys.len() != rows {
         return Err(Error::size("the keys", format!("{rows} entries, one for each context"), keys.len()));
@@ -241,7 +243,7 @@ fn check_keys(rows: usize, keys: &[u64]) -> Result<()> {
     Ok(())
 }
 
-/// Fails unless there is one action a context, each below `actions`.
+/// Fails unless there is one action per context, each below `actions`.
 fn check_action(actions: usize, rows: usize, action: &[u32]) -> Result<()> {
     if action.len() != rows {
         let expected = format!("{rows} entries, one for each context");
@@ -254,7 +256,7 @@ fn check_action(actions: usize, rows: usize, action: &[u32]) -> Result<()> {
 }
 
 /// Works on each row's scores over its eligible actions: `work(room, row, eligible, scores, out)` fills the row's
-/// `width` outputs. `scores` gives the rows of all `k` scores of a block, `room` what the work on them needs; in
+/// `width` outputs. `scores` computes all `k` scores of each row of a block; `room` makes the working memory. Runs in
 /// parallel over fixed blocks of rows.
 fn each_row<T: Send + Sync + Clone, W>(
     contexts: &Contexts,
@@ -286,7 +288,7 @@ fn each_row<T: Send + Sync + Clone, W>(
     })
 }
 
-/// The place of `action` among the eligible ones.
+/// The index of `action` among the eligible ones.
 fn place(set: Option<&[u32]>, action: u32) -> Option<usize> {
     set.map_or(Some(action as usize), |set| set.binary_search(&action).ok())
 }

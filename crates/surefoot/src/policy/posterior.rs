@@ -11,9 +11,9 @@ use crate::math::linear::{map_rows, principal_axes, rotate};
 /// The standard deviations of a [`Posterior`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Scale {
-    /// One for all features and actions: `N(mu, sigma^2 I)`, the paper's.
+    /// One scale for all features and actions: `N(mu, sigma^2 I)`, as in the paper.
     Shared(f64),
-    /// One a feature of the basis, shared by the actions: `N(mu, S x I_K)`, `S = U diag(sigma_f^2) U'`.
+    /// One scale per feature of the basis, shared by the actions: `N(mu, S x I_K)`, `S = U diag(sigma_f^2) U'`.
     PerFeature(Vec<f64>),
 }
 
@@ -41,14 +41,14 @@ impl Scale {
 
 /// An orthonormal basis of the feature space.
 ///
-/// A Gaussian with one shared scale looks the same in every such basis, so that a basis may be taken from the data
-/// without spoiling a bound whose prior has one.
+/// A Gaussian with one shared scale looks the same in every orthonormal basis. So a basis may be taken from the data
+/// without invalidating a bound whose prior is such a Gaussian.
 #[derive(Debug)]
 pub struct Basis {
     features: usize,
     /// The basis vectors are the columns of this row-major matrix.
     axes: Vec<f64>,
-    /// Made when it is first asked for.
+    /// Computed on first use.
     fingerprint: OnceLock<Fingerprint>,
 }
 
@@ -79,7 +79,7 @@ impl Basis {
         Ok(Basis { features, axes, fingerprint: OnceLock::new() })
     }
 
-    /// The most features of which principal axes are taken: their matrix then has 3 GB.
+    /// The largest number of features for which principal axes are computed: their matrix then takes 3 GB.
     pub const MOST_FEATURES: usize = 20_000;
 
     /// The principal axes of the contexts: the eigenvectors of their second moments.
@@ -104,7 +104,7 @@ impl Basis {
         &self.axes
     }
 
-    /// The name that the basis has by its content.
+    /// The fingerprint of the basis.
     pub fn fingerprint(&self) -> Fingerprint {
         *self.fingerprint.get_or_init(|| {
             let mut hasher = Hasher::new("basis");
@@ -120,7 +120,7 @@ impl Basis {
     }
 }
 
-/// Whether two bases are the same; those that share their storage need not be compared.
+/// Whether two bases are equal; bases that share their storage are not compared.
 pub(crate) fn same_basis(a: Option<&Arc<Basis>>, b: Option<&Arc<Basis>>) -> bool {
     match (a, b) {
         (Some(a), Some(b)) => Arc::ptr_eq(a, b) || a == b,
@@ -130,7 +130,7 @@ pub(crate) fn same_basis(a: Option<&Arc<Basis>>, b: Option<&Arc<Basis>>) -> bool
 
 /// A Gaussian over the parameters of `f_theta(x) = argmax_a <x, theta_a>`: the `Q` of `pi_Q`.
 ///
-/// All actions share one covariance over the features, so that the scores of a context are independent with the same
+/// All actions share one covariance over the features. So the scores of a context are independent with the same
 /// variance `x'Sx`, and only `s_a = <x, mu_a> / sqrt(x'Sx)` matters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Posterior {
@@ -141,10 +141,11 @@ pub struct Posterior {
 }
 
 impl Posterior {
-    /// The range of a scale: its square neither vanishes nor overflows.
+    /// The allowed range of a scale: its square neither underflows nor overflows.
     pub const SCALES: RangeInclusive<f64> = crate::math::SCALES;
 
-    /// A mean (feature-major: feature `f` and action `a` at `f * actions + a`) and scales, in the given features.
+    /// A posterior from its mean and scales in the given features. The mean is feature-major: feature `f` and action
+    /// `a` are at `f * actions + a`.
     pub fn new(actions: usize, mean: Vec<f64>, scale: Scale) -> Result<Self> {
         if actions < 2 {
             return Err(Error::setting("the number of actions", "at least 2", actions));
@@ -178,7 +179,7 @@ impl Posterior {
         Self::new(actions, vec![0.0; features * actions], Scale::Shared(1.0))
     }
 
-    /// Takes mean and scales as given in the coordinates of a basis.
+    /// Interprets mean and scales as coordinates in a basis.
     pub fn with_basis(mut self, basis: Arc<Basis>) -> Result<Self> {
         if basis.features() != self.features() {
             let expected = format!("{} features, as the mean", self.features());
@@ -188,7 +189,7 @@ impl Posterior {
         Ok(self)
     }
 
-    /// Another mean and scale, over the same actions and in the same basis.
+    /// The same actions and basis with another mean and scale.
     pub(crate) fn with(&self, mean: Vec<f64>, scale: Scale) -> Result<Self> {
         Ok(Posterior { basis: self.basis.clone(), ..Posterior::new(self.actions, mean, scale)? })
     }
@@ -213,18 +214,18 @@ impl Posterior {
         &self.scale
     }
 
-    /// The basis; `None` is that of the features themselves.
+    /// The basis; `None` for the basis of the features themselves.
     pub fn basis(&self) -> Option<&Arc<Basis>> {
         self.basis.as_ref()
     }
 
-    /// Adds what it is to a fingerprint.
+    /// Adds itself to a fingerprint.
     pub(crate) fn hash(&self, hasher: &mut Hasher) {
         hasher.count(self.actions);
         hasher.doubles(&self.mean);
         match &self.scale {
             Scale::Shared(sigma) => hasher.doubles(&[*sigma]),
-            // Told apart from one that is shared even if there is one feature.
+            // Distinguishes this from a shared scale even if there is only one feature.
             Scale::PerFeature(sigmas) => {
                 hasher.text("per feature");
                 hasher.doubles(sigmas);
@@ -233,7 +234,7 @@ impl Posterior {
         hasher.text(&self.basis.as_ref().map_or(String::new(), |basis| basis.fingerprint().to_string()));
     }
 
-    /// The same distribution, written in another basis: possible if it has one scale, or that basis already.
+    /// The same distribution in another basis. Possible if it has one shared scale, or already has that basis.
     pub(crate) fn in_basis(&self, basis: Option<&Arc<Basis>>) -> Option<Posterior> {
         if same_basis(self.basis.as_ref(), basis) {
             return Some(self.clone());
@@ -260,8 +261,9 @@ impl Posterior {
     ///
     /// `1/2 sum_f [ K (v_f/t_f - 1 + ln t_f - ln s_f) + sum_a d_fa^2/t_f ]`
     ///
-    /// in the prior's basis, with `t_f` its variances, `s_f` this one's, `v_f` this one's variance *along* the prior's
-    /// axis `f` (which is `s_f` if the bases agree), and `d` the difference of the means.
+    /// in the prior's basis. Here `t_f` are the variances of the prior, `s_f` those of this posterior, `v_f` is the
+    /// variance of this posterior *along* the prior's axis `f` (which is `s_f` if the bases agree), and `d` is the
+    /// difference of the means.
     pub fn kl(&self, prior: &Posterior) -> Result<f64> {
         if (self.features(), self.actions) != (prior.features(), prior.actions) {
             let expected = format!("{} features x {} actions", self.features(), self.actions);
@@ -275,7 +277,7 @@ impl Posterior {
             Scale::Shared(sigma) => vec![square(*sigma); p],
             Scale::PerFeature(sigmas) if same => sigmas.iter().map(|&s| square(s)).collect(),
             Scale::PerFeature(sigmas) => {
-                // The columns of W are this posterior's axes in the prior's basis: v_f = sum_j W_fj^2 s_j.
+                // The columns of `W` are this posterior's axes in the prior's basis: `v_f = sum_j W_fj^2 s_j`.
                 let mut w = match &self.basis {
                     Some(basis) => basis.axes.clone(),
                     None => (0..p * p).map(|i| f64::from(u8::from(i / p == i % p))).collect(),

@@ -1,4 +1,4 @@
-//! The softmax policy, a starting point and a logger.
+//! The softmax policy, used as a first policy and as a logging policy.
 
 use super::{Class, Policy, check_contexts, each_row};
 use crate::contexts::{Contexts, Labelled, Row};
@@ -19,14 +19,14 @@ pub struct Softmax {
     alpha: f64,
 }
 
-/// How a softmax is fitted to labels; the default is what the paper's authors use for their logging policy.
+/// How a softmax is fitted to labels. The default is what the paper's authors use for their logging policy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SoftmaxTraining {
     /// The optimiser: learning rate 0.1, 10 epochs, batches of 32.
     pub adam: Adam,
-    /// The weight of `|w|^2/2`, which keeps the policy from being nearly deterministic: at least 0.
+    /// The weight of `|w|^2/2`, at least 0. It keeps the policy from becoming nearly deterministic.
     pub weight_decay: f64,
-    /// The seed of the order of the records.
+    /// The seed for the order of the records.
     pub seed: u64,
 }
 
@@ -41,7 +41,7 @@ impl Default for SoftmaxTraining {
 }
 
 impl Softmax {
-    /// Weights are feature-major, as the mean of a [`Posterior`](super::Posterior); `alpha` is the inverse
+    /// Weights are feature-major, like the mean of a [`Posterior`](super::Posterior). `alpha` is the inverse
     /// temperature, at least 0.
     pub fn new(features: FeatureMap, actions: usize, weights: Vec<f64>, alpha: f64) -> Result<Self> {
         if actions < 2 {
@@ -73,13 +73,13 @@ impl Softmax {
         let mut rng = stream(training.seed, Purpose::Logger, 0);
         let start = vec![0.0; features.output() * k];
         let (weights, _) = training.adam.minimise(start, data.len(), &mut rng, |w, batch, gradient| {
-            let rows: Vec<Row<'_>> = batch.iter().map(|&i| x.row(i as usize)).collect();
+            let rows: Vec<Row<'_>> = batch.iter().map(|&i| x.row(i)).collect();
             let n = rows.len() as f64;
             let mut p = vec![0.0; rows.len() * k];
             scores(&rows, w, k, &mut p);
             let mut value = 0.5 * decay * w.iter().map(|w| w * w).sum::<f64>();
             for (p, &i) in p.chunks_exact_mut(k).zip(batch) {
-                let label = data.labels()[i as usize] as usize;
+                let label = data.labels()[i] as usize;
                 softmax(p, 1.0);
                 value -= p[label].max(f64::MIN_POSITIVE).ln() / n;
                 p[label] -= 1.0;
@@ -94,7 +94,7 @@ impl Softmax {
         Self::new(features, actions, weights, 1.0)
     }
 
-    /// The same scores at another inverse temperature.
+    /// The same scores with another inverse temperature.
     pub fn with_alpha(self, alpha: f64) -> Result<Self> {
         Self::new(self.features, self.actions, self.weights, alpha)
     }
@@ -109,7 +109,7 @@ impl Softmax {
         self.alpha
     }
 
-    /// The name that the policy has by its content.
+    /// The fingerprint of the policy.
     pub fn fingerprint(&self) -> Fingerprint {
         let mut hasher = Hasher::new("softmax policy");
         self.features.hash(&mut hasher);
@@ -126,7 +126,7 @@ impl Softmax {
     }
 }
 
-/// Scores to probabilities, with the largest score taken out first so that nothing overflows.
+/// Converts scores to probabilities. The largest score is subtracted first, so that nothing overflows.
 fn softmax(scores: &mut [f64], alpha: f64) {
     let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     scores.iter_mut().for_each(|s| *s = (alpha * (*s - top)).exp());

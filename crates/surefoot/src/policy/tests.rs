@@ -1,4 +1,4 @@
-//! The contract of every policy, and the divergence of posteriors.
+//! The contract of every policy, and the divergence between posteriors.
 
 use super::*;
 use crate::contexts::Labelled;
@@ -14,7 +14,7 @@ fn wave(n: usize, phase: f64) -> Vec<f64> {
     (0..n).map(|i| (i as f64 + phase).sin()).collect()
 }
 
-/// One of each kind, over 4 actions and 3 features.
+/// One policy of each class, over 4 actions and 3 features.
 fn all() -> Vec<Arc<dyn Policy>> {
     let identity = FeatureMap::identity(3);
     let shared = Posterior::new(4, wave(12, 0.3), Scale::Shared(0.5)).unwrap();
@@ -168,7 +168,7 @@ fn a_softmax_learns_labels() {
 
 #[test]
 fn a_probability_never_exceeds_one_by_rounding() {
-    // Two policies that are certain, with weights that exceed 1 together by what the constructor allows.
+    // Two deterministic policies, with weights whose sum exceeds 1 by as much as the constructor allows.
     let certain =
         || Arc::new(Softmax::new(FeatureMap::identity(1), 2, vec![1e6, 0.0], 1.0).unwrap()) as Arc<dyn Policy>;
     let mixture = Mixture::new(vec![certain(), certain()], vec![0.5, 0.5 + 5e-10]).unwrap();
@@ -184,7 +184,7 @@ fn a_probability_never_exceeds_one_by_rounding() {
     }
 }
 
-/// A policy of the user's own that returns too little.
+/// A custom policy that returns too few numbers.
 #[derive(Debug)]
 struct Short;
 

@@ -6,14 +6,14 @@ use crate::error::{Error, Result};
 use crate::fingerprint::{Fingerprint, Hasher};
 use crate::logs::Eligible;
 
-/// Every eligible action with the same probability.
+/// Gives every eligible action the same probability.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Uniform {
     actions: usize,
 }
 
 impl Uniform {
-    /// Over `actions` actions, at least 2.
+    /// The uniform policy over `actions` actions, at least 2.
     pub fn new(actions: usize) -> Result<Self> {
         if actions < 2 {
             return Err(Error::setting("the number of actions", "at least 2", actions));

@@ -1,4 +1,4 @@
-//! SIMULATION: the loop closed: deploy, collect, learn, judge, deploy again.
+//! SIMULATION: the closed loop of deploying, collecting, learning, judging and deploying again.
 
 mod schedule;
 
@@ -20,86 +20,86 @@ use crate::policy::{LinearGaussian, Policy};
 use crate::session::{Proven, RoundReport, Session};
 use crate::worlds::{Environment, Turn};
 
-/// How a loop is run.
+/// The settings of a simulated loop.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// What turns logs into candidates; its terms are those of all certificates.
+    /// The learner, which turns logs into candidates. Its protocol is used for all certificates.
     pub learner: Learner,
     /// The rule by which candidates are deployed.
     pub gate: Gate,
-    /// Which rounds' policies are certified.
+    /// The rounds whose policies are certified.
     pub certify: Certify,
 }
 
-/// Which rounds' policies are certified. With many rounds it costs more than learning to certify each.
+/// Which rounds' policies are certified. With many rounds, certifying each one takes longer than learning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Certify {
     /// None.
     #[default]
     Never,
-    /// The last one's.
+    /// The policy of the last round.
     Last,
-    /// Every one's.
+    /// The policy of every round.
     Each,
 }
 
 impl From<Learner> for Plan {
-    /// Whatever is learned is deployed, and nothing is certified.
+    /// Deploys every learned policy and certifies nothing.
     fn from(learner: Learner) -> Self {
         Plan { learner, gate: Gate::Always, certify: Certify::Never }
     }
 }
 
-/// A round of the simulated loop.
+/// One round of the simulated loop.
 #[derive(Debug, Clone)]
 pub struct SimulatedRound {
     /// Its number, counted from 1.
     pub round: usize,
-    /// What the learner reports.
+    /// The learner's report.
     pub learned: StepReport,
-    /// The mean cost of the records that were collected in it.
+    /// The mean cost of the records collected in it.
     pub mean_cost: f64,
-    /// The true risk of the policy that the round ends with, in the world of the round in which it would be deployed:
-    /// the candidate if it was promoted (or is only reported, where the algorithm never redeploys), the incumbent if
-    /// not.
+    /// The true risk of the policy that the round ends with, in the world of the next round, where it would be
+    /// deployed. That is the candidate if it was promoted (or if it is only reported, because the algorithm never
+    /// redeploys), and the incumbent otherwise.
     pub true_risk: f64,
-    /// `E pi(a*(x)|x)` of that policy there.
+    /// `E pi(a*(x)|x)` of that policy in that world.
     pub accuracy: f64,
-    /// What is proven about that policy, if it was asked for.
+    /// The certificates of that policy, if they were requested.
     pub proven: Option<Proven>,
-    /// What the gate decided; `None` if it is always open.
+    /// The decision of the gate; `None` if it is always open.
     pub decision: Option<GateDecision>,
-    /// Seconds for collecting, learning and judging, without the evaluation.
+    /// Seconds for collecting, learning and judging, without the evaluation of the true risk.
     pub seconds: f64,
 }
 
-/// What the gate decided.
+/// The decision of the gate.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct GateDecision {
     /// Whether a challenger was promoted.
     pub promoted: bool,
     /// The true risk of the newest candidate.
     pub candidate_risk: f64,
-    /// The certificate that decided: of the challenger that has the best one, not always the newest.
+    /// The certificate that decided: that of the challenger with the best one, which is not always the newest.
     pub certificate: Option<Certificate>,
 }
 
-/// What a simulated loop leaves behind.
+/// The result of a simulated loop.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// The session after the last round: its logs, and what was deployed and learned.
+    /// The session after the last round, with its logs and all deployed and learned policies.
     pub session: Session,
     /// All rounds.
     pub rounds: Vec<SimulatedRound>,
 }
 
 impl Outcome {
-    /// What was deployed in each round, and at the end what the last one left.
+    /// The policy deployed in each round, followed by the policy after the last round.
     pub fn policies(&self) -> Vec<Arc<dyn Policy>> {
         self.session.deployed().iter().chain([self.session.running()]).cloned().collect()
     }
 
-    /// All that was certified, round after round.
+    /// All certificates, round by round.
     pub fn statements(&self) -> Vec<Statement> {
         let mut all = Vec::new();
         for round in &self.rounds {
@@ -121,7 +121,7 @@ impl Outcome {
     }
 }
 
-/// Runs the loop for rounds of the given sizes and calls `on_round` after each.
+/// Runs the loop for rounds of the given sizes, and calls `on_round` after each.
 pub fn simulate(
     environment: &dyn Environment,
     first: LinearGaussian,
@@ -135,7 +135,8 @@ pub fn simulate(
     })
 }
 
-/// The same, while an observer is told how far each search is; both may stop it.
+/// The same with an observer, which receives the progress of each search; the observer and `on_round` may stop the
+/// loop.
 pub fn simulate_observed(
     environment: &dyn Environment,
     first: LinearGaussian,

@@ -4,22 +4,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// How a budget of interactions is cut into rounds.
+/// How a budget of interactions is divided into rounds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Schedule {
-    /// So many rounds of equal size (the first ones take one more where it does not divide).
+    /// This many rounds of equal size (the first ones get one more if the budget is not divisible).
     Equal(usize),
-    /// So many rounds, each twice as large as the one before, the first of `ceil(N/2^k)` records; the last one takes
-    /// what is left, which may be more or less than twice.
+    /// This many rounds, each twice as large as the one before, the first of `ceil(N/2^k)` records. The last round
+    /// takes the rest, which may be more or less than twice the one before.
     Doubling(usize),
-    /// The sizes themselves.
+    /// The given sizes.
     Sizes(Vec<usize>),
 }
 
 impl Schedule {
-    /// The schedule of a name: `equal`, `doubling`, `auto` (doubling for the algorithm `scrm`, else equal), or a list of
-    /// sizes such as `100,200,400`, which has its own number of rounds.
+    /// The schedule of this name: `equal`, `doubling`, `auto` (doubling for the algorithm `scrm`, else equal), or a list of
+    /// sizes such as `100,200,400`. A list determines the number of rounds; the others have `rounds` rounds.
     pub fn named(name: &str, rounds: usize, algorithm: &str) -> Result<Self> {
         match (name, algorithm) {
             ("doubling", _) | ("auto", "scrm") => Ok(Schedule::Doubling(rounds)),
@@ -32,7 +32,7 @@ impl Schedule {
         }
     }
 
-    /// The sizes of the rounds for a budget of `total` interactions. All are at least 1.
+    /// The sizes of the rounds for a budget of `total` interactions. Each is at least 1.
     pub fn sizes(&self, total: usize) -> Result<Vec<usize>> {
         let rounds = match self {
             Schedule::Equal(k) | Schedule::Doubling(k) => *k,

@@ -1,4 +1,4 @@
-//! Labelled data, the raw material of a simulated bandit.
+//! Labelled data, from which a simulated bandit is made.
 
 use crate::contexts::Labelled;
 use crate::error::{Error, Result};
@@ -13,7 +13,7 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// The most classes that a data set may have: a label beyond is taken for a mistake.
+    /// The largest number of classes of a data set: a label beyond it is treated as an error.
     pub const MOST_CLASSES: usize = 1_000_000;
 
     /// Checks that both splits have rows and the same number of features; the classes are `0..=` the largest label.
@@ -41,12 +41,12 @@ impl Dataset {
         Ok(Dataset { name: name.into(), classes, train, test })
     }
 
-    /// The same data with [unit rows](Contexts::unit_rows), which every bandit made of it can then share.
+    /// The same data with [unit rows](Contexts::unit_rows), which every bandit made from it can then share.
     pub fn unit_rows(self) -> Self {
         Dataset { train: self.train.unit_rows(), test: self.test.unit_rows(), ..self }
     }
 
-    /// The name under which results speak of it.
+    /// Its name in results.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -8,9 +8,9 @@ use crate::logs::Logs;
 use crate::math::random::{Purpose, record_stream, stream};
 use crate::policy::Policy;
 
-/// Each interaction meets one of the contexts of a [`Truth`], drawn evenly and with replacement, so that
-/// [`Truth::risk`] is no estimate. With several truths contexts drift: round `k` draws from truth `k` modulo their
-/// number.
+/// In each interaction the context is drawn from those of a [`Truth`], uniformly and with replacement. So
+/// [`Truth::risk`] is exact and not an estimate. With several truths the contexts drift: round `k` draws from truth `k`
+/// modulo their number.
 #[derive(Debug, Clone)]
 pub struct Finite {
     phases: Vec<Truth>,
@@ -18,7 +18,7 @@ pub struct Finite {
 }
 
 impl Finite {
-    /// A cycle of truths over the same actions and features; the seed decides contexts, decisions and rewards.
+    /// A cycle of truths over the same actions and features; the seed determines contexts, decisions and rewards.
     pub fn new(phases: Vec<Truth>, seed: u64) -> Result<Self> {
         let Some(first) = phases.first() else {
             return Err(Error::size("a finite world", "at least 1 truth", 0));

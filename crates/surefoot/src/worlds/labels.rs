@@ -12,11 +12,11 @@ use crate::logs::Logs;
 use crate::math::random::{Purpose, stream};
 use crate::policy::{LinearGaussian, Policy, Posterior, Scale, Softmax, SoftmaxTraining};
 
-/// The right label brings a reward with probability `1 - noise`, any other with probability `noise`.
+/// The right label brings a reward with probability `1 - noise`, any other label with probability `noise`.
 ///
-/// The training split is shuffled and cut in two: a small share on which the first policy is trained, the rest is met
-/// in that order, each record once. Risks are taken on the test split. Rows are divided by their norms: in a copy, unless
-/// [`Dataset::unit_rows`] has done it; then the data is shared.
+/// The training split is shuffled and cut in two. The first policy is trained on a small part; the rest is used for
+/// interactions in that order, each record once. Risks are computed on the test split. Rows are divided by their norms,
+/// in a copy unless [`Dataset::unit_rows`] has already done that; then the data is shared.
 #[derive(Debug, Clone)]
 pub struct LabelBandit {
     name: String,
@@ -26,15 +26,15 @@ pub struct LabelBandit {
     logging: Labelled,
     stream: Labelled,
     test: Labelled,
-    /// The softmax behind the first policy that was asked for: the same for every `alpha`.
+    /// The softmax behind the first policy, fitted on first use: the same for every `alpha`.
     trained: OnceLock<Softmax>,
 }
 
 impl LabelBandit {
-    /// The share of the training split on which the first policy is trained: the paper's.
+    /// The share of the training split on which the first policy is trained, as in the paper.
     pub const LOGGING_SHARE: f64 = 0.05;
 
-    /// `noise` in `[0, 0.5]`; the seed decides the split, the decisions and the rewards.
+    /// `noise` is in `[0, 0.5]`; the seed determines the split, the decisions and the rewards.
     pub fn new(data: &Dataset, noise: f64, seed: u64) -> Result<Self> {
         check_setting("the noise", noise, (0.0..=0.5).contains(&noise), "in [0, 0.5]")?;
         let n = data.train().len();
@@ -57,12 +57,12 @@ impl LabelBandit {
         })
     }
 
-    /// The same bandit, whose contexts are the features of the old ones; they are not divided by their norms again.
+    /// The same bandit with features of the contexts as its contexts; they are not divided by their norms again.
     ///
-    /// A policy that maps contexts itself maps them whenever it is asked. Here all are mapped once, and policies take
-    /// features as they are: a simulation gives the same, in a fraction of the time.
+    /// A policy with a feature map applies it at every call. Here all contexts are mapped once, and policies use them
+    /// as they are. A simulation gives the same result in a fraction of the time.
     pub fn with_features(self, map: &FeatureMap) -> Result<Self> {
-        // No row is in two of them.
+        // No row is in more than one of them.
         Ok(LabelBandit {
             logging: self.logging.map(|x| map.apply(x))?,
             stream: self.stream.map(|x| map.apply(x))?,
@@ -77,37 +77,37 @@ impl LabelBandit {
         &self.name
     }
 
-    /// How many interactions there are to collect.
+    /// The number of interactions available.
     pub fn interactions(&self) -> usize {
         self.stream.len()
     }
 
-    /// The records on which the first policy is trained; what is fixed "before the data" may look at them.
+    /// The records on which the first policy is trained. Anything that must be fixed "before the data" may use them.
     pub fn logging_split(&self) -> &Labelled {
         &self.logging
     }
 
-    /// The first policy `N(alpha W, I)`: `W` is a softmax fitted to the logging split, `alpha` its inverse temperature,
-    /// and 0 gives the uniform policy.
+    /// The first policy `N(alpha W, I)`. `W` are the weights of a softmax fitted to the logging split, and `alpha` is
+    /// its inverse temperature; 0 gives the uniform policy.
     pub fn first_policy(&self, features: FeatureMap, alpha: f64) -> Result<LinearGaussian> {
         let softmax = self.softmax(&features)?.with_alpha(alpha)?;
         let mean = softmax.weights().iter().map(|w| alpha * w).collect();
         LinearGaussian::new(features, Posterior::new(self.classes, mean, Scale::Shared(1.0))?)
     }
 
-    /// The softmax that is fitted to the logging split.
+    /// The softmax fitted to the logging split.
     fn softmax(&self, features: &FeatureMap) -> Result<Softmax> {
         if let Some(trained) = self.trained.get().filter(|trained| trained.features() == features) {
             return Ok(trained.clone());
         }
         let training = SoftmaxTraining { seed: self.seed, ..SoftmaxTraining::default() };
         let softmax = Softmax::train(features.clone(), &self.logging, self.classes, &training)?;
-        // Only the first one is kept.
+        // Only the first value is kept.
         let _ = self.trained.set(softmax.clone());
         Ok(softmax)
     }
 
-    /// Expected costs of the right label and of any other.
+    /// The expected costs of the right label and of any other.
     fn costs(&self) -> (f64, f64) {
         (self.noise - 1.0, -self.noise)
     }

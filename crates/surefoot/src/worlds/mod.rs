@@ -1,4 +1,4 @@
-//! DEPLOYMENT, simulated: labels turned into a bandit, synthetic worlds, some of whose contexts drift.
+//! DEPLOYMENT, simulated: bandits from labelled data, and synthetic worlds whose contexts may drift.
 
 mod dataset;
 mod finite;
@@ -24,32 +24,32 @@ use crate::logs::Logs;
 use crate::math::random::{Purpose, record_stream, stream};
 use crate::policy::Policy;
 
-/// Which interactions are asked for.
+/// The interactions to simulate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Turn {
     /// The round, counted from 0.
     pub round: usize,
-    /// How many interactions there were before.
+    /// The number of earlier interactions.
     pub start: usize,
-    /// How many there are to be.
+    /// The number of interactions.
     pub n: usize,
 }
 
-/// A world in which a policy can be deployed and in which everything is known.
+/// A world in which a policy can be deployed and the true risk of every policy is known.
 ///
-/// It has no state: the same policy at the same turn meets the same contexts and luck.
+/// It has no state: the same policy at the same turn meets the same contexts and the same random numbers.
 pub trait Environment: Debug + Sync {
     /// The number of actions, `K`.
     fn actions(&self) -> usize;
 
-    /// Deploys a policy and returns what it logged.
+    /// Deploys a policy and returns its logs.
     fn collect(&self, policy: &dyn Policy, turn: Turn) -> Result<Logs>;
 
-    /// What is known about the world at a round.
+    /// The truth of the world at a round.
     fn truth(&self, round: usize) -> Result<Truth>;
 }
 
-/// Lets the policy decide on the contexts, and draws a reward of 0 or 1 for each decision: cost -1 with probability
+/// Lets the policy decide on the contexts, and draws a reward of 0 or 1 per decision: the cost is -1 with probability
 /// `-expected(i, action)`.
 fn interact(
     policy: &dyn Policy,

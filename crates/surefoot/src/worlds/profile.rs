@@ -1,21 +1,21 @@
-//! A policy where everything is known: the quantities of the convergence theory that need all its probabilities.
+//! A policy in a world with known truth: quantities of the convergence theory that need all its probabilities.
 
 use super::Truth;
 use crate::error::Result;
 use crate::policy::{Policy, distribution_of};
 
-/// All probabilities of a policy on the contexts of a [`Truth`], for several questions about it.
+/// All probabilities of a policy on the contexts of a [`Truth`], to compute several quantities from.
 #[derive(Debug, Clone)]
 pub struct Profile<'a> {
     truth: &'a Truth,
     p: Vec<f64>,
 }
 
-/// Rows whose distributions are held at once.
+/// The number of rows whose distributions are held at once.
 const BLOCK: usize = 1024;
 
 impl Truth {
-    /// The policy on these contexts.
+    /// Computes the profile of a policy on these contexts.
     pub fn profile(&self, policy: &dyn Policy) -> Result<Profile<'_>> {
         self.check_policy(policy)?;
         let n = self.contexts().len();
@@ -45,8 +45,8 @@ impl Profile<'_> {
         optimal / self.contexts() as f64 - self.risk()
     }
 
-    /// The pseudo-variance `S(pi) = E_x[ E_pi[c^2/pi_j(a|x)] ]` of Proposition 3.3 for another policy `pi`, where this
-    /// one is the `pi_j` that collects; infinite if `pi` takes an action that `pi_j` never takes.
+    /// The pseudo-variance `S(pi) = E_x[ E_pi[c^2/pi_j(a|x)] ]` of Proposition 3.3 for another policy `pi`, with this
+    /// one as the logging policy `pi_j`. It is infinite if `pi` takes an action that `pi_j` never takes.
     pub fn pseudo_variance(&self, of: &Profile<'_>) -> f64 {
         self.mean(|i, a| match of.get(i, a) {
             0.0 => 0.0,
@@ -54,10 +54,10 @@ impl Profile<'_> {
         })
     }
 
-    /// `L(pi, pi_j) = E_x[ E_{pi_j}[c^2] + E_pi[c^2 (1/pi_j(a|x) - 2)] ]` of Proposition 4.2, likewise: `pi` need not
-    /// be the optimal policy, nor deterministic.
+    /// `L(pi, pi_j) = E_x[ E_{pi_j}[c^2] + E_pi[c^2 (1/pi_j(a|x) - 2)] ]` of Proposition 4.2, with this policy as
+    /// `pi_j`. `pi` need not be optimal or deterministic.
     pub fn distance_of(&self, of: &Profile<'_>) -> f64 {
-        // c^2 = -c for costs of -1 and 0.
+        // `c^2 = -c`, because costs are -1 or 0.
         self.pseudo_variance(of) + 2.0 * of.risk() - self.risk()
     }
 

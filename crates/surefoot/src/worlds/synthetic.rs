@@ -1,4 +1,4 @@
-//! A synthetic world whose optimal policy, margin and coverage are known; its contexts may drift.
+//! A synthetic world with known optimal policy, margin and coverage; its contexts may drift.
 
 use rand_distr::{Distribution, StandardNormal};
 use serde::{Deserialize, Serialize};
@@ -21,14 +21,14 @@ pub struct SyntheticSettings {
     pub features: usize,
     /// The gap `Delta` in expected cost between the best action and all others: in `(0, 1]`.
     pub margin: f64,
-    /// The share of contexts (at round 0), those next to a border between two actions, whose gap is only half of that:
-    /// in `[0, 1)`.
+    /// The share of contexts (at round 0) with only half of that gap: those next to a border between two actions. In
+    /// `[0, 1)`.
     pub ambiguous: f64,
-    /// The angle in radians by which the mean of the contexts turns each round; 0 for a world that stands still.
+    /// The angle in radians by which the mean of the contexts rotates per round; 0 for a stationary world.
     pub drift: f64,
-    /// The length of that mean: 0 spreads the contexts evenly over all directions.
+    /// The length of that mean; 0 spreads the contexts evenly over all directions.
     pub concentration: f64,
-    /// The seed of the world, its contexts and rewards.
+    /// The seed of the world, its contexts and its rewards.
     pub seed: u64,
 }
 
@@ -47,17 +47,18 @@ impl Default for SyntheticSettings {
 }
 
 impl SyntheticSettings {
-    /// A world whose contexts drift: their mean makes a quarter turn in five rounds.
+    /// A world with drift: the mean of its contexts makes a quarter turn in five rounds.
     pub fn drifting() -> Self {
         SyntheticSettings { drift: std::f64::consts::PI / 10.0, concentration: 2.0, ..Self::default() }
     }
 }
 
-/// Contexts are unit vectors, the best action is linear in them: `a*(x) = argmax_a <x, theta_a>`. It has expected cost
-/// `-(1 + Delta)/2` and the others `-(1 - Delta)/2`; in ambiguous contexts the best one has `-1/2`.
+/// Contexts are unit vectors, and the best action is linear in them: `a*(x) = argmax_a <x, theta_a>`. It has expected
+/// cost `-(1 + Delta)/2` and the others `-(1 - Delta)/2`; in ambiguous contexts the best action has `-1/2`.
 ///
-/// At round `k` a context is a standard normal vector around `concentration` times a unit vector that turns by `drift`
-/// a round in the plane of the first two features, divided by its norm. Costs given contexts never change.
+/// A context of round `k` is the sum of a standard normal vector and `concentration` times a unit vector, divided by
+/// its own norm. The unit vector rotates by `drift` per round in the plane of the first two features. Costs given
+/// contexts never change.
 #[derive(Debug, Clone)]
 pub struct Synthetic {
     settings: SyntheticSettings,
@@ -67,11 +68,11 @@ pub struct Synthetic {
     border: f64,
 }
 
-/// Contexts on which the truth is averaged.
+/// The number of contexts over which the truth is averaged.
 const TRUTH_SIZE: usize = 4000;
 
 impl Synthetic {
-    /// The most actions and the most features: with both, `theta` has 800 MB and a truth half of that.
+    /// The largest number of actions and of features: with both, `theta` takes 800 MB and a truth half of that.
     pub const LARGEST: usize = 10_000;
 
     /// Draws a world.
@@ -102,14 +103,14 @@ impl Synthetic {
         &self.settings
     }
 
-    /// Contexts that are met neither in a round nor in the truth, for what has to be fixed before the data.
+    /// Contexts that occur neither in a round nor in the truth, for anything that must be fixed before the data.
     pub fn known_contexts(&self) -> Result<Contexts> {
         self.draw(0, 1000, u64::MAX - 1)
     }
 
-    /// A first policy `N(alpha W, I)`: `alpha = 0` is the uniform one, whose coverage is `1/K`. `W` is `theta` itself;
-    /// with Fourier or kernel features, in which the world is not linear, a softmax fitted to the best actions of
-    /// [`known_contexts`](Synthetic::known_contexts).
+    /// A first policy `N(alpha W, I)`; `alpha = 0` is the uniform policy, whose coverage is `1/K`. `W` is `theta`
+    /// itself. With Fourier or kernel features, in which the world is not linear, `W` is a softmax fitted to the best
+    /// actions of [`known_contexts`](Synthetic::known_contexts).
     pub fn first_policy(&self, features: FeatureMap, alpha: f64) -> Result<LinearGaussian> {
         check_setting("alpha", alpha, alpha >= 0.0, "at least 0")?;
         let k = self.settings.actions;
@@ -126,7 +127,7 @@ impl Synthetic {
         LinearGaussian::new(features, Posterior::new(k, mean, Scale::Shared(1.0))?)
     }
 
-    /// `N(b theta, s^2 I)`: a policy that is as near to the optimal one as `b/s` is large, at a finite divergence.
+    /// `N(b theta, s^2 I)`: it approaches the optimal policy as `b/s` grows, at a finite divergence.
     pub fn comparator(&self, b: f64, s: f64) -> Result<LinearGaussian> {
         check_setting("b", b, b >= 0.0, "at least 0")?;
         let mean = self.theta.iter().map(|theta| b * theta).collect();
@@ -134,7 +135,7 @@ impl Synthetic {
         LinearGaussian::new(FeatureMap::identity(self.settings.features), posterior)
     }
 
-    /// Contexts `start..start + n` of a sequence, as they are at a round.
+    /// Contexts `start..start + n` of a sequence at a round.
     fn contexts(&self, round: usize, start: usize, n: usize, sequence: u64) -> Result<Contexts> {
         let p = self.settings.features;
         let base = stream(self.settings.seed, Purpose::Contexts, sequence);
@@ -155,7 +156,7 @@ impl Synthetic {
         self.contexts(round, 0, n, sequence)
     }
 
-    /// The best action of each context, and the gap of its score to the second.
+    /// The best action of each context, and the gap between its score and the second largest.
     fn ranked(&self, contexts: &Contexts) -> Vec<(usize, f64)> {
         let k = self.settings.actions;
         let rows: Vec<Row<'_>> = contexts.iter().collect();
@@ -193,7 +194,7 @@ impl Environment for Synthetic {
         interact(policy, contexts, turn, self.settings.seed, |i, a| self.cost(ranked[i], a))
     }
 
-    /// On a sample of 4,000 contexts of that round.
+    /// From a sample of 4,000 contexts of that round.
     fn truth(&self, round: usize) -> Result<Truth> {
         let contexts = self.draw(round, TRUTH_SIZE, u64::MAX)?;
         let k = self.settings.actions;

@@ -1,4 +1,4 @@
-//! The simulated worlds do what they say.
+//! The simulated worlds behave as documented.
 
 use proptest::prelude::*;
 
@@ -168,8 +168,7 @@ fn contexts_drift_and_costs_given_contexts_do_not() {
     assert_eq!(rows(0), rows(7));
 }
 
-/// Two contexts, the first of them twice as often as the second, and then the second alone; action 0 is best in the
-/// first.
+/// Two contexts, the first twice as frequent as the second, and then the second alone; action 0 is best in the first.
 fn finite(seed: u64) -> Finite {
     let contexts = Contexts::dense(vec![1.0, 0.0, 0.0, 1.0], 2).unwrap();
     let truth = |rows: &[usize]| {
@@ -323,7 +322,7 @@ fn impossible_worlds_are_refused() {
     );
 }
 
-/// A policy by its table: context `i` is the number `i`.
+/// A policy given by its table: context `i` is the number `i`.
 #[derive(Debug)]
 struct Table(Vec<Vec<f64>>);
 
@@ -337,7 +336,7 @@ impl Policy for Table {
     }
 }
 
-/// A world of `n` contexts and the costs of all actions there, in `[-1, 0]`.
+/// A world of `n` contexts with the costs of all actions, in `[-1, 0]`.
 fn world_of(costs: &[Vec<f64>]) -> Truth {
     let contexts = Contexts::dense((0..costs.len()).map(|i| i as f32).collect(), 1).unwrap();
     Truth::table(contexts, costs[0].len(), costs.concat()).unwrap()
@@ -348,7 +347,7 @@ fn rows(n: usize, k: usize, range: std::ops::RangeInclusive<f64>) -> impl Strate
     prop::collection::vec(prop::collection::vec(range, k), n)
 }
 
-/// Rows that sum to 1, from weights whose fifth power makes some of them small.
+/// Rows that sum to 1, from the fifth powers of weights, so that some are small.
 fn normalised(weights: &[Vec<f64>]) -> Table {
     let powers = weights.iter().map(|row| row.iter().map(|w| w.powi(5)).collect::<Vec<f64>>());
     Table(powers.map(|row| row.iter().map(|p| p / row.iter().sum::<f64>()).collect()).collect())
@@ -372,7 +371,7 @@ proptest! {
         for (i, row) in costs.iter().enumerate() {
             for (a, cost) in row.iter().enumerate() {
                 let (p, q) = (of.0[i][a], logging.0[i][a]);
-                // A cost of -1 has probability -c; with a cost of 0 nothing is added.
+                // A cost of -1 has probability `-c`; a cost of 0 adds nothing.
                 let chance = -cost / n;
                 variance += q * chance * p / (q * q);
                 // E over predictors of (d/q - 1)^2 under pi_j, where d is 1 with probability p.

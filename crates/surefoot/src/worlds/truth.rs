@@ -1,4 +1,4 @@
-//! What is known about a simulated world, and the quantities of the theory that follow from it.
+//! The known truth of a simulated world, and the quantities of the theory that follow from it.
 
 use std::ops::Range;
 
@@ -17,13 +17,13 @@ pub struct Truth {
 
 #[derive(Debug, Clone)]
 enum Costs {
-    /// The same two values everywhere: of the best action, and of the others.
+    /// The same two values in every context: for the best action, and for the others.
     TwoValues { best: f64, other: f64 },
-    /// One row of `K` a context.
+    /// One row of `K` per context.
     Table(Vec<f64>),
 }
 
-/// Rows whose distributions are held at once.
+/// The number of rows whose distributions are held at once.
 const BLOCK: usize = 1024;
 
 fn check_size(contexts: &Contexts, actions: usize) -> Result<()> {
@@ -37,7 +37,7 @@ fn check_size(contexts: &Contexts, actions: usize) -> Result<()> {
 }
 
 impl Truth {
-    /// In each context one action of expected cost `best`, and all others of `other`; both in `[-1, 0]`.
+    /// In each context one action has expected cost `best` and all others have `other`; both in `[-1, 0]`.
     pub fn two_values(contexts: Contexts, actions: usize, labels: Vec<u32>, best: f64, other: f64) -> Result<Self> {
         check_setting("the expected cost of the best action", best, (-1.0..=other).contains(&best), "in [-1, other]")?;
         check_setting("the expected cost of the others", other, other <= 0.0, "in [best, 0]")?;
@@ -52,7 +52,7 @@ impl Truth {
         Ok(Truth { contexts, actions, costs: Costs::TwoValues { best, other }, best: labels })
     }
 
-    /// The expected cost of every action, in `[-1, 0]`, one row of `actions` a context.
+    /// The expected cost of every action, in `[-1, 0]`, one row of `actions` per context.
     pub fn table(contexts: Contexts, actions: usize, costs: Vec<f64>) -> Result<Self> {
         check_size(&contexts, actions)?;
         if costs.len() != contexts.len() * actions {
@@ -67,7 +67,7 @@ impl Truth {
         Ok(Truth { contexts, actions, costs: Costs::Table(costs), best })
     }
 
-    /// The same on a range of the contexts.
+    /// The truth on a range of the contexts.
     ///
     /// # Panics
     /// If the range does not lie within the contexts.
@@ -86,7 +86,7 @@ impl Truth {
         self.actions
     }
 
-    /// The contexts on which risks are averaged.
+    /// The contexts over which risks are averaged.
     pub fn contexts(&self) -> &Contexts {
         &self.contexts
     }
@@ -115,13 +115,13 @@ impl Truth {
         self.evaluate(policy).map(|(risk, _)| risk)
     }
 
-    /// `E pi(a*(x)|x)`: how often the best action is taken.
+    /// `E pi(a*(x)|x)`: the probability of the best action.
     pub fn accuracy(&self, policy: &dyn Policy) -> Result<f64> {
         let p = self.on_best(policy)?;
         Ok(self.mean(|i| p[i]))
     }
 
-    /// Risk and accuracy at once.
+    /// Risk and accuracy together.
     pub fn evaluate(&self, policy: &dyn Policy) -> Result<(f64, f64)> {
         if let Costs::TwoValues { best, other } = self.costs {
             let accuracy = self.accuracy(policy)?;
@@ -147,8 +147,8 @@ impl Truth {
         Ok(self.on_best(policy)?.into_iter().fold(1.0, f64::min))
     }
 
-    /// The margin `Delta_u`: the largest gap that a share `1 - u` of the contexts have between their best action and
-    /// all others; `u` in `[0, 1)`.
+    /// The margin `Delta_u`: the largest gap between the best action and all others that a share `1 - u` of the
+    /// contexts have; `u` in `[0, 1)`.
     pub fn margin(&self, u: f64) -> Result<f64> {
         check_setting("u", u, (0.0..1.0).contains(&u), "in [0, 1)")?;
         let gap = |i: usize| {
@@ -158,21 +158,21 @@ impl Truth {
         };
         let mut gaps: Vec<f64> = (0..self.contexts.len()).map(gap).collect();
         gaps.sort_by(f64::total_cmp);
-        // At most a share u of the contexts may lie below: the nudge keeps 0.2 * 5 from being less than 1.
+        // At most a share `u` of the contexts may lie below; the added 1e-9 keeps `0.2 * 5` from being rounded below 1.
         let below = (u * gaps.len() as f64 + 1e-9).floor() as usize;
         Ok(gaps[below.min(gaps.len() - 1)])
     }
 
     /// `gamma = 3/(Delta_u (1 - u) C*)`, the constant of Theorem 4.4 for policies that cover the best actions with
-    /// `coverage` or more; infinite if margin or coverage vanish.
+    /// probability `coverage` or more; infinite if margin or coverage is 0.
     pub fn gamma(&self, u: f64, coverage: f64) -> Result<f64> {
         Ok(3.0 / (self.margin(u)? * (1.0 - u) * coverage))
     }
 
     /// `gamma_k = 1 + (1/4 + 1/C*_k)/(Delta_u (1 - u))`, the constant of Lemma 4.3 for one policy.
     ///
-    /// The lemma is sure for `u = 0` only: for `u > 0` its proof needs a policy whose errors are no more frequent in
-    /// the share `u` of the contexts than elsewhere, and there are others.
+    /// The lemma is certain only for `u = 0`. For `u > 0` its proof needs a policy whose errors are no more frequent in
+    /// the share `u` of the contexts than elsewhere, and not every policy is like that.
     pub fn gamma_k(&self, u: f64, coverage: f64) -> Result<f64> {
         Ok(1.0 + (0.25 + 1.0 / coverage) / (self.margin(u)? * (1.0 - u)))
     }

@@ -1,11 +1,11 @@
 //! Writing decisions as dsjson.
 //!
-//! What is read back is what was written, but for the order of the eligible actions, since the chosen one must come first,
-//! and `skip`, which is false where it was null. What could not be read back is refused:
-//! - eligible actions without their probabilities, as `p` must have one for each action in `a`. Without either, `a` and `p`
-//!   have the chosen action only, and `_multi` has more;
-//! - a logged distribution in which the action does not have the probability `pscore`;
-//! - a feature whose name starts with `_`, or comes twice.
+//! Reading the file gives back what was written, except that the eligible actions may be in another order, since the
+//! chosen one must come first, and a null `skip` becomes false. Decisions that could not be read back are rejected:
+//! - eligible actions without their probabilities, since `p` must have one for each action in `a`. If there are
+//!   neither, `a` and `p` have only the chosen action, and `_multi` has more;
+//! - a logged distribution whose probability of the action is not `pscore`;
+//! - a feature whose name starts with `_`, or occurs twice.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ use super::super::cells::{push_json_text, unfit, unwritten};
 use super::super::decisions::{Decision, each, negated};
 use crate::error::Result;
 
-/// Each line lists every action: more would be a file of commas.
+/// Each line lists every action, so more actions would make a file of commas.
 const ACTIONS: u32 = 1 << 16;
 
 pub(crate) fn write(
@@ -35,7 +35,7 @@ pub(crate) fn write(
     })
 }
 
-/// What is wrong with a decision: the column, what it may be, what it is.
+/// Why a decision is rejected: the column, what is allowed, what was found.
 type Unfit = (String, String, String);
 
 fn line(out: &mut String, decision: &Decision) -> std::result::Result<(), Unfit> {
@@ -133,7 +133,7 @@ fn distribution(decision: &Decision) -> std::result::Result<Vec<(u32, f64)>, Unf
     Ok(all)
 }
 
-/// Writes features, with a comma after each. `city=Rome` with 1 is `"city": "Rome"`, unless that name is taken.
+/// Writes features, with a comma after each. `city=Rome` with 1 becomes `"city": "Rome"`, unless that name is taken.
 fn context(out: &mut String, features: &[(String, f32)]) -> std::result::Result<(), Unfit> {
     let mut taken: HashSet<&str> = HashSet::with_capacity(features.len());
     for (name, _) in features {

@@ -1,7 +1,7 @@
 //! Arrays of one `.npz` file that are read side by side, a few rows at a time.
 //!
-//! An `.npz` file is a zip archive with one array after the other. Each array gets a handle of its own on the file, so that
-//! what is in memory is the rows of a batch, whatever the arrays take.
+//! An `.npz` file is a zip archive with one array after the other. Each array gets its own handle on the file, so that
+//! only the rows of a batch are in memory, whatever the size of the arrays.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -14,7 +14,7 @@ use crate::npy::Header;
 use crate::npz::{Item, integer};
 use crate::source::{Packing, Source, display_shape};
 
-/// numpy's name of the type of Python's objects.
+/// numpy's name for arrays of Python objects.
 const OBJECTS: &str = "|O";
 
 /// A file of arrays.
@@ -34,7 +34,7 @@ impl<R: Read + Seek + Send + 'static, O: Fn() -> io::Result<R>> Archive<R, O> {
         Ok(Archive { place: place.to_owned(), size, open, archive })
     }
 
-    /// An array that must be there.
+    /// A required array.
     pub(super) fn needed(&mut self, name: &'static str) -> Result<Array> {
         let array = self.array(name)?.map(Array::no_objects).transpose()?;
         array.ok_or_else(|| {
@@ -46,13 +46,13 @@ impl<R: Read + Seek + Send + 'static, O: Fn() -> io::Result<R>> Archive<R, O> {
         })
     }
 
-    /// An array that need not be there. numpy saves Python's `None` as an object of no dimensions: it is not there either.
+    /// An optional array. numpy saves Python's `None` as an object of no dimensions, which counts as absent.
     pub(super) fn optional(&mut self, name: &'static str) -> Result<Option<Array>> {
         let there = |array: &Array| !(array.header.descr == OBJECTS && array.header.shape.is_empty());
         self.array(name)?.filter(there).map(Array::no_objects).transpose()
     }
 
-    /// An integer of no dimensions, which need not be there.
+    /// An optional integer of no dimensions.
     pub(super) fn count(&mut self, name: &'static str) -> Result<Option<i128>> {
         let Some(mut array) = self.optional(name)? else { return Ok(None) };
         array.check_shape(&[], "(), a single number")?;
@@ -94,7 +94,7 @@ impl<R: Read + Seek + Send + 'static, O: Fn() -> io::Result<R>> Archive<R, O> {
     }
 }
 
-/// The bytes of an array, whose check sum is compared at their end.
+/// The bytes of an array; their checksum is verified at the end.
 struct Entry {
     bytes: CrcReader<Box<dyn Read + Send>>,
     sum: u32,
@@ -110,11 +110,11 @@ impl Read for Entry {
     }
 }
 
-/// An array while it is read.
+/// An array that is being read.
 pub(super) struct Array {
     pub(super) header: Header,
     source: Source<Entry>,
-    /// The bytes of a row, and of everything; known from `begin` on.
+    /// The number of bytes of a row and of the whole array; set by `begin`.
     row: usize,
     expected: u64,
     buffer: Vec<u8>,
@@ -133,7 +133,7 @@ impl Array {
         Err(Error::Type { place: self.place().to_owned(), allowed: "a type of numbers", found })
     }
 
-    /// Refuses any other shape than this one, which `allowed` says in words.
+    /// Rejects any shape but this one; `allowed` describes it in words.
     pub(super) fn check_shape(&self, shape: &[usize], allowed: &str) -> Result<()> {
         if self.header.shape == shape {
             return Ok(());
@@ -145,16 +145,17 @@ impl Array {
         Error::Shape { place: self.place().to_owned(), allowed, found: display_shape(&self.header.shape) }
     }
 
-    /// Checks that the file can hold the array, whose items have this width, and returns the bytes of a row.
+    /// Checks that the file can hold the array, given the width of its items, and returns the number of bytes per row.
     pub(super) fn begin(&mut self, width: usize) -> Result<usize> {
         let count = self.source.count(&self.header.shape, width)?;
-        // The count has been checked, so that a part of it does not overflow; in bytes it may, if there are no rows.
+        // The number of items was checked, so a partial product does not overflow; in bytes it may, if there are no
+        // rows.
         self.row = self.header.shape.iter().skip(1).product::<usize>().saturating_mul(width);
         self.expected = self.source.taken() + (count * width) as u64;
         Ok(self.row)
     }
 
-    /// The bytes of the next rows, of which there must be so many.
+    /// The bytes of the next `rows` rows, which must exist.
     pub(super) fn rows(&mut self, rows: usize) -> Result<&[u8]> {
         self.buffer.resize(rows * self.row, 0);
         self.source.take(&mut self.buffer, self.expected)?;

@@ -9,11 +9,11 @@ use arrow_array::types::{
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 
-/// A column of a batch as numbers: one a row, or a list of them.
+/// A column of a batch as numbers: one per row, or a list per row.
 pub(super) struct Column<'a> {
     numbers: Vec<Option<f64>>,
     array: &'a ArrayRef,
-    /// Where the entries of each row are, if it is a list.
+    /// The range of each row's entries, if the column has lists.
     lists: Option<Vec<Range<usize>>>,
 }
 
@@ -36,7 +36,7 @@ impl<'a> Column<'a> {
         Some(Column { numbers: numbers(array)?, array, lists: None })
     }
 
-    /// The numbers of a row, `None` if it or one of them is null.
+    /// The numbers of a row; `None` if the row or one of its numbers is null.
     pub(super) fn row(&self, row: usize) -> Option<Vec<f64>> {
         if self.array.is_null(row) {
             return None;
@@ -46,7 +46,7 @@ impl<'a> Column<'a> {
     }
 }
 
-/// The numbers of an array, `None` if it has none.
+/// The numbers of an array; `None` if its type is not numeric.
 fn numbers(array: &ArrayRef) -> Option<Vec<Option<f64>>> {
     macro_rules! numbers {
         ($($name:ident: $type:ty),*) => {

@@ -1,12 +1,13 @@
 //! Writing columns as Open Bandit Pipeline's arrays.
 //!
-//! The archive wants one array after the other, with its shape first, and the batches bring a piece of each: every array
-//! goes to a temporary file of its own, and all of them to the archive once the records are over. They are stored as they
-//! are, which is numpy's own way.
+//! The archive needs one array after the other, each with its shape first, but each batch has a part of every array. So
+//! every array is written to a temporary file, and all are copied to the archive at the end. They are stored
+//! uncompressed, as numpy does.
 //!
-//! Features are the columns of `context`, in the order of the schema: the list `context` with all its entries, and every
-//! other column of numbers or booleans. Those of `context_indices` and `context_values` come first, made dense. What has
-//! no place (text, named features, eligible actions, ..) is refused by name, and so is a null.
+//! The features are the columns of `context`, in the order of the schema: all entries of the list `context`, and every
+//! other column of numbers or booleans. The features of `context_indices` and `context_values` come first, in dense
+//! form. Columns that have no place (text, named features, eligible actions, ...) are rejected by name, and so are
+//! nulls.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
@@ -20,10 +21,10 @@ use super::numbers::Column;
 use crate::error::{Error, Result};
 use crate::npy::Header;
 
-/// Sparse features are made dense if they are so few.
+/// Sparse features are made dense up to this number.
 const WIDEST: u32 = 4096;
 
-/// What a column becomes.
+/// What becomes of a column.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Role {
     Action,
@@ -53,7 +54,7 @@ pub(crate) fn write(
     rounds.finish(out).map_err(failed)
 }
 
-/// What each column becomes.
+/// What becomes of each column.
 fn roles(place: &str, schema: &SchemaRef) -> Result<Vec<Role>> {
     let mut roles = Vec::new();
     for field in schema.fields() {
@@ -96,10 +97,10 @@ fn no_place(place: &str, column: &str, found: &DataType) -> Error {
     }
 }
 
-/// One array while it grows.
+/// An array that is being written.
 struct Spool {
     file: BufWriter<File>,
-    /// Entries of its list in a row, known from the first one on.
+    /// The length of its lists, known after the first row.
     width: Option<usize>,
 }
 
@@ -115,27 +116,27 @@ impl Spool {
     }
 }
 
-/// The arrays, and what is known of all records so far.
+/// The arrays, and statistics of all records so far.
 struct Rounds<'a> {
     place: &'a str,
     schema: &'a SchemaRef,
     roles: Vec<Role>,
     rows: u64,
-    /// One more than the largest action, and the number of the sparse features.
+    /// One more than the largest action, and the number of sparse features.
     actions: i64,
     sparse: u32,
-    /// The number of all other features.
+    /// The number of dense features.
     dense: usize,
     action: Spool,
     position: Spool,
     reward: Spool,
     pscore: Spool,
     context: Spool,
-    /// For each record how many there are, then the indices and values.
+    /// For each record the number of sparse features, then their indices and values.
     features: Spool,
     probabilities: Spool,
     action_dist: Spool,
-    /// A row of one array, kept for its room.
+    /// A buffer for a row of one array.
     bytes: Vec<u8>,
 }
 
@@ -272,7 +273,7 @@ impl<'a> Rounds<'a> {
         written.map_err(|reason| Error::Write { place: place.to_owned(), reason })
     }
 
-    /// The lists must be of all actions, and the action of a record one of them.
+    /// Checks that the lists cover all actions, and that each record's action is one of them.
     fn check_actions(&self, names: &[&str]) -> Result<()> {
         let widths = [(Role::Probabilities, self.probabilities.width), (Role::ActionDist, self.action_dist.width)];
         let most = widths.iter().filter_map(|(_, width)| *width).max();
@@ -291,7 +292,7 @@ impl<'a> Rounds<'a> {
         Ok(())
     }
 
-    /// Puts all arrays into the archive.
+    /// Copies all arrays into the archive.
     fn finish(self, out: &mut dyn Write) -> io::Result<()> {
         let rows = usize::try_from(self.rows).map_err(io::Error::other)?;
         let has = |role| self.roles.contains(&role);
@@ -328,7 +329,7 @@ impl<'a> Rounds<'a> {
     }
 }
 
-/// Writes rows of dense features behind those of sparse ones.
+/// Writes rows with the sparse features in dense form, followed by the dense ones.
 fn densify(
     mut features: impl Read,
     mut rest: impl Read,
@@ -367,7 +368,7 @@ impl<'a> Arrays<'a> {
         let size = shape.iter().fold(8, |size: u64, &n| size.saturating_mul(n as u64));
         let options = SimpleFileOptions::default()
             .compression_method(CompressionMethod::Stored)
-            // Not the time of writing: the same records give the same bytes.
+            // A fixed time, so that the same records give the same bytes.
             .last_modified_time(DateTime::default())
             .large_file(size > u64::from(u32::MAX / 2));
         self.0.start_file(format!("{array}.npy"), options)?;

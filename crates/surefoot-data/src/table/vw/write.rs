@@ -1,9 +1,9 @@
 //! Writing decisions as Vowpal Wabbit's text, one line each.
 //!
-//! The format has a place for `event_id`, `action`, `pscore`, `reward`, `eligible` and features. `timestamp`,
-//! `policy_version` and `probabilities` are left out. What would be read as something else is refused: a record that is
-//! not to be learned from, a probability of having been left out, a set of one eligible action (a label alone says
-//! nothing of what else could be chosen), and names with a space, `:` or `|` in them.
+//! The format can hold `event_id`, `action`, `pscore`, `reward`, `eligible` and features. `timestamp`, `policy_version`
+//! and `probabilities` are left out. Anything that would be read back differently is rejected: a record to skip, a drop
+//! probability, a set of one eligible action (a label alone does not say what else was eligible), and names that
+//! contain a space, `:` or `|`.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -29,7 +29,7 @@ pub(crate) fn write(
     })
 }
 
-/// What is wrong with a decision: the column, what it may be, what it is.
+/// Why a decision is rejected: the column, what is allowed, what was found.
 type Unfit = (&'static str, &'static str, String);
 
 fn line(out: &mut String, decision: &Decision) -> std::result::Result<(), Unfit> {

@@ -1,8 +1,8 @@
-//! Verification: what is true verifies, and what is forged does not.
+//! Verification: a correct certificate verifies, a forged one does not.
 
 use super::*;
 
-/// A loop of two rounds, and a certificate of every theorem about it.
+/// A loop of two rounds, with a certificate of every theorem.
 struct Loop {
     policies: Vec<LinearGaussian>,
     rounds: Vec<Logs>,
@@ -149,7 +149,7 @@ fn what_is_missing_is_named() {
         text(verify(made, &policies[..2], &rounds)),
         format!("a policy should be among those given, but is {}", policies[2].fingerprint())
     );
-    // A policy of the user's own has no name by which it could be found.
+    // A custom policy has no fingerprint, so it cannot be looked up.
     let protocol = Protocol::default();
     let own = Certificate::fixed(Smoothing::Ls, &Constant(0.3), 1, &Case::whole(&rounds, &protocol)).unwrap();
     assert_eq!(

@@ -1,4 +1,4 @@
-//! The gate: who is promoted, and on what grounds.
+//! The gate: which challenger is promoted, and by which certificate.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn incumbent() -> Challenger {
     challenger(0.5, Some((0, 0)))
 }
 
-/// What the incumbent has collected.
+/// The logs that the incumbent collected.
 fn rounds(sizes: &[usize]) -> Vec<Logs> {
     sizes.iter().enumerate().map(|(i, &n)| collect(&policy(0.5), n, 10 + i as u64)).collect()
 }
@@ -100,7 +100,7 @@ fn a_challenger_is_judged_as_a_posterior_and_on_what_it_has_not_seen() {
     assert_eq!((unseen.theorem, unseen.records), (Theorem::FixedAdjusted, 1500));
     assert!(unseen.upper < posterior.upper);
     assert_eq!(too_few, posterior);
-    // It has seen all there is.
+    // It has seen all records.
     assert_eq!(found(Some((1, 1000))), posterior);
     let policies = [policy(1.0), policy(0.5)];
     assert_eq!(verify(&posterior, &policies, &rounds).unwrap(), []);
@@ -125,7 +125,7 @@ fn only_what_the_incumbent_collected_counts() {
     };
     let before = [judge(&rounds, None), judge(&rounds, Some((0, 500)))];
     assert_eq!(before[0].since, Since::round(1));
-    // What another policy collected makes no difference.
+    // Records of other policies make no difference.
     rounds[0] = collect(&policy(-1.0), 700, 3);
     assert_eq!(before, [judge(&rounds, None), judge(&rounds, Some((0, 500)))]);
 }

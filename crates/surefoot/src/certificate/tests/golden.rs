@@ -70,8 +70,8 @@ fn form_of(name: &str) -> Form {
     serde_json::from_value(name.into()).unwrap()
 }
 
-/// Never below the reference, and above it by no more than twice the error that was allowed for: once since it was
-/// added, once since the sum may be off by as much.
+/// The bound is never below the reference, and at most twice the allowed numerical error above it: once because the
+/// allowance is added, once because the sum may be off by as much.
 #[track_caller]
 fn check(found: Bound, form: Form, upper: f64, lambda: f64, what: &str) {
     assert_eq!(found.lambda, lambda, "{what}");
@@ -80,7 +80,7 @@ fn check(found: Bound, form: Form, upper: f64, lambda: f64, what: &str) {
     assert!(found.numerical <= 1e-8 * (1.0 + found.estimate.abs()), "{what}: {}", found.numerical);
 }
 
-/// At each lambda alone.
+/// Checks each lambda alone.
 #[track_caller]
 fn check_estimates(evidence: &[Weighed], smoothing: Smoothing, judged: Subject, lambdas: &[f64], estimates: &[f64]) {
     for (&lambda, &expected) in lambdas.iter().zip(estimates) {

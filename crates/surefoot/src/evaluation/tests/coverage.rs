@@ -1,10 +1,10 @@
-//! How often the truth is in the intervals, in a world where it is known.
+//! How often the intervals contain the truth, in a world where it is known.
 
 use super::*;
 
 const RUNS: u64 = 300;
 
-/// Estimators whose expectation is the risk, or all but.
+/// Estimators whose expectation is the risk, exactly or nearly.
 fn unbiased() -> Vec<Estimator> {
     vec![
         Estimator::Weighted(Regularizer::Ips),
@@ -54,7 +54,7 @@ fn the_bootstrap_holds_about_as_often_as_it_says_and_bernstein_at_least() {
         let share = held as f64 / RUNS as f64;
         assert!((0.88..=0.99).contains(&share), "{bootstrap:?}");
     }
-    // Ratios have no range.
+    // No range is known for ratios.
     assert!(bernstein[0] as f64 >= 0.95 * RUNS as f64 && bernstein[2] as f64 >= 0.95 * RUNS as f64, "{bernstein:?}");
     assert_eq!((bernstein[1], bernstein[3]), (0, 0));
 }

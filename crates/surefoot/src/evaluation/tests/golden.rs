@@ -85,7 +85,7 @@ fn every_estimate_is_the_reference_s() {
         close(w.z.unwrap(), expected.z.unwrap(), 1e-12, "z");
         close(w.effective, expected.effective, 1e-12, "the effective number");
         assert_eq!((w.largest, w.zero), (expected.largest, expected.zero));
-        // Never inside of the reference, and outside by no more than was allowed for numerical error.
+        // Never narrower than the reference, and wider by at most the allowance for numerical error.
         let [lower, upper] = case.anytime;
         assert!(found.anytime.lower <= lower && found.anytime.lower > lower - 1e-8, "{:?} {lower}", found.anytime);
         assert!(found.anytime.upper >= upper && found.anytime.upper < upper + 1e-8, "{:?} {upper}", found.anytime);

@@ -1,4 +1,4 @@
-//! The same bits on every instruction set: each kernel as it is dispatched and as it is compiled for all machines.
+//! The same bits on every instruction set: compares each kernel as dispatched with the version for all machines.
 
 use super::*;
 use crate::contexts::Contexts;
@@ -13,13 +13,13 @@ fn numbers<R: Real>(seed: u64, n: usize, size: f64) -> Vec<R> {
     (0..n).map(|_| R::of(size * (2.0 * rng.random::<f64>() - 1.0))).collect()
 }
 
-/// Dense rows of which about a third of the entries are not 0.
+/// Dense rows, about a third of whose entries are non-zero.
 fn contexts(seed: u64, n: usize, p: usize) -> Contexts {
     let values = numbers::<f32>(seed, n * p, 3.0).into_iter().map(|v| if v > 1.0 { v } else { 0.0 }).collect();
     Contexts::dense(values, p).unwrap()
 }
 
-/// Runs it both ways: `f` leaves all its results in the vector.
+/// Runs `f` both ways; `f` puts all its results into the vector.
 fn same<R: Real>(f: impl Fn(&mut Vec<R>)) {
     let run = || {
         let mut out = Vec::new();

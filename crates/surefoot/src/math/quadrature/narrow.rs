@@ -1,21 +1,22 @@
-//! Few actions: a register holds the scores of one action in many records, and `Phi` is taken as it stands.
+//! The quadrature for few actions: a register holds the scores of one action in many records, and `Phi` is computed
+//! directly.
 //!
-//! `O(K G)` with a small constant: nothing is summed across lanes, nothing is looked up. Up to some 16 actions that is
-//! faster than the moments of the lattice, whose cells would hold one score each.
+//! It takes `O(K G)` operations with a small constant: no sums across lanes and no table lookups. Up to about 16
+//! actions this is faster than the moments of the lattice, whose cells would hold one score each.
 
 use super::{Rule, wide};
 use crate::math::normal::cdf_pdf;
 use crate::math::real::Real;
 
-/// Records that are worked on together.
+/// The number of records that are worked on together.
 const LANES: usize = 16;
-/// The most actions.
+/// The largest number of actions.
 pub(super) const MOST: usize = 16;
 
 type Lanes<R> = [R; LANES];
 
-/// Probabilities and gradients of one action a record, as [`Quadrature::gradient`](super::Quadrature::gradient); there is
-/// a row of `k` scores, and of `k` entries of `out`, for each.
+/// Probabilities and gradients of one action per record, as in [`Quadrature::gradient`](super::Quadrature::gradient),
+/// with `k` scores and `k` entries of `out` per record.
 pub(super) fn gradients<R: Real, const COEFS: usize>(
     rule: &Rule<R, COEFS>,
     k: usize,
@@ -26,7 +27,7 @@ pub(super) fn gradients<R: Real, const COEFS: usize>(
 ) {
     let blocks = scores.chunks(LANES * k).zip(out.chunks_mut(LANES * k));
     for ((scores, out), (actions, p)) in blocks.zip(actions.chunks(LANES).zip(probabilities.chunks_mut(LANES))) {
-        // Lanes without a record have scores of 0.
+        // Lanes without a record get scores of 0.
         let (mut s, mut g) = ([[R::ZERO; LANES]; MOST], [[R::ZERO; LANES]; MOST]);
         let mut chosen = [0; LANES];
         for (lane, (row, &action)) in scores.chunks_exact(k).zip(actions).enumerate() {
@@ -66,11 +67,11 @@ fn integrate<R: Real, const COEFS: usize>(
         for i in 0..LANES {
             top[i] = if s[i] > top[i] { s[i] } else { top[i] };
             own[i] = if chosen[i] == b as u32 { s[i] } else { own[i] };
-            // 0 as long as all are finite, NaN otherwise, and added to all results.
+            // 0 as long as all scores are finite, NaN otherwise; added to all results.
             check[i] += s[i] * R::ZERO;
         }
     }
-    // From here on Phi is 1 and its density 0, whatever the grid; a difference of finite scores may be infinite.
+    // Beyond this, `Phi` is 1 and its density 0 on any grid; a difference of finite scores may be infinite.
     let far = R::of(-100.0);
     for s in &mut s[..k] {
         for i in 0..LANES {
@@ -90,17 +91,18 @@ fn integrate<R: Real, const COEFS: usize>(
     for g in g.iter_mut() {
         *g = check;
     }
-    // What is left out below is `F` in a probability, and about `F g/K` in a gradient, where the hazard `g` reaches 8.
+    // The truncated tail below is `F` for a probability, and about `F g/K` for a gradient, where the hazard `g` reaches
+    // 8.
     let tau = rule.tau * R::of((k as f64 / 8.0).min(1.0));
     let mut hazards = [[R::ZERO; LANES]; MOST];
     let mut weight = [R::ZERO; LANES];
     loop {
         let (mut f, mut hazard) = ([R::ONE; LANES], [R::ZERO; LANES]);
         for (b, (s, (hazards, g))) in s[..k].iter().zip(hazards.iter_mut().zip(g.iter_mut())).enumerate() {
-            // On copies, of which the compiler knows that they do not overlap.
+            // Works on copies, so that the compiler knows that they do not overlap.
             let (s, mut sum, mut all) = (*s, *g, *hazards);
             for i in 0..LANES {
-                // What the last point adds, in the same pass.
+                // Adds the contribution of the previous point in the same pass.
                 sum[i] -= weight[i] * all[i];
                 let (phi, density) = cdf_pdf(z - s[i]);
                 all[i] = density / phi;

@@ -1,4 +1,4 @@
-//! What of a quadrature depends on the number of actions and the tolerance alone: made once, and kept.
+//! The part of a quadrature that depends only on the number of actions and the tolerance: made once and kept.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,11 +8,12 @@ use crate::math::real::Real;
 use crate::math::tables::{STEP_ACTIONS, STEP_TOLERANCES, STEPS};
 
 /// The trapezoid step that keeps the error of `actions` actions, and of their gradients, below `tolerance`, and the
-/// numbers for which it is made.
+/// table entry that it belongs to.
 ///
-/// The table falls in both directions; between two of its entries the smaller step is taken, and below its smallest
-/// tolerance, which is at the rounding of the sum, the last. Beyond its largest `K` the step, which shrinks as the
-/// width of a maximum's distribution, `1/sqrt(ln K)`, is made to shrink faster still.
+/// The step shrinks as the number of actions grows and as the tolerance shrinks. Between two entries of the table the
+/// smaller step is used. Below its smallest tolerance, which is at the rounding error of the sum, the last entry is
+/// used. Beyond its largest `K` the step, which shrinks like the width of the distribution of a maximum,
+/// `1/sqrt(ln K)`, is made to shrink even faster.
 fn step(actions: usize, tolerance: f64) -> (usize, f64, f64) {
     let row = STEP_TOLERANCES.iter().position(|&t| t <= tolerance).unwrap_or(STEP_TOLERANCES.len() - 1);
     let last = STEP_ACTIONS.len() - 1;
@@ -26,7 +27,7 @@ fn step(actions: usize, tolerance: f64) -> (usize, f64, f64) {
     }
 }
 
-/// What depends on the number of actions and the tolerance alone. All indices count steps `h` from the largest score.
+/// The constants for a number of actions and a tolerance. All indices count steps `h` from the largest score.
 #[derive(Debug)]
 pub(crate) struct Rule<R, const COEFS: usize> {
     pub(super) h: R,
@@ -34,23 +35,23 @@ pub(crate) struct Rule<R, const COEFS: usize> {
     pub(super) lattice: Lattice<R, COEFS>,
     /// The walk ends where `F` is below this.
     pub(super) tau: R,
-    /// Where the walk down the grid starts, and beyond which it does not go.
+    /// The index at which the walk down the grid starts, and the last index that it may reach.
     pub(super) start: i32,
     pub(super) bottom: i32,
-    /// How far the density of one action reaches.
+    /// The reach of one action's density.
     pub(super) reach: i32,
-    /// From this distance on, a factor of `F` is 1 and its hazard 0.
+    /// From this distance on, a factor of `F` counts as 1 and its hazard as 0.
     pub(super) zero: i32,
     /// Scores in this cell or below are too far from all grid points.
     pub(super) idle: i32,
 }
 
 impl<R: Real, const COEFS: usize> Rule<R, COEFS> {
-    /// Steps `h`; each of what is above the grid, below it, in factors next to 1, and out of one action's reach is at most
-    /// `tau`.
+    /// Steps `h`. Each truncation error is at most `tau`: above the grid, below it, in factors next to 1, and beyond
+    /// the reach of one action.
     fn new(actions: usize, h: f64, tau: f64, lanes: i32) -> Self {
         let index = |x: f64| (x / h).ceil() as i32;
-        // A union bound over the actions: above it the maximum exceeds z with probability tau at most.
+        // A union bound over the actions: above this point the maximum exceeds `z` with probability at most `tau`.
         let start = index(tail_point(tau / actions as f64));
         let bottom = -index(tail_point(tau));
         let zero = start + 1;
@@ -69,15 +70,16 @@ impl<R: Real, const COEFS: usize> Rule<R, COEFS> {
     }
 }
 
-/// A rule takes longer to make than a row to integrate: each is made once. There are few, since steps come from a table.
+/// Rules that were already made. Making a rule takes longer than integrating a row. There are few, because steps come
+/// from a table.
 pub(super) type Shelf<R, const COEFS: usize> = Mutex<Vec<((usize, u64), Arc<Rule<R, COEFS>>)>>;
 
-/// Numbers whose rules are kept.
+/// Number types whose rules are kept.
 pub(crate) trait Kept<const COEFS: usize>: Real + 'static {
     fn shelf() -> &'static Shelf<Self, COEFS>;
 }
 
-/// Of the tolerance one half is for the step; `tau` is given, or an eighth of the tolerance.
+/// Half of the tolerance is for the step; `tau` is given, or an eighth of the tolerance.
 pub(super) fn rule<R: Kept<COEFS>, const COEFS: usize>(
     actions: usize,
     tolerance: f64,

@@ -1,4 +1,4 @@
-//! The quadrature against golden values, against a slow one, and against itself.
+//! The quadrature compared with golden values, with a slow quadrature, and with itself.
 
 mod many;
 mod range;
@@ -57,7 +57,7 @@ fn lattice_errors<R: Real, const COEFS: usize>(rule: &Rule<R, COEFS>) -> (f64, f
     let mut errors = (0.0f64, 0.0f64);
     for n in rule.bottom..rule.zero {
         for i in 0..=20 {
-            // The remainder and the step as the kernels see them.
+            // The remainder and the step as the kernels compute them.
             let r = R::of(f64::from(i) / 20.0 - 0.5);
             let t = (f64::from(n) - r.to_f64()) * h;
             let value = |coefficient: &dyn Fn(usize) -> R| {
@@ -105,7 +105,7 @@ fn gradients_are_within_the_tolerance_of_the_reference() {
     for case in golden() {
         let mut out = vec![0.0; case.scores.len()];
         let mut rounded = vec![0.0; case.scores.len()];
-        // The entry of the action itself is the sum of the others' errors.
+        // The entry of the action itself is the sum of the errors of the others.
         let share = |b: usize, a: usize| if b == a { case.scores.len() as f64 } else { 1.0 };
         for Gradient { action, wrt, value } in &case.gradient {
             for tolerance in [1e-6, 1e-10] {

@@ -1,4 +1,4 @@
-//! Many records at once against one at a time.
+//! Many records at once compared with one at a time.
 
 use super::*;
 

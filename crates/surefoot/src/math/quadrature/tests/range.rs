@@ -1,8 +1,8 @@
-//! Scores of any size, numbers of actions and tolerances at the ends of their ranges.
+//! Scores of any size; numbers of actions and tolerances at the ends of their ranges.
 
 use super::*;
 
-/// The largest errors of the probabilities, and of the gradient's entries for the other actions, in both ways.
+/// The largest errors of the probabilities, and of the gradient's entries for the other actions, for both methods.
 fn errors<R, const C: usize, const L: usize>(
     scores: &[f64],
     a: usize,
@@ -29,12 +29,12 @@ where
     [probabilities.fold(0.0, worst), slopes.fold(0.0, worst)]
 }
 
-/// As `f32` sees them.
+/// Rounded to `f32`.
 fn rounded(scores: &[f64]) -> Vec<f64> {
     scores.iter().map(|&s| f64::from(s as f32)).collect()
 }
 
-/// Of any size from 1e-30 to 1e30, of both signs, and some of them equal.
+/// Scores of any size from 1e-30 to 1e30, of both signs, some of them equal.
 fn score() -> impl Strategy<Value = f64> {
     let any = |exponents: std::ops::Range<f64>| {
         (exponents, any::<bool>()).prop_map(|(e, negative)| 10f64.powf(e) * if negative { -1.0 } else { 1.0 })
@@ -91,8 +91,8 @@ proptest! {
     }
 }
 
-/// Of two actions the probabilities are `Phi(+-d/sqrt 2)`. Every cell, both sides of its border, on the lattices of few
-/// and of many actions.
+/// For two actions the probabilities are `Phi(+-d/sqrt 2)`. Tests every cell and both sides of its border, on the
+/// lattices for few and for many actions.
 #[test]
 fn two_scores_at_every_distance_are_on_the_lattice() {
     fn each<R: Kept<C>, const C: usize, const L: usize>(k: usize, tolerance: f64, allowed: f64) {
@@ -122,7 +122,7 @@ fn two_scores_at_every_distance_are_on_the_lattice() {
 #[test]
 fn rows_of_very_many_actions_are_within_the_tolerance() {
     let k = 200_000;
-    // One ahead of a crowd: `F = Phi(z) Phi(z + d)^(K - 1)`.
+    // One score ahead of many equal ones: `F = Phi(z) Phi(z + d)^(K - 1)`.
     for d in [0.0, 1.3, 3.1, 4.77] {
         let d = f64::from(d as f32);
         let h = 0.01;

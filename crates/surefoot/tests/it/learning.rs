@@ -126,6 +126,7 @@ fn a_record_of_cost_zero_is_never_touched() {
             let rounds = [logs(filler)];
             let objective = Objective::new(ObjectiveParts {
                 rounds: &rounds,
+                total: None,
                 criterion,
                 custom: None,
                 anchor: &q,
@@ -137,7 +138,7 @@ fn a_record_of_cost_zero_is_never_touched() {
             })
             .unwrap();
             let mut gradient = vec![0.0; 6];
-            let batch: Vec<u32> = (0..30).collect();
+            let batch: Vec<usize> = (0..30).collect();
             (objective.evaluate(&objective.parameters(&q), &batch, &mut gradient).unwrap(), gradient)
         };
         assert_eq!(value(1.0), value(1e8), "{criterion:?}");
@@ -247,6 +248,7 @@ fn an_objective_refuses_parts_that_do_not_fit() {
     let text = |rounds: &[std::sync::Arc<Logs>], anchor: &Posterior, exploration| {
         let parts = ObjectiveParts {
             rounds,
+            total: None,
             criterion: surefoot::objective::Criterion::Mean { regularizer: Regularizer::Ips },
             custom: None,
             anchor,
@@ -265,7 +267,7 @@ fn an_objective_refuses_parts_that_do_not_fit() {
     );
     assert_eq!(text(&[logs(1, 3)], &q, 0.0), "contexts should have 2 features, as the policy, but has 1");
     assert_eq!(text(&[logs(2, 2)], &q, 0.0), "the logs should have 3 actions, as the policy, but has 2");
-    assert_eq!(text(&[], &q, 0.0), "the rounds should have from 1 to 4294967295 records, but has 0");
+    assert_eq!(text(&[], &q, 0.0), "the rounds should have at least 1 record, but has 0");
     assert_eq!(text(&[logs(2, 3)], &q, 1.0), "exploration should be in [0, 1), but is 1");
 }
 

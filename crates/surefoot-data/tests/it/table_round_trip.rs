@@ -1,14 +1,10 @@
 //! Thousands of made-up records, with all kinds of characters and numbers, written and read again.
 
-#![allow(missing_docs)]
-
-mod common;
-
 use std::sync::Arc;
 
+use crate::common::Folder;
 use arrow_array::builder::{Float32Builder, Float64Builder, ListBuilder, StringBuilder, UInt32Builder};
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray};
-use common::Folder;
 use surefoot_data::{Format, read_table, write_table};
 
 const RECORDS: usize = 5000;

@@ -1,7 +1,5 @@
 //! The data set that ships with the crate, and those that may lie beside the workspace.
 
-#![allow(missing_docs)]
-
 use std::path::Path;
 
 use surefoot_data::{digits, load};

@@ -206,7 +206,7 @@ struct Objectives {
 }
 
 /// Calls `check(case, what, objective, parameters, batch)` for every case in both storages.
-fn each_objective(mut check: impl FnMut(&ObjectiveCase, &str, &Objective<'_>, &[f64], &[u32])) {
+fn each_objective(mut check: impl FnMut(&ObjectiveCase, &str, &Objective<'_>, &[f64], &[usize])) {
     let Objectives { settings, cases } = golden("objective");
     for case in &cases {
         let setting = settings.iter().find(|s| s.name == case.setting).unwrap();
@@ -215,6 +215,7 @@ fn each_objective(mut check: impl FnMut(&ObjectiveCase, &str, &Objective<'_>, &[
             let rounds = [Arc::new(setting.log.logs(q.actions(), sparse))];
             let objective = Objective::new(ObjectiveParts {
                 rounds: &rounds,
+                total: None,
                 criterion: case.criterion(),
                 custom: None,
                 anchor: &prior,
@@ -226,7 +227,7 @@ fn each_objective(mut check: impl FnMut(&ObjectiveCase, &str, &Objective<'_>, &[
             })
             .unwrap();
             let x = objective.parameters(&q);
-            let batch: Vec<u32> = (0..objective.records() as u32).collect();
+            let batch: Vec<usize> = (0..objective.records()).collect();
             let what = format!("setting {}, {:?}, sparse: {sparse}", setting.name, case.criterion());
             check(case, &what, &objective, &x, &batch);
         }

@@ -2,15 +2,12 @@
 //!
 //! `files/make.py` wrote the files. Every `bad-*` among them must have its text in the tables below.
 
-#![allow(missing_docs)]
-
-mod common;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::common::Folder;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type, Int64Type, UInt32Type};
 use arrow_array::{
@@ -18,7 +15,6 @@ use arrow_array::{
     UInt32Array,
 };
 use arrow_schema::DataType;
-use common::Folder;
 use surefoot_data::{Format, ROWS, Result, read_table, read_table_bytes, write_table};
 
 fn file(name: &str) -> PathBuf {

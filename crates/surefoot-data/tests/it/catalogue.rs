@@ -1,13 +1,9 @@
 //! The catalogue: what is found, what a check says, and the real files where they are at hand.
 
-#![allow(missing_docs)]
-
-mod common;
-
 use std::fs;
 use std::path::Path;
 
-use common::{Folder, gz, idx};
+use crate::common::{Folder, gz, idx};
 use surefoot_data::catalogue::{self, Presence};
 
 /// Files with the names and sizes of EMNIST, of which no hash is known: every image has one bright pixel.

@@ -1,14 +1,10 @@
 //! Policies, rounds of logs and certificates as files: what comes back, and the text of every error.
 
-#![allow(missing_docs)]
-
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use common::Folder;
+use crate::common::Folder;
 use surefoot::audit::{Statement, StatementKind};
 use surefoot::certificate::Case;
 use surefoot::contexts::Row;
@@ -461,7 +457,7 @@ fn broken_certificates_are_refused_with_line_and_column() {
     let folder = Folder::new();
     let path = folder.write("c", "{\"format\": \"surefoot-certificates\",\n \"version\": 7, \"more\": 1}");
     assert_eq!(error(&folder, &path), "c: the version of the format should be 2, but is 7");
-    folder.write("c", "{\"format\": \"surefoot-certificates\",\n \"version\": 1, \"more\": 1}");
+    folder.write("c", "{\"format\": \"surefoot-certificates\",\n \"version\": 2, \"more\": 1}");
     assert_eq!(
         error(&folder, &path),
         "c: cannot be understood: unknown field `more`, expected one of `format`, `version`, `certificates` at line 2 column 21"

@@ -1,10 +1,6 @@
 //! Reading folders of idx files: what is understood, and the text of every error.
 
-#![allow(missing_docs)]
-
-mod common;
-
-use common::{Folder, contents, gz, idx};
+use crate::common::{Folder, contents, gz, idx};
 use surefoot_data::load;
 
 const FILES: [&str; 4] =

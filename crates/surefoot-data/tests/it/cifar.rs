@@ -1,12 +1,8 @@
 //! Reading CIFAR's binary files and EMNIST's names: what is understood, and the text of every error.
 
-#![allow(missing_docs)]
-
-mod common;
-
 use std::fs;
 
-use common::{Folder, contents, gz, idx};
+use crate::common::{Folder, contents, gz, idx};
 use surefoot_data::load;
 
 /// A record: its labels, and an image whose planes are of one colour each, the first pixel apart.

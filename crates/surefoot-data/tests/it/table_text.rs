@@ -1,13 +1,10 @@
 //! Reading and writing CSV, JSON lines, dsjson and Vowpal Wabbit's text: what comes out of good files, and what comes back
 //! of what is written. Bad files are in `table_bad.rs`.
 
-#![allow(missing_docs)]
-
-mod common;
-
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::common::Folder;
 use arrow_array::builder::{Float32Builder, Float64Builder, ListBuilder, StringBuilder, UInt32Builder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type, Int64Type, UInt32Type};
@@ -15,7 +12,6 @@ use arrow_array::{
     Array, ArrayRef, BooleanArray, Float32Array, Float64Array, Int64Array, RecordBatch, StringArray, UInt32Array,
 };
 use arrow_schema::DataType;
-use common::Folder;
 use surefoot_data::{Format, ROWS, read_table, read_table_bytes, write_table};
 
 /// A line a column: its name, its type and what it holds.

@@ -1,7 +1,5 @@
 //! Tables in memory: whatever types a data frame has, the records are those of the CSV file of the same data.
 
-#![allow(missing_docs)]
-
 use std::fs;
 use std::sync::Arc;
 

@@ -1,12 +1,8 @@
 //! Reading `.npz` files: what is understood, and the text of every error.
 
-#![allow(missing_docs)]
-
-mod common;
-
 use std::fs;
 
-use common::{Folder, bytes, contents, npy, npy_with_header, npz, npz_but};
+use crate::common::{Folder, bytes, contents, npy, npy_with_header, npz, npz_but};
 use surefoot::Contexts;
 use surefoot::contexts::Labelled;
 use surefoot::worlds::Dataset;

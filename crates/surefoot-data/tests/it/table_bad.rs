@@ -1,7 +1,5 @@
 //! Files that cannot be read: every `bad-` file in `tests/files` has its error here, and there is no other.
 
-#![allow(missing_docs)]
-
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

@@ -1,0 +1,18 @@
+//! The crate as its users see it: one binary, since linking takes longer than the tests. `tests/memory.rs` measures its own
+//! process, and is alone.
+
+#![allow(missing_docs)]
+
+mod catalogue;
+mod cifar;
+mod common;
+mod digits;
+mod frames;
+mod idx;
+mod logs;
+mod npz;
+mod saved;
+mod table_bad;
+mod table_binary;
+mod table_round_trip;
+mod table_text;

@@ -1,0 +1,8 @@
+//! The crate as its users see it: one binary, since linking takes longer than the tests.
+
+#![allow(missing_docs)]
+
+mod certificates;
+mod golden;
+mod layers;
+mod learning;
