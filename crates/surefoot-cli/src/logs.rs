@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use surefoot::RewardRange;
 use surefoot_data::{ColumnNames, Format, LogReader, NamedPolicy, PolicyReader, RecordPolicy};
-
-use crate::failure::{Failure, Result};
+use surefoot_terminal::{Failure, Result};
 
 /// The log files, and what their columns mean.
 #[derive(Debug, Clone, Args)]
@@ -91,4 +90,16 @@ pub(crate) fn policies(texts: &[String]) -> Result<(Vec<NamedPolicy>, Vec<String
 /// The policy, or the mixture, that a text names.
 pub(crate) fn opened(what: &str, reader: &mut PolicyReader) -> Result<RecordPolicy> {
     RecordPolicy::open(what, reader).map_err(|e| Failure::new(e).hint(format!("a policy is {POLICY}")))
+}
+
+/// What is wrong with logs; lint tells more of it.
+pub(crate) fn logs_failure(error: surefoot_data::Error) -> Failure {
+    match error {
+        surefoot_data::Error::Core(error) => {
+            let text = error.to_string();
+            let failure = Failure::from(error);
+            if text.contains("needs one, but is none") { failure.hint("--model linear fits one") } else { failure }
+        }
+        error => Failure::new(error).hint("surefoot lint tells all that is wrong with logs at once"),
+    }
 }

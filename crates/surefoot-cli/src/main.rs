@@ -1,14 +1,7 @@
 //! The binary `surefoot`: one file a subcommand.
 
 mod commands;
-mod experiment;
-mod failure;
-mod figure;
 mod logs;
-mod options;
-mod progress;
-mod sets;
-mod statistics;
 
 use std::process::ExitCode;
 
@@ -30,37 +23,37 @@ struct Cli {
     command: Command,
 }
 
+/// In the order of the help: what one types first, what simulates, and the research.
 #[derive(Debug, Subcommand)]
 enum Command {
-    Convert(commands::convert::Convert),
-    Data(commands::data::Data),
     Demo(commands::demo::Demo),
+    Lint(Box<commands::lint::Lint>),
     Evaluate(Box<commands::evaluate::Evaluate>),
     Learn(Box<commands::learn::Learn>),
-    Lint(Box<commands::lint::Lint>),
-    Paper(commands::paper::Paper),
-    Score(commands::score::Score),
     Select(commands::select::Select),
-    Simulate(Box<commands::simulate::Simulate>),
-    #[command(subcommand)]
-    Study(commands::study::Study),
+    Score(commands::score::Score),
     Verify(commands::verify::Verify),
+    Convert(commands::convert::Convert),
+    Simulate(Box<commands::simulate::Simulate>),
+    Data(commands::data::Data),
+    Paper(surefoot_lab::Paper),
+    Study(surefoot_lab::Study),
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
-        Command::Convert(convert) => convert.run(),
-        Command::Data(data) => data.run(),
         Command::Demo(demo) => demo.run(),
+        Command::Lint(lint) => lint.run(),
         Command::Evaluate(evaluate) => evaluate.run(),
         Command::Learn(learn) => learn.run(),
-        Command::Lint(lint) => lint.run(),
-        Command::Paper(paper) => paper.run(),
-        Command::Score(score) => score.run(),
         Command::Select(select) => select.run(),
-        Command::Simulate(simulate) => simulate.run(),
-        Command::Study(study) => study.run(),
+        Command::Score(score) => score.run(),
         Command::Verify(verify) => verify.run(),
+        Command::Convert(convert) => convert.run(),
+        Command::Simulate(simulate) => simulate.run(),
+        Command::Data(data) => data.run(),
+        Command::Paper(paper) => paper.run(),
+        Command::Study(study) => study.run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

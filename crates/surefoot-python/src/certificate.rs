@@ -6,13 +6,12 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use surefoot::audit::{AuditedPolicy, AuditedRound, Run, Statement, StatementKind, audit};
-use surefoot::certificate::{Case, Smoothing, Spending, ladder};
+use surefoot::certificate::{Case, Smoothing, ladder};
 use surefoot::{Certificate, Logs, Policy, Protocol, RewardRange};
 use surefoot_data::{RunFiles, read_certificates, write_certificates};
 
 use crate::failure::{Result, run, setting, size};
 use crate::json;
-use crate::learning::named;
 use crate::logs::PyLogs;
 use crate::policy::PyPolicy;
 
@@ -188,25 +187,6 @@ impl PyCertificate {
     }
 }
 
-/// The protocol of certificates, from Python's arguments.
-pub(crate) fn protocol(
-    delta: f64,
-    spending: &str,
-    rounds: Option<usize>,
-    lambdas: Option<Vec<f64>>,
-) -> Result<Protocol> {
-    let spending = match (spending, rounds) {
-        ("forever", _) => Spending::Forever,
-        ("even", Some(rounds)) => Spending::Even { rounds },
-        ("even", None) => return Err(setting("spending", "forever where the number of rounds is not known", "even")),
-        _ => return Err(setting("spending", "forever or even", spending)),
-    };
-    let protocol = Protocol { delta, spending, ..Protocol::default() };
-    let protocol = Protocol { lambdas: lambdas.unwrap_or_else(|| protocol.lambdas.clone()), ..protocol };
-    protocol.check()?;
-    Ok(protocol)
-}
-
 fn rounds_of(rounds: &[PyRef<'_, PyLogs>]) -> Vec<Logs> {
     rounds.iter().map(|logs| logs.logs.clone()).collect()
 }
@@ -271,7 +251,9 @@ pub(crate) fn certify(
     delta: f64,
     lambdas: Option<Vec<f64>>,
 ) -> Result<PyCertificate> {
-    let protocol = protocol(delta, "forever", None, lambdas)?;
+    let usual = Protocol::default();
+    let protocol = Protocol { delta, lambdas: lambdas.unwrap_or_else(|| usual.lambdas.clone()), ..usual };
+    protocol.check()?;
     let (logs, range) = (rounds_of(&rounds), range_of(&rounds)?);
     let deployed: Option<Vec<Arc<dyn Policy>>> =
         deployed.map(|all| all.iter().map(|policy| Arc::clone(policy.policy())).collect());
@@ -346,7 +328,12 @@ pub(crate) fn verify_run(py: Python<'_>, folder: PathBuf) -> Result<Bound<'_, Py
 /// Converts the statements from Python.
 pub(crate) fn statements_of(statements: Vec<(usize, String, PyRef<'_, PyCertificate>)>) -> Result<Vec<Statement>> {
     let statement = |(round, kind, certificate): (usize, String, PyRef<'_, PyCertificate>)| {
-        let kind = named::<StatementKind>("the kind of a certificate", &kind, "certificate, ladder or gate")?;
+        let kind = match kind.as_str() {
+            "certificate" => StatementKind::Certificate,
+            "ladder" => StatementKind::Ladder,
+            "gate" => StatementKind::Gate,
+            other => return Err(setting("the kind of a certificate", "certificate, ladder or gate", other)),
+        };
         Ok(Statement { round, kind, certificate: certificate.certificate.clone() })
     };
     statements.into_iter().map(statement).collect()

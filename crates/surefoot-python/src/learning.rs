@@ -5,17 +5,15 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use serde::de::DeserializeOwned;
 use surefoot::certificate::{Challenger, FixedSince, Since};
 use surefoot::estimator::Custom;
-use surefoot::learn::{Crm, StepReport, Window};
-use surefoot::optim::{Adam, Lbfgs, Optimiser};
+use surefoot::learn::{LearnerSettings, StepReport};
 use surefoot::session::{Checkpoint, Proven};
-use surefoot::{Algorithm, Gate, Learner, Policy, Session};
+use surefoot::{Gate, Learner, Policy, Session};
 
 use surefoot_data::{read_session, write_session};
 
-use crate::certificate::{PyCertificate, protocol, statements_of};
+use crate::certificate::{PyCertificate, statements_of};
 use crate::custom::PyEstimator;
 use crate::failure::{Failure, Result, run, setting};
 use crate::json;
@@ -56,9 +54,14 @@ pub(crate) struct PyLearner {
     pub(crate) gate: Gate,
 }
 
-/// A value of an enum of the core, by its name.
-pub(crate) fn named<T: DeserializeOwned>(name: &str, value: &str, allowed: &str) -> Result<T> {
-    serde_json::from_value(serde_json::Value::String(value.to_owned())).map_err(|_| setting(name, allowed, value))
+/// The core names settings as flags do; Python has underscores, and no prefix where only one learner has them.
+fn in_python(error: surefoot::Error) -> Failure {
+    match error {
+        surefoot::Error::Setting { name, allowed, value } => {
+            setting(&name.trim_start_matches("crm-").replace('-', "_"), &allowed, value)
+        }
+        error => error.into(),
+    }
 }
 
 #[pymethods]
@@ -72,68 +75,62 @@ impl PyLearner {
     #[expect(clippy::too_many_arguments, reason = "every setting of a learner, by its name")]
     fn new(
         py: Python<'_>,
-        algorithm: &str,
-        lam: &str,
-        posterior: &str,
-        sharpness: &str,
-        start: &str,
-        optimiser: &str,
+        algorithm: String,
+        lam: String,
+        posterior: String,
+        sharpness: String,
+        start: String,
+        optimiser: String,
         epochs: usize,
         batch_size: usize,
         learning_rate: f64,
-        decay: &str,
-        precision: &str,
+        decay: String,
+        precision: String,
         iterations: usize,
-        held_back: &str,
+        held_back: String,
         trade: f64,
         delta: f64,
-        spending: &str,
+        spending: String,
         rounds: Option<usize>,
-        gate: &str,
+        gate: String,
         seed: u64,
         gamma: Option<f64>,
         penalty: f64,
         divergence: bool,
         learn_scale: bool,
-        window: &str,
+        window: String,
         estimator: Option<Py<PyAny>>,
         slope: Option<Py<PyAny>>,
     ) -> Result<Self> {
-        let window = named::<Window>("window", window, "newest or all")?;
-        let crm = Crm { gamma, penalty, divergence, learn_scale, window };
-        let algorithm = match algorithm {
-            "crm" => Algorithm::Crm(crm),
-            "scrm" => Algorithm::Scrm(crm),
-            name => named("algorithm", name, "batch-ls, seq-ls, seq-adj-ls, shift-ls, shift-adj-ls, crm or scrm")?,
-        };
-        let optimiser = match optimiser {
-            "adam" => {
-                let decay = named("decay", decay, "none, linear or cosine")?;
-                Optimiser::Adam(Adam { learning_rate, decay, epochs, batch_size, ..Adam::default() })
-            }
-            "lbfgs" => Optimiser::Lbfgs(Lbfgs { iterations, ..Lbfgs::default() }),
-            name => return Err(setting("optimiser", "adam or lbfgs", name)),
-        };
-        let gate: Gate = gate.parse()?;
-        let learner = Learner {
+        let settings = LearnerSettings {
             algorithm,
-            lambda: lam.parse()?,
-            sharpness: sharpness.parse()?,
-            family: posterior.parse()?,
-            start: named("start", start, "warm or anchor")?,
-            precision: named("precision", precision, "single or double")?,
+            lambda: lam,
+            posterior,
+            sharpness,
+            start,
             optimiser,
+            epochs,
+            batch_size,
+            learning_rate,
+            decay,
+            precision,
+            iterations,
+            held_back,
             trade,
-            custom: estimator.map(|h| PyEstimator::new(py, &h, slope.as_ref()).map(Custom::new)).transpose()?,
-            protocol: protocol(delta, spending, rounds, None)?,
+            delta,
+            spending,
+            rounds,
+            gate,
             seed,
-            ..Learner::default()
+            crm_weights: gamma.map_or_else(|| "self-normalised".into(), |gamma| gamma.to_string()),
+            crm_penalty: penalty,
+            crm_divergence: divergence,
+            crm_fixed_scale: !learn_scale,
+            crm_window: window,
         };
-        let held_back = match held_back {
-            "auto" => learner.usually_held_back(gate),
-            rounds => rounds.parse().map_err(|_| setting("held_back", "auto or a number of rounds", rounds))?,
-        };
-        Ok(PyLearner { learner: Learner { held_back, ..learner }, gate })
+        let (learner, gate) = settings.learner().map_err(in_python)?;
+        let custom = estimator.map(|h| PyEstimator::new(py, &h, slope.as_ref()).map(Custom::new)).transpose()?;
+        Ok(PyLearner { learner: Learner { custom, ..learner }, gate })
     }
 
     /// The rule that decides whether a candidate is deployed.

@@ -104,7 +104,7 @@ pub(crate) fn simulate<'py>(
 }
 
 /// The sizes of ``rounds`` rounds with ``total`` interactions: ``"equal"``, ``"doubling"`` (the last round takes what
-/// is left), or a list of sizes, which is checked.
+/// is left), ``"auto"`` (the usual one for the algorithm), or a list of sizes, which is checked.
 ///
 ///     >>> from surefoot import _surefoot
 ///     >>> _surefoot.sizes(10, 3)
@@ -112,15 +112,14 @@ pub(crate) fn simulate<'py>(
 ///     >>> _surefoot.sizes(100, 4, "doubling")
 ///     [7, 14, 28, 51]
 #[pyfunction]
-#[pyo3(signature = (total, rounds, schedule = Sizes::Named("equal".into()), ), text_signature = "(total, rounds, schedule='equal')")]
-pub(crate) fn sizes(total: usize, rounds: usize, schedule: Sizes) -> Result<Vec<usize>> {
+#[pyo3(
+    signature = (total, rounds, schedule = Sizes::Named("auto".into()), *, algorithm = "seq-adj-ls"),
+    text_signature = "(total, rounds, schedule='auto', *, algorithm='seq-adj-ls')"
+)]
+pub(crate) fn sizes(total: usize, rounds: usize, schedule: Sizes, algorithm: &str) -> Result<Vec<usize>> {
     let schedule = match schedule {
         Sizes::Listed(sizes) => Schedule::Sizes(sizes),
-        Sizes::Named(name) => match name.as_str() {
-            "equal" => Schedule::Equal(rounds),
-            "doubling" => Schedule::Doubling(rounds),
-            other => return Err(crate::failure::setting("schedule", "equal, doubling or a list of sizes", other)),
-        },
+        Sizes::Named(name) => Schedule::named(&name, rounds, algorithm)?,
     };
     Ok(schedule.sizes(total)?)
 }

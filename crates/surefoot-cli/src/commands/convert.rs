@@ -5,11 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 use surefoot_data::{Converted, Format, convert};
+use surefoot_terminal::{Failure, Result, Running, progress};
 
-use super::Running;
-use crate::failure::{Failure, Result};
 use crate::logs::LogFlags;
-use crate::progress;
 
 /// Convert log files between Parquet, CSV, JSON lines, dsjson, Vowpal Wabbit's text and Open Bandit Pipeline's npz
 ///

@@ -7,10 +7,8 @@ use clap::{Args, Subcommand};
 use comfy_table::{Table, presets};
 use serde::Serialize;
 use surefoot_data::catalogue::{self, Entry, Presence, Report, Shape};
-
-use super::Running;
-use crate::failure::{Failure, Result};
-use crate::{progress, sets};
+use surefoot_lab::sets;
+use surefoot_terminal::{Failure, Result, Running, progress};
 
 /// List, check and convert the data sets of the paper's experiments
 ///
@@ -181,7 +179,7 @@ impl Listed<'_> {
     surefoot data check mnist fashion-mnist --data path/to/folder --json")]
 struct Check {
     /// Which sets; all that are there if none is named
-    #[arg(value_name = "SET", value_parser = PossibleValuesParser::new(sets::keys()))]
+    #[arg(value_name = "SET", value_parser = PossibleValuesParser::new(catalogue::all().iter().map(|entry| entry.key)))]
     sets: Vec<String>,
     #[command(flatten)]
     folder: Folder,

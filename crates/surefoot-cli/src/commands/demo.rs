@@ -7,13 +7,9 @@ use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use surefoot::simulate::SimulatedRound;
-
-use super::Running;
-use crate::experiment::{Beginning, over_seeds};
-use crate::failure::{Failure, Result};
-use crate::figure::{self, Figure, Series};
-use crate::options::{Config, Options, Text};
-use crate::statistics::mean_and_deviation;
+use surefoot_lab::{Beginning, Config, Options, Text, mean_and_deviation, over_seeds};
+use surefoot_terminal::figure::{self, Figure, Series};
+use surefoot_terminal::{Failure, Result, Running};
 
 /// Learn from handwritten digits with five methods, and compare them in a table and a figure
 ///

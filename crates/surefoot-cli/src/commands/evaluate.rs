@@ -7,12 +7,10 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use surefoot::evaluation::Interval;
 use surefoot_data::{EvaluateRequest, Evaluated, ModelRequest, NamedEstimate, evaluate};
+use surefoot_terminal::figure::{self, Forest, Mark};
+use surefoot_terminal::{Failure, Result, Running, progress};
 
-use super::Running;
-use crate::failure::{Failure, Result, logs_failure};
-use crate::figure::{self, Forest, Mark};
-use crate::logs::{LogFlags, POLICY, RewardFlags, policies};
-use crate::progress;
+use crate::logs::{LogFlags, POLICY, RewardFlags, logs_failure, policies};
 
 /// What the logs say of policies that did not collect them: the value by every estimator, with intervals
 ///

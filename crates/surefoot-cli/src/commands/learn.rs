@@ -6,19 +6,17 @@ use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use surefoot::audit::Statement;
+use surefoot::learn::LearnerSettings;
 use surefoot::{Fingerprint, Learner};
 use surefoot_data::{
     EncodingSettings, LearnRequest, LearnSummary, Prior, ReadRequest, Rounds, check_new_folder, learn_from,
     write_certificates, write_learned, write_policy_with,
 };
+use surefoot_terminal::figure::with_suffix;
+use surefoot_terminal::{Failure, Result, Running, progress};
 
-use super::Running;
-use crate::experiment;
-use crate::failure::{Failure, Result, folder_failure, logs_failure};
-use crate::figure::with_suffix;
-use crate::logs::{LogFlags, RewardFlags};
-use crate::options::{Options, Text};
-use crate::progress;
+use super::folder_failure;
+use crate::logs::{LogFlags, RewardFlags, logs_failure};
 
 /// Learn the next policy from all rounds in the logs, with a certificate
 ///
@@ -81,7 +79,7 @@ pub(crate) struct Learn {
     posterior: String,
     /// Smoothing and strength of the divergence: auto (chosen by certificate) or a number
     #[arg(long, default_value = "auto", help_heading = "Learning")]
-    lambda: Text,
+    lambda: String,
     /// Share of decisions that are drawn uniformly, so that later logs can tell of every action; a prior from a file brings
     /// its own
     #[arg(long, value_name = "E", default_value_t = 0.05, help_heading = "Learning")]
@@ -187,16 +185,16 @@ impl Learn {
     }
 
     fn learner(&self) -> Result<Learner> {
-        let config = Options {
-            algorithm: Some(self.algorithm.clone()),
-            posterior: Some(self.posterior.clone()),
-            lambda: Some(self.lambda.clone()),
-            delta: Some(self.delta),
-            epochs: Some(self.epochs),
-            seed: Some(self.seed),
-            ..Options::default()
+        let settings = LearnerSettings {
+            algorithm: self.algorithm.clone(),
+            posterior: self.posterior.clone(),
+            lambda: self.lambda.clone(),
+            delta: self.delta,
+            epochs: self.epochs,
+            seed: self.seed,
+            ..LearnerSettings::default()
         };
-        experiment::learner(&config.complete(), 1)
+        Ok(settings.learner()?.0)
     }
 }
 

@@ -5,11 +5,9 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use surefoot_data::PolicyReader;
 use surefoot_data::lint::{Finding, Lint as Linter, LintSettings, Report, Row, Severity, Summary};
+use surefoot_terminal::{Failure, Result, Running, progress};
 
-use super::Running;
-use crate::failure::{Failure, Result};
 use crate::logs::{self, LogFlags, POLICY, RewardFlags};
-use crate::progress;
 
 /// Say what is wrong with logs, and what they can support
 ///

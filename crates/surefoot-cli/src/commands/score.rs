@@ -5,9 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use surefoot_data::{ColumnNames, Format, LogReader, PolicyReader, Scorer, write_table, write_table_to};
+use surefoot_terminal::{Failure, Result, print};
 
-use super::print;
-use crate::failure::{Failure, Result};
 use crate::logs::opened;
 
 /// Let a policy decide on raw records: actions with their propensities
@@ -49,7 +48,7 @@ pub(crate) struct Score {
 
 impl Score {
     pub(crate) fn run(self) -> Result<()> {
-        super::threads(self.threads)?;
+        surefoot_terminal::threads(self.threads)?;
         let policy = opened(&self.policy.to_string_lossy(), &mut PolicyReader::default())?;
         let scorer = Scorer::new(policy, self.seed, self.probabilities).map_err(Failure::new)?;
         let columns = ColumnNames { event_id: self.event_id, ..ColumnNames::default() };

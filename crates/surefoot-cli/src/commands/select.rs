@@ -7,11 +7,9 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use surefoot::Policy;
 use surefoot_data::{NamedPolicy, Part, ProvenReward, RecordPolicy, SelectRequest, Selected, select, write_mixture};
+use surefoot_terminal::{Failure, Result, Running, progress};
 
-use super::Running;
-use crate::failure::{Failure, Result, logs_failure};
-use crate::logs::{LogFlags, POLICY, RewardFlags, policies};
-use crate::progress;
+use crate::logs::{LogFlags, POLICY, RewardFlags, logs_failure, policies};
 
 /// Choose among policies by what the logs prove of each, and mix them
 ///

@@ -12,13 +12,11 @@ use surefoot::learn::Candidate;
 use surefoot::simulate::{GateDecision, SimulatedRound};
 
 use surefoot_data::{check_new_folder, write_session};
+use surefoot_lab::{Beginning, Config, Experiment, Options, World, dataset};
+use surefoot_terminal::figure::{self, Figure, Series};
+use surefoot_terminal::{Failure, Result, Running, progress};
 
-use super::Running;
-use crate::experiment::{Beginning, Experiment, World, dataset};
-use crate::failure::{Failure, Result, folder_failure};
-use crate::figure::{self, Figure, Series};
-use crate::options::{Config, Options};
-use crate::progress;
+use super::folder_failure;
 
 /// Run the loop of deploying, logging and learning in a simulated world
 ///

@@ -7,10 +7,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use surefoot::audit::{Checked, Report, audit};
 use surefoot_data::RunFiles;
-
-use super::Running;
-use crate::failure::{Failure, Result};
-use crate::progress;
+use surefoot_terminal::{Failure, Result, Running, progress};
 
 /// Recompute every certificate of a saved run from its logs and policies alone
 ///

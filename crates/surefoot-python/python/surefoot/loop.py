@@ -61,11 +61,10 @@ def simulate(
     settings = learner.get_params(deep=False)
     if first is None:
         first = environment.first_policy(alpha=alpha, exploration=settings["exploration"])
-    if schedule == "auto":
-        schedule = "doubling" if learner._name() == "scrm" else "equal"
     endless = environment.kind != "labels"
     total = interactions or (INTERACTIONS if endless and isinstance(schedule, str) else environment.interactions)
-    sizes = _surefoot.sizes(total, rounds, schedule if isinstance(schedule, str) else list(schedule))
+    given = schedule if isinstance(schedule, str) else list(schedule)
+    sizes = _surefoot.sizes(total, rounds, given, algorithm=learner._name())
     with watch(len(sizes), progress, "rounds") as shown:
         certified: Literal["each", "never"] = "each" if certify else "never"
         found = _surefoot.simulate(

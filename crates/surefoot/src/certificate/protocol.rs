@@ -86,6 +86,18 @@ pub enum Spending {
     },
 }
 
+impl Spending {
+    /// The spending rule of this name: `forever`, or `even` over `rounds` rounds.
+    pub fn named(name: &str, rounds: Option<usize>) -> Result<Self> {
+        match (name, rounds) {
+            ("forever", _) => Ok(Spending::Forever),
+            ("even", Some(rounds)) => Ok(Spending::Even { rounds }),
+            ("even", None) => Err(Error::setting("spending", "forever where the number of rounds is not known", name)),
+            _ => Err(Error::setting("spending", "forever or even", name)),
+        }
+    }
+}
+
 /// The share of delta that one statement uses.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Share {

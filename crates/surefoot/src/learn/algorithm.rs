@@ -1,7 +1,10 @@
 //! The algorithms, each taken apart: what is minimised, over which rounds, and from where the divergence is measured.
 
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 
+use crate::error::{Error, Result};
 use crate::estimator::Regularizer;
 use crate::objective::Criterion;
 
@@ -24,6 +27,27 @@ pub enum Algorithm {
     Crm(Crm),
     /// Its sequential form (Zenati et al. 2023), meant for rounds of doubling size.
     Scrm(Crm),
+}
+
+impl FromStr for Algorithm {
+    type Err = Error;
+
+    /// By its name; CRM and SCRM in their default reading.
+    fn from_str(text: &str) -> Result<Self> {
+        Ok(match text {
+            "batch-ls" => Algorithm::BatchLs,
+            "seq-ls" => Algorithm::SeqLs,
+            "seq-adj-ls" => Algorithm::SeqAdjLs,
+            "shift-ls" => Algorithm::ShiftLs,
+            "shift-adj-ls" => Algorithm::ShiftAdjLs,
+            "crm" => Algorithm::Crm(Crm::default()),
+            "scrm" => Algorithm::Scrm(Crm::default()),
+            _ => {
+                let allowed = "batch-ls, seq-ls, seq-adj-ls, shift-ls, shift-adj-ls, crm or scrm";
+                return Err(Error::setting("algorithm", allowed, text));
+            }
+        })
+    }
 }
 
 /// What published descriptions of (S)CRM leave open. The default is the reading of the SeqLS paper: implicit
@@ -56,6 +80,18 @@ pub enum Window {
     All,
     /// Only the last.
     Newest,
+}
+
+impl FromStr for Window {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "newest" => Ok(Window::Newest),
+            "all" => Ok(Window::All),
+            _ => Err(Error::setting("crm-window", "newest or all", text)),
+        }
+    }
 }
 
 /// From which policy the divergence is measured.

@@ -2,6 +2,7 @@
 
 mod algorithm;
 mod lambda;
+mod named;
 mod retrain;
 mod search;
 mod settings;
@@ -9,6 +10,7 @@ mod sharpness;
 
 pub use algorithm::{Algorithm, Crm, Window};
 pub use lambda::Lambda;
+pub use named::LearnerSettings;
 pub use retrain::{Retrained, retrain};
 pub use sharpness::Sharpness;
 
@@ -71,6 +73,18 @@ pub enum Start {
     Anchor,
 }
 
+impl FromStr for Start {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "warm" => Ok(Start::Warm),
+            "anchor" => Ok(Start::Anchor),
+            _ => Err(Error::setting("start", "warm or anchor", text)),
+        }
+    }
+}
+
 /// The numbers in which a search runs. What is logged or reported is always in double precision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -80,6 +94,18 @@ pub enum Precision {
     Single,
     /// `f64`.
     Double,
+}
+
+impl FromStr for Precision {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "single" => Ok(Precision::Single),
+            "double" => Ok(Precision::Double),
+            _ => Err(Error::setting("precision", "single or double", text)),
+        }
+    }
 }
 
 /// A learner: all its settings, and no state.

@@ -1,5 +1,7 @@
 //! Adam (Kingma and Ba 2014) on minibatches.
 
+use std::str::FromStr;
+
 use rand::Rng;
 use rand::seq::SliceRandom;
 use rayon::prelude::*;
@@ -21,6 +23,19 @@ pub enum Decay {
     Linear,
     /// It falls to 0 along half a cosine.
     Cosine,
+}
+
+impl FromStr for Decay {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "none" => Ok(Decay::None),
+            "linear" => Ok(Decay::Linear),
+            "cosine" => Ok(Decay::Cosine),
+            _ => Err(Error::setting("decay", "none, linear or cosine", text)),
+        }
+    }
 }
 
 impl Decay {

@@ -19,6 +19,20 @@ pub enum Schedule {
 }
 
 impl Schedule {
+    /// The schedule of this name: `equal`, `doubling`, `auto` (doubling for the algorithm `scrm`, else equal), or a list of
+    /// sizes such as `100,200,400`. A list determines the number of rounds; the others have `rounds` rounds.
+    pub fn named(name: &str, rounds: usize, algorithm: &str) -> Result<Self> {
+        match (name, algorithm) {
+            ("doubling", _) | ("auto", "scrm") => Ok(Schedule::Doubling(rounds)),
+            ("equal" | "auto", _) => Ok(Schedule::Equal(rounds)),
+            (list, _) => {
+                let sizes: std::result::Result<_, _> = list.split(',').map(|n| n.trim().parse()).collect();
+                let allowed = "auto, equal, doubling, or a list of sizes such as 100,200,400";
+                sizes.map(Schedule::Sizes).map_err(|_| Error::setting("schedule", allowed, list))
+            }
+        }
+    }
+
     /// The sizes of the rounds for a budget of `total` interactions. Each is at least 1.
     pub fn sizes(&self, total: usize) -> Result<Vec<usize>> {
         let rounds = match self {
@@ -87,6 +101,20 @@ mod tests {
         assert_eq!(
             Schedule::Doubling(64).sizes(1000).unwrap_err().to_string(),
             "the number of doubling rounds should be from 1 to 10, but is 64"
+        );
+    }
+
+    #[test]
+    fn names_are_understood() {
+        let named = |name, algorithm| Schedule::named(name, 3, algorithm);
+        assert_eq!(named("auto", "seq-ls").unwrap(), Schedule::Equal(3));
+        assert_eq!(named("auto", "scrm").unwrap(), Schedule::Doubling(3));
+        assert_eq!(named("equal", "scrm").unwrap(), Schedule::Equal(3));
+        assert_eq!(named("doubling", "seq-ls").unwrap(), Schedule::Doubling(3));
+        assert_eq!(named("5, 6", "scrm").unwrap(), Schedule::Sizes(vec![5, 6]));
+        assert_eq!(
+            named("a,b", "scrm").unwrap_err().to_string(),
+            "schedule should be auto, equal, doubling, or a list of sizes such as 100,200,400, but is a,b"
         );
     }
 

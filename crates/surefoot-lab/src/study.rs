@@ -1,0 +1,39 @@
+//! `surefoot study`: what the theory says, against what is seen.
+
+mod coverage;
+mod gate;
+mod rates;
+mod shift;
+mod trade;
+
+use clap::{Args, Subcommand};
+use surefoot_terminal::Result;
+
+/// Compare what the theory says with what is seen where the truth is known
+#[derive(Debug, Args)]
+pub struct Study {
+    #[command(subcommand)]
+    which: Which,
+}
+
+#[derive(Debug, Subcommand)]
+enum Which {
+    Coverage(coverage::Coverage),
+    Gate(Box<gate::Gate>),
+    Rates(rates::Rates),
+    Shift(Box<shift::Shift>),
+    Trade(Box<trade::Trade>),
+}
+
+impl Study {
+    /// Runs the command.
+    pub fn run(self) -> Result<()> {
+        match self.which {
+            Which::Coverage(coverage) => coverage.run(),
+            Which::Gate(gate) => gate.run(),
+            Which::Rates(rates) => rates.run(),
+            Which::Shift(shift) => shift.run(),
+            Which::Trade(trade) => trade.run(),
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! `surefoot study gate`: what the gate prevents, and what it costs.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use comfy_table::{CellAlignment, Table, presets};
+use serde::Serialize;
+use surefoot::simulate::Outcome;
+use surefoot_terminal::figure::{self, Figure, Series};
+use surefoot_terminal::{Failure, Result, Running};
+
+use crate::experiment::over_seeds;
+use crate::options::{Config, Options};
+use crate::statistics::mean_and_deviation;
+
+/// Compare the rules of the gate over many seeds: steps back, promotions, and how much slower the loop learns
+///
+/// A step back is a promotion that increased the true risk (for a non-inferiority rule: by more than its margin). Under
+/// the rules of improvement and non-inferiority, the share of runs with one is at most delta.
+#[derive(Debug, Args)]
+#[command(
+    allow_negative_numbers = true,
+    after_help = "Examples:\n  surefoot study gate\n  surefoot study gate --dataset synthetic --interactions 20000 --json"
+)]
+pub(super) struct Gate {
+    #[command(flatten)]
+    options: Options,
+    /// Seeds for each rule
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    seeds: u64,
+    /// Rules to compare with always
+    #[arg(
+        long,
+        value_name = "RULES",
+        value_delimiter = ',',
+        default_value = "improvement,non-inferiority:0.01,certified-risk"
+    )]
+    rules: Vec<String>,
+    /// The figure becomes STEM.svg and STEM.png
+    #[arg(long, value_name = "STEM")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    running: Running,
+}
+
+/// One loop.
+struct Run {
+    /// The true risk before the first round and after each.
+    risk: Vec<f64>,
+    promotions: usize,
+    stepped_back: bool,
+    mean_reward: f64,
+}
+
+/// What came of a rule.
+#[derive(Debug, Serialize)]
+struct RuleResult {
+    rule: String,
+    runs: usize,
+    /// Runs with a promotion that increased the true risk.
+    stepped_back: usize,
+    /// The mean number of promotions in a run.
+    promotions: f64,
+    /// The mean true risk before the first round and after each, and its deviation over seeds.
+    risk: Vec<f64>,
+    deviation: Vec<f64>,
+    /// The mean reward of all interactions.
+    mean_reward: f64,
+    /// Rounds until the mean risk is nine tenths of the way to where promoting always ends; `None` if it never is.
+    rounds_to_nine_tenths: Option<f64>,
+}
+
+/// The result, as it is written with `--json`.
+#[derive(Debug, Serialize)]
+struct Output<'a> {
+    version: &'static str,
+    seeds: u64,
+    config: &'a Config,
+    rules: &'a [RuleResult],
+}
+
+impl Gate {
+    pub(super) fn run(self) -> Result<()> {
+        self.running.start()?;
+        if let Some(stem) = &self.output {
+            figure::check(stem)?;
+        }
+        if self.options.gate.is_some() {
+            return Err(Failure::new("--gate is what this study varies").hint("use --rules, a list"));
+        }
+        let shaped = Options { posterior: Some("shaped".into()), ..Options::default() };
+        let config = self.options.or(shaped).complete();
+        let rules: Vec<String> = std::iter::once("always".into()).chain(self.rules).collect();
+        // What the gate needs is held back under every rule: the same learner, but for the gate.
+        let configs: Vec<Config> = rules.iter().map(|rule| with_rule(&config, rule)).collect();
+        let clock = Instant::now();
+        let runs = over_seeds(&configs, self.seeds, self.running.quiet, |config, experiment, outcome| {
+            Ok(run(experiment.beginning()?.true_risk, &outcome, margin(&config.gate)))
+        })?;
+        let mut results: Vec<RuleResult> = rules.iter().zip(&runs).map(|(rule, runs)| summary(rule, runs)).collect();
+        let always = &results[0].risk;
+        let goal = always[0] + 0.9 * (always[always.len() - 1] - always[0]);
+        results.iter_mut().for_each(|result| result.rounds_to_nine_tenths = reaches(&result.risk, goal));
+        if let Some(stem) = &self.output {
+            let figure = figure(&config, &results, self.seeds);
+            let paths = figure.write(stem)?;
+            eprintln!("wrote {} and {}", paths[0].display(), paths[1].display());
+        }
+        let output = Output { version: env!("CARGO_PKG_VERSION"), seeds: self.seeds, config: &config, rules: &results };
+        self.running.answer(&output, || {
+            format!(
+                "The gate on {}: {} rounds, {} seeds, delta {}, {:.0} s\n\n{}\n\n\
+             A step back is a promotion that increased the true risk (beyond the margin, where there is one).\n\
+             Rounds to 90 %: until the mean risk is nine tenths of the way to where promoting always ends.",
+                config.dataset,
+                config.rounds,
+                self.seeds,
+                config.delta,
+                clock.elapsed().as_secs_f64(),
+                table(&results),
+            )
+        })
+    }
+}
+
+fn with_rule(config: &Config, rule: &str) -> Config {
+    let held_back = if config.held_back.0 == "auto" { "1".parse().expect("a text") } else { config.held_back.clone() };
+    Config { gate: rule.into(), held_back, ..config.clone() }
+}
+
+/// The margin of a rule.
+fn margin(rule: &str) -> f64 {
+    rule.split_once(':').and_then(|(_, margin)| margin.parse().ok()).unwrap_or(0.0)
+}
+
+fn run(initial: f64, outcome: &Outcome, margin: f64) -> Run {
+    let mut risk = vec![initial];
+    let (mut promotions, mut stepped_back) = (0, false);
+    for round in &outcome.rounds {
+        // The gate that is always open promotes whatever comes.
+        if round.decision.as_ref().is_none_or(|decision| decision.promoted) {
+            promotions += 1;
+            stepped_back |= round.true_risk > risk[risk.len() - 1] + margin;
+        }
+        risk.push(round.true_risk);
+    }
+    Run { risk, promotions, stepped_back, mean_reward: outcome.mean_reward() }
+}
+
+fn summary(rule: &str, runs: &[Run]) -> RuleResult {
+    let mean = |value: &dyn Fn(&Run) -> f64| mean_and_deviation(runs.iter().map(value)).0;
+    let at = |k: usize| mean_and_deviation(runs.iter().map(|run| run.risk[k]));
+    let risks: Vec<(f64, f64)> = (0..runs[0].risk.len()).map(at).collect();
+    RuleResult {
+        rule: rule.into(),
+        runs: runs.len(),
+        stepped_back: runs.iter().filter(|run| run.stepped_back).count(),
+        promotions: mean(&|run| run.promotions as f64),
+        risk: risks.iter().map(|r| r.0).collect(),
+        deviation: risks.iter().map(|r| r.1).collect(),
+        mean_reward: mean(&|run| run.mean_reward),
+        rounds_to_nine_tenths: None,
+    }
+}
+
+/// Where a line through the risks after each round first falls to a level.
+fn reaches(risk: &[f64], level: f64) -> Option<f64> {
+    let after = risk.iter().position(|&r| r <= level)?;
+    match after.checked_sub(1) {
+        None => Some(0.0),
+        Some(before) => Some(before as f64 + (risk[before] - level) / (risk[before] - risk[after])),
+    }
+}
+
+fn table(results: &[RuleResult]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header([
+        "gate",
+        "runs with a step back",
+        "promotions a run",
+        "risk",
+        "reward while learning",
+        "rounds to 90 %",
+    ]);
+    for r in results {
+        let last = r.risk.len() - 1;
+        table.add_row([
+            r.rule.clone(),
+            format!("{} ({:.1} %)", r.stepped_back, 100.0 * r.stepped_back as f64 / r.runs as f64),
+            format!("{:.1}", r.promotions),
+            format!("{:.4} ± {:.4}", r.risk[last], r.deviation[last]),
+            format!("{:.3}", r.mean_reward),
+            r.rounds_to_nine_tenths.map_or("never".into(), |rounds| format!("{rounds:.1}")),
+        ]);
+    }
+    table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    table.trim_fmt()
+}
+
+fn figure(config: &Config, results: &[RuleResult], seeds: u64) -> Figure {
+    let series = results.iter().map(|r| Series {
+        label: r.rule.clone(),
+        points: r.risk.iter().enumerate().map(|(k, &risk)| (k as f64, risk)).collect(),
+        band: Some(r.risk.iter().zip(&r.deviation).map(|(risk, sd)| (risk - sd, risk + sd)).collect()),
+        ..Series::default()
+    });
+    Figure {
+        title: format!("The gate on {}", config.dataset),
+        x_label: "round".into(),
+        y_label: format!("true risk (lower is better), mean and deviation over {seeds} seeds"),
+        series: series.collect(),
+        ..Figure::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_is_reached_where_the_line_crosses_it() {
+        assert_eq!(reaches(&[0.0, -1.0, -2.0], -1.5), Some(1.5));
+        assert_eq!(reaches(&[0.0, -1.0], 0.0), Some(0.0));
+        assert_eq!(reaches(&[0.0, -1.0], -2.0), None);
+    }
+
+    #[test]
+    fn a_step_back_beyond_the_margin_counts() {
+        assert_eq!(margin("non-inferiority:0.02"), 0.02);
+        assert_eq!(margin("improvement"), 0.0);
+    }
+}

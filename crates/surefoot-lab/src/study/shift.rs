@@ -1,0 +1,103 @@
+//! `surefoot study shift`: what forgetting is worth where contexts shift, and what certificates say there.
+
+mod report;
+mod run;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use surefoot_terminal::figure::{self, Figure};
+use surefoot_terminal::{Failure, Result, Running};
+
+use crate::experiment::over_seeds;
+use crate::options::{Config, Options, Text};
+use report::Report;
+use run::{METHODS, Run};
+
+/// Compare learners that remember all rounds with those that forget, in a world whose contexts shift
+///
+/// The mean of the contexts turns by so many degrees a round, costs given contexts stay. SeqLS and SeqAdjLS learn from
+/// all rounds; Shift (Algorithm 3) from the newest, starting where it is. Each policy's risk is the one in the world of
+/// the next round, where it runs. Theorem 3.2 and the ladder take contexts from one distribution for granted: it counts
+/// the runs in which what they certify is below the risk in the next round's world. Theorem C.1 does not, and bounds
+/// another quantity: the mean over rounds of each policy's risk in the world that it was learned from. Other defaults
+/// here: --dataset drift --dimensions 2 --exploration 0.1 --lambda 0.4 --rounds 20 --learning-rate 0.05.
+#[derive(Debug, Args)]
+#[command(
+    allow_negative_numbers = true,
+    after_help = "Examples:\n  surefoot study shift --output shift\n  \
+    surefoot study shift --features rff:3 --drifts 0,9,18 --seeds 40\n  \
+    surefoot study shift --dimensions 10 --lambda 0.1 --drifts 0,18 --json"
+)]
+pub(super) struct Shift {
+    #[command(flatten)]
+    options: Options,
+    /// Seeds for each speed and method, each with a world of its own
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    seeds: u64,
+    /// Speeds of the drift, in degrees a round; 0 is the control
+    #[arg(long, value_name = "DEGREES", value_delimiter = ',', default_value = "0,2,4.5,9")]
+    drifts: Vec<f64>,
+    /// The figure, of the first and the last speed, becomes STEM.svg and STEM.png
+    #[arg(long, value_name = "STEM")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    running: Running,
+}
+
+impl Shift {
+    pub(super) fn run(self) -> Result<()> {
+        self.running.start()?;
+        if let Some(stem) = &self.output {
+            figure::check(stem)?;
+        }
+        let given = &self.options;
+        for (flag, given, hint) in [
+            ("--drift", given.drift.is_some(), "use --drifts, a list"),
+            (
+                "--schedule",
+                given.schedule.is_some(),
+                "its rounds are of equal size: means over them are means over records",
+            ),
+            ("--algorithm", given.algorithm.is_some(), "it runs seq-ls, seq-adj-ls, shift-ls and shift-adj-ls"),
+        ] {
+            if given {
+                return Err(Failure::new(format!("{flag} is set by this study")).hint(hint));
+            }
+        }
+        if given.dataset.as_ref().is_some_and(|dataset| dataset != "drift") {
+            return Err(Failure::new("--dataset should be drift: the others stand still")
+                .hint("--drifts 0 is a world that stands still"));
+        }
+        let config = Config { certify: true, ..self.options.or(defaults()).complete() };
+        let methods = self.drifts.iter().flat_map(|&drift| METHODS.map(|method| (drift, method)));
+        let with = |(drift, method): (f64, &str)| Config { drift, algorithm: method.into(), ..config.clone() };
+        let configs: Vec<Config> = methods.map(with).collect();
+        let clock = Instant::now();
+        let runs = over_seeds(&configs, self.seeds, self.running.quiet, |_, experiment, outcome| {
+            Run::new(experiment, &outcome)
+        })?;
+        let report = Report::new(config, self.seeds, &self.drifts, &runs);
+        if let Some(stem) = &self.output {
+            let paths = Figure::write_grid(&report.figures(), 1, stem)?;
+            eprintln!("wrote {} and {}", paths[0].display(), paths[1].display());
+        }
+        self.running.answer(&report, || format!("{}\n{:.0} s", report.text(), clock.elapsed().as_secs_f64()))
+    }
+}
+
+/// Settings under which a shift can be felt: with two features contexts of one round cover some 60 of 360 degrees. The
+/// floor keeps every action alive until its contexts come; the steps are so long that a round of a few hundred records
+/// is enough for Adam to arrive.
+fn defaults() -> Options {
+    Options {
+        dataset: Some("drift".into()),
+        dimensions: Some(2),
+        exploration: Some(0.1),
+        lambda: Some(Text("0.4".into())),
+        rounds: Some(20),
+        learning_rate: Some(0.05),
+        ..Options::default()
+    }
+}

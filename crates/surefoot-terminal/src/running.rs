@@ -1,0 +1,47 @@
+//! How a command runs, and how it answers.
+
+use std::io::{ErrorKind, Write};
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::failure::{Failure, Result};
+
+/// How a command runs, and how it answers: flags that all of them have.
+#[derive(Debug, Args)]
+pub struct Running {
+    /// Threads; 0 for one a core. It does not change the result
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1024))]
+    threads: u64,
+    /// Write the results as one JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+impl Running {
+    /// Works with so many threads.
+    pub fn start(&self) -> Result<()> {
+        threads(self.threads)
+    }
+
+    /// Writes the result to standard output, for a program or for a reader.
+    pub fn answer(&self, result: &impl Serialize, text: impl FnOnce() -> String) -> Result<()> {
+        print(&if self.json { serde_json::to_string_pretty(result).map_err(Failure::new)? } else { text() })
+    }
+}
+
+/// Works with so many threads; 0 for one a core.
+pub fn threads(threads: u64) -> Result<()> {
+    rayon::ThreadPoolBuilder::new().num_threads(threads as usize).build_global().map_err(Failure::new)
+}
+
+/// Writes a line to standard output. A reader that has seen enough is not an error.
+pub fn print(text: &str) -> Result<()> {
+    match writeln!(std::io::stdout(), "{text}") {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(Failure::new(format!("standard output: {e}"))),
+        _ => Ok(()),
+    }
+}
