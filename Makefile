@@ -25,7 +25,7 @@ test-python: $(PYTHON_ENV)/installed ## those of the Python package: stubs, doct
 	MATURIN_PEP517_ARGS="--profile dev --features as-tested" $(PYTHON_ENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .
 	$(PYTHON_ENV)/bin/mypy $(PYTHON_PACKAGE)/python/surefoot
 	$(PYTHON_ENV)/bin/python -m mypy.stubtest surefoot._surefoot
-	$(CARGO) test --workspace --locked --no-run --quiet --test snapshots
+	$(CARGO) build --workspace --locked --quiet --bin surefoot
 	SUREFOOT=$(CARGO_TARGET_DIR)/debug/surefoot $(PYTHON_ENV)/bin/python -m pytest --quiet $(PYTHON_PACKAGE)/tests
 	$(PYTHON_ENV)/bin/python -m pytest --quiet --doctest-modules --pyargs surefoot
 

@@ -109,18 +109,18 @@ impl Format {
 
     /// The names of all formats as a text: `parquet, csv or ...`.
     pub fn names() -> String {
-        listed(Format::ALL.map(|format| format.name().to_owned()))
+        listed(&Format::ALL.map(|format| format.name().to_owned()))
     }
 
     /// The usual extensions of all formats as a text: `.parquet, .csv or ...`.
     pub fn extensions() -> String {
-        listed(Format::ALL.map(|format| format!(".{}", format.about().1[0])))
+        listed(&Format::ALL.map(|format| format!(".{}", format.about().1[0])))
     }
 }
 
 /// `a, b or c`.
-fn listed<const N: usize>(words: [String; N]) -> String {
-    match &words[..] {
+fn listed(words: &[String]) -> String {
+    match words {
         [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
         words => words.concat(),
     }

@@ -34,6 +34,7 @@ macro_rules! options {
 
         impl Options {
             /// These settings, and those of `other` where these have none.
+            #[must_use]
             pub fn or(self, other: Options) -> Options {
                 Options { $($name: self.$name.or(other.$name),)* }
             }

@@ -80,7 +80,10 @@ impl From<surefoot::Error> for Failure {
 
 impl From<surefoot_data::Error> for Failure {
     fn from(error: surefoot_data::Error) -> Self {
-        Failure::Data(error)
+        match error {
+            surefoot_data::Error::Core(error) => Failure::Core(error),
+            error => Failure::Data(error),
+        }
     }
 }
 

@@ -61,8 +61,14 @@ def test_files_and_pickles_keep_every_bit(rng, tmp_path):
             assert np.array_equal(back.predict_proba(r["X"]), policy.predict_proba(r["X"]))
         assert policy.exploration == 0.1 and policy.predict_proba(r["X"]).min() >= 0.1 / 3 - 1e-9
     assert pickle.loads(pickle.dumps(surefoot.Policy.uniform(3))).n_actions == 3
-    with pytest.raises(surefoot.SettingError, match="linear Gaussian"):
-        surefoot.Policy.uniform(3).save(path)
+    soft = surefoot.Policy.softmax(rng.normal(size=(4, 3)), alpha=2.0)
+    for policy in (soft, surefoot.Policy.uniform(3)):
+        policy.save(path)
+        back = surefoot.Policy.load(path)
+        assert (back.kind, back.fingerprint) == (policy.kind, policy.fingerprint)
+        assert np.array_equal(back.predict_proba(r["X"]), policy.predict_proba(r["X"]))
+    with pytest.raises(surefoot.FileError, match="linear Gaussian, softmax or uniform"):
+        surefoot.Policy.mixture([soft], [1.0]).save(path)
 
 
 def test_mixtures_and_policies_of_ones_own(rng):

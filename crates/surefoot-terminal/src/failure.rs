@@ -20,6 +20,7 @@ impl Failure {
     }
 
     /// The same, with something to try.
+    #[must_use]
     pub fn hint(mut self, hint: impl Display) -> Self {
         self.hint = Some(hint.to_string());
         self

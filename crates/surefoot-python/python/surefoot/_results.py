@@ -121,12 +121,14 @@ class Estimate:
 class Weights:
     """Diagnostics of the importance weights: whether the estimates can be trusted.
 
-    ``effective`` is the effective sample size.
+    ``effective`` is the effective sample size. ``verdict`` tells whether the mean weight is 1, as right propensities have it:
+    ``"fits"``, ``"cannot-tell"``, ``"above"``, ``"below"`` or ``"below-or-rare"``.
     """
 
     mean: float
     standard_error: float
     z: float | None
+    verdict: str
     largest: float
     effective: float
     zero: float

@@ -1,6 +1,6 @@
 //! What the command line says, word for word: help and errors, with their exit codes.
 //!
-//! After a change that is meant: `TRYCMD=overwrite cargo test --test snapshots`, and read the difference.
+//! After a change that is meant: `TRYCMD=overwrite cargo test -p surefoot-cli --test it snapshots`, and read the difference.
 
 #[test]
 fn help_and_errors_read_as_they_did() {

@@ -1,0 +1,11 @@
+//! The binary as its users run it: one test binary, since linking takes longer than the tests.
+
+mod data;
+mod logs;
+mod obp;
+mod paper;
+mod rates;
+mod simulate;
+mod snapshots;
+mod study;
+mod verify;
