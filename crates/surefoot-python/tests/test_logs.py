@@ -142,7 +142,7 @@ def test_policies_on_raw_records_are_selected_from(frame):
         surefoot.evaluate(frame, surefoot.SeqLS())
     found = surefoot.select(source, {"uniform": "uniform", "pi": "columns:pi_"})
     assert found.names == ["uniform", "pi"] and found.records == 6000
-    with pytest.raises(surefoot.SettingError, match="raw records"):
+    with pytest.raises(surefoot.SettingError, match="how records become its features"):
         surefoot.evaluate(source, surefoot.Policy.uniform(3))
 
 
