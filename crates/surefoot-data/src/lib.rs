@@ -44,6 +44,7 @@ mod learn;
 pub mod lint;
 mod logs;
 mod mixture_file;
+mod moments;
 mod npy;
 mod npz;
 mod policy_file;

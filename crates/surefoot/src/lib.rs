@@ -57,7 +57,7 @@
 //!
 //! Costs are in `[-1, 0]`, lower is better; a risk is an expected cost. Symbols are the paper's: `p` is the probability
 //! under the target policy, `q` the logged propensity, `c` the cost, and `K` the number of actions. Features are `f32`,
-//! and so are the computations of a search with Adam ([`Precision`]); propensities, estimates and parameters are `f64`.
+//! and so are the computations of a search with Adam ([`Precision`](learn::Precision)); propensities, estimates and parameters are `f64`.
 //! Matrices are feature-major. Every random function takes a seed: the same seed gives the same bits on any number of
 //! threads. Constructors check their data, and an [`Error`] names the row, the column, the allowed values and the value
 //! found.

@@ -8,6 +8,7 @@ use super::{Encoding, Field, MOST_BITS};
 use crate::column::{Column, parse};
 use crate::error::{Error, Result};
 use crate::logs::{LogBatch, Role};
+use crate::moments::Moments;
 
 /// Whether a column is among these names. A name that ends in `*` matches all columns that begin with what precedes it.
 pub(crate) fn among(names: &[String], column: &str) -> bool {
@@ -59,29 +60,6 @@ struct Seen {
     text: bool,
     /// The distinct values, at most one more than the vocabulary allows.
     categories: BTreeSet<String>,
-}
-
-/// Running count, mean and sum of squared deviations (Welford).
-#[derive(Debug, Default)]
-struct Moments {
-    count: f64,
-    mean: f64,
-    squares: f64,
-}
-
-impl Moments {
-    fn add(&mut self, x: f64) {
-        self.count += 1.0;
-        let step = x - self.mean;
-        self.mean += step / self.count;
-        self.squares += step * (x - self.mean);
-    }
-
-    /// The standard deviation; 1 if all values are equal.
-    fn scale(&self) -> f64 {
-        let deviation = (self.squares / self.count.max(1.0)).sqrt();
-        if deviation > 0.0 && deviation.is_finite() { deviation } else { 1.0 }
-    }
 }
 
 /// Fits an encoding to records.
@@ -219,7 +197,8 @@ impl EncodingFit {
         for column in order {
             let Some(Seen { numbers, missing, text, categories }) = seen.remove(&column) else { continue };
             fields.push(if !text {
-                let (mean, scale) = if settings.standardise { (numbers.mean, numbers.scale()) } else { (0.0, 1.0) };
+                let (mean, scale) =
+                    if settings.standardise { (numbers.mean().unwrap_or(0.0), numbers.scale()) } else { (0.0, 1.0) };
                 Field::Number { column, mean, scale, indicator: missing }
             } else if categories.len() <= settings.vocabulary {
                 Field::OneHot { column, categories: categories.into_iter().collect() }

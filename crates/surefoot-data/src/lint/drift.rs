@@ -12,12 +12,13 @@ use arrow_array::Array;
 use super::LEVEL;
 use super::cells::Numbers;
 use super::findings::{Finding, Severity, of, short};
-use super::normal::{self, Moments};
+use super::normal;
 use super::order::Versions;
 use crate::column::{Column, parse};
 use crate::encoding::LIST;
 use crate::error::Result;
 use crate::logs::LogBatch;
+use crate::moments::Moments;
 
 /// The largest number of scalar columns, entries of a list, categories of a column, and rounds that are compared: a few
 /// megabytes in all.

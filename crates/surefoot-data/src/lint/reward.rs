@@ -2,9 +2,9 @@
 
 use super::cells::{Bad, Numbers};
 use super::findings::{Finding, Occurrences, Severity, short};
-use super::normal::Moments;
 use crate::error::Result;
 use crate::logs::{COST, LogBatch, Role};
+use crate::moments::Moments;
 
 #[derive(Debug)]
 pub(super) struct Rewards {

@@ -41,7 +41,7 @@ impl Dataset {
         Ok(Dataset { name: name.into(), classes, train, test })
     }
 
-    /// The same data with [unit rows](Contexts::unit_rows), which every bandit made from it can then share.
+    /// The same data with [unit rows](crate::Contexts::unit_rows), which every bandit made from it can then share.
     #[must_use]
     pub fn unit_rows(self) -> Self {
         Dataset { train: self.train.unit_rows(), test: self.test.unit_rows(), ..self }
