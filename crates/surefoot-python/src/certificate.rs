@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use surefoot::audit::{AuditedPolicy, AuditedRound, Run, Statement, StatementKind, audit};
+use surefoot::audit::{AuditedPolicy, AuditedRound, Run, Statement, audit};
 use surefoot::certificate::{Case, Smoothing, ladder};
 use surefoot::{Certificate, Logs, Policy, Protocol, RewardRange};
 use surefoot_data::{RunFiles, read_certificates, write_certificates};
@@ -328,13 +328,7 @@ pub(crate) fn verify_run(py: Python<'_>, folder: PathBuf) -> Result<Bound<'_, Py
 /// Converts the statements from Python.
 pub(crate) fn statements_of(statements: Vec<(usize, String, PyRef<'_, PyCertificate>)>) -> Result<Vec<Statement>> {
     let statement = |(round, kind, certificate): (usize, String, PyRef<'_, PyCertificate>)| {
-        let kind = match kind.as_str() {
-            "certificate" => StatementKind::Certificate,
-            "ladder" => StatementKind::Ladder,
-            "gate" => StatementKind::Gate,
-            other => return Err(setting("the kind of a certificate", "certificate, ladder or gate", other)),
-        };
-        Ok(Statement { round, kind, certificate: certificate.certificate.clone() })
+        Ok(Statement { round, kind: kind.parse()?, certificate: certificate.certificate.clone() })
     };
     statements.into_iter().map(statement).collect()
 }

@@ -167,7 +167,7 @@ pub(crate) fn check_estimator(py: Python<'_>, h: Py<PyAny>, slope: Option<Py<PyA
 
 /// A policy written by a user.
 #[derive(Debug)]
-pub(crate) struct OwnPolicy {
+pub(crate) struct CustomPolicy {
     pub(crate) distribution: Py<PyAny>,
     pub(crate) actions: usize,
 }
@@ -198,7 +198,7 @@ pub(crate) fn check_distribution(p: &[f64], k: usize, eligible: Option<&Eligible
     Ok(())
 }
 
-impl OwnPolicy {
+impl CustomPolicy {
     fn ask(&self, py: Python<'_>, contexts: &Contexts, eligible: Option<&Eligible>) -> Result<Vec<f64>> {
         let (n, k) = (contexts.len(), self.actions);
         let x = to_python(py, contexts)?;
@@ -224,7 +224,7 @@ impl OwnPolicy {
     }
 }
 
-impl Policy for OwnPolicy {
+impl Policy for CustomPolicy {
     fn actions(&self) -> usize {
         self.actions
     }

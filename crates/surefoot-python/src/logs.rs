@@ -9,7 +9,7 @@ use surefoot::{Logs, RewardRange};
 use surefoot_data::{read_round, write_round};
 
 use crate::arrays::{Hold, actions, contexts, eligible, numbers, slice_of, to_python};
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, setting};
 use crate::policy::PyPolicy;
 
 /// The logged interactions of one policy: one round.
@@ -162,8 +162,8 @@ impl PyLogs {
         self.logs.fingerprint().to_string()
     }
 
-    /// Writes the round to a safetensors file (``surefoot-round``). With ``policy``, the linear Gaussian policy that
-    /// collected the round, its fingerprint is saved too.
+    /// Writes the round to a safetensors file (``surefoot-round``). With ``policy``, the policy that collected the
+    /// round, its fingerprint is saved too.
     ///
     ///     >>> import pathlib, surefoot, tempfile
     ///     >>> logs = surefoot.Logs([[1.0], [2.0]], action=[0, 1], pscore=[0.5, 0.5], reward=[1.0, 0.0])
@@ -171,8 +171,11 @@ impl PyLogs {
     ///     ...     logs.save(pathlib.Path(folder) / "round.parquet")
     #[pyo3(signature = (path, *, policy = None))]
     fn save(&self, path: PathBuf, policy: Option<&PyPolicy>) -> Result<()> {
-        let policy = policy.map(|policy| policy.gaussian("what collected the logs")).transpose()?;
-        Ok(write_round(&path, &self.logs, policy.map(surefoot::LinearGaussian::fingerprint))?)
+        let collected_by = policy.map(|policy| {
+            let print = policy.policy().identity();
+            print.ok_or_else(|| setting("the policy that collected the logs", "one with a fingerprint", policy.kind()))
+        });
+        Ok(write_round(&path, &self.logs, collected_by.transpose()?)?)
     }
 
     /// Reads a round written by :meth:`save` or ``surefoot simulate``. The file stores costs; ``reward_range`` converts

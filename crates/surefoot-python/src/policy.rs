@@ -11,7 +11,7 @@ use surefoot::{FeatureMap, LinearGaussian, Policy};
 use surefoot_data::{Inputs, PolicyReader, write_policy_with};
 
 use crate::arrays::{Hold, actions, column, contexts, eligible, matrix, numbers, numbers2, slice_of};
-use crate::custom::OwnPolicy;
+use crate::custom::CustomPolicy;
 use crate::failure::{Result, run, setting};
 use crate::features::PyFeatures;
 use crate::json;
@@ -27,7 +27,7 @@ type Decisions<'py> = (Bound<'py, PyArray1<u32>>, Bound<'py, PyArray1<f64>>);
 /// .. math:: \pi(a|x) = \int \phi(z - s_a) \prod_{b \ne a} \Phi(z - s_b)\, dz.
 ///
 /// Only linear Gaussian policies can be learned, compared with a prior, and certified after they were learned. Linear
-/// Gaussian, softmax and uniform policies can be saved. Linear Gaussian and uniform policies can be pickled.
+/// Gaussian, softmax and uniform policies can be saved. The same ones can be pickled.
 ///
 ///     >>> import surefoot
 ///     >>> policy = surefoot.Policy.standard(surefoot.Features.raw(2), 4)
@@ -174,21 +174,17 @@ impl PyPolicy {
     /// probability of 0. Rows must sum to 1.
     ///
     ///     >>> import numpy as np, surefoot
-    ///     >>> policy = surefoot.Policy.own(lambda X: np.tile([0.25, 0.75], (len(X), 1)), 2)
+    ///     >>> policy = surefoot.Policy.custom(lambda X: np.tile([0.25, 0.75], (len(X), 1)), 2)
     ///     >>> policy.propensity([[1.0], [2.0]], [0, 1]).tolist()
     ///     [0.25, 0.75]
     #[staticmethod]
-    fn own(py: Python<'_>, distribution: Py<PyAny>, n_actions: usize) -> Result<Self> {
+    fn custom(py: Python<'_>, distribution: Py<PyAny>, n_actions: usize) -> Result<Self> {
         if !distribution.bind(py).is_callable() {
-            return Err(setting(
-                "a policy of one's own",
-                "a callable X -> probabilities",
-                distribution.bind(py).repr()?,
-            ));
+            return Err(setting("a custom policy", "a callable X -> probabilities", distribution.bind(py).repr()?));
         }
         // The limits on the number of actions are defined in one place.
         Uniform::new(n_actions)?;
-        Ok(OwnPolicy { distribution, actions: n_actions }.into())
+        Ok(CustomPolicy { distribution, actions: n_actions }.into())
     }
 
     /// A mixture: one of several policies is drawn for each decision, :math:`\pi(a|x) = \sum_j w_j \pi_j(a|x)`. Weights
@@ -231,7 +227,7 @@ impl PyPolicy {
 
     /// The kind: ``"gaussian"``, ``"uniform"``, ``"softmax"``, ``"mixture"`` or ``"callable"``.
     #[getter]
-    fn kind(&self) -> &'static str {
+    pub(crate) fn kind(&self) -> &'static str {
         match self.policy.class() {
             Class::LinearGaussian(_) => "gaussian",
             Class::Softmax(_) => "softmax",
@@ -382,8 +378,13 @@ impl PyPolicy {
         if self.kind() == "uniform" {
             return Ok((rebuild.getattr("uniform")?, (self.n_actions(),).into_pyobject(py)?));
         }
-        self.gaussian("a policy that is pickled")?;
         let inputs = self.inputs.as_deref().map(json::text).transpose()?;
+        if let Class::Softmax(policy) = self.policy.class() {
+            let weights = matrix(py, policy.weights().to_vec(), policy.actions())?;
+            let parts = (weights, policy.alpha(), PyFeatures(policy.features().clone()), inputs);
+            return Ok((rebuild.getattr("softmax")?, parts.into_pyobject(py)?));
+        }
+        self.gaussian("a policy that is pickled")?;
         let features = PyFeatures(self.gaussian("")?.features().clone());
         let parts = (self.mean(py)?, self.scale(py)?, features, self.exploration(), self.basis(py)?, inputs);
         Ok((rebuild.getattr("gaussian")?, parts.into_pyobject(py)?))

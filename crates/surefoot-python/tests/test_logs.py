@@ -171,4 +171,4 @@ def test_an_interrupt_is_heard_between_batches_and_nothing_is_left_of_it(frame, 
                 call()
     # The next error is its own.
     with pytest.raises(ZeroDivisionError):
-        surefoot.Policy.own(lambda X: 1 / 0, 2).predict_proba([[1.0]])
+        surefoot.Policy.custom(lambda X: 1 / 0, 2).predict_proba([[1.0]])

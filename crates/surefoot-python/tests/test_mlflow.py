@@ -142,7 +142,7 @@ def test_an_estimator_has_a_policy(rng: np.random.Generator, tmp_path: Path) -> 
 
 
 def test_what_cannot_be_saved(tmp_path: Path) -> None:
-    mine = surefoot.Policy.own(lambda X: [[0.5, 0.5]] * len(X), 2)
+    mine = surefoot.Policy.custom(lambda X: [[0.5, 0.5]] * len(X), 2)
     with pytest.raises(surefoot.FileError, match="a linear Gaussian, softmax or uniform one"):
         save_model(mine, tmp_path / "model")
     with pytest.raises(TypeError, match="policy should be a Policy"):

@@ -60,29 +60,29 @@ def test_files_and_pickles_keep_every_bit(rng, tmp_path):
             assert back.fingerprint == policy.fingerprint
             assert np.array_equal(back.predict_proba(r["X"]), policy.predict_proba(r["X"]))
         assert policy.exploration == 0.1 and policy.predict_proba(r["X"]).min() >= 0.1 / 3 - 1e-9
-    assert pickle.loads(pickle.dumps(surefoot.Policy.uniform(3))).n_actions == 3
     soft = surefoot.Policy.softmax(rng.normal(size=(4, 3)), alpha=2.0)
     for policy in (soft, surefoot.Policy.uniform(3)):
         policy.save(path)
-        back = surefoot.Policy.load(path)
-        assert (back.kind, back.fingerprint) == (policy.kind, policy.fingerprint)
-        assert np.array_equal(back.predict_proba(r["X"]), policy.predict_proba(r["X"]))
+        for back in (surefoot.Policy.load(path), pickle.loads(pickle.dumps(policy))):
+            assert (back.kind, back.fingerprint) == (policy.kind, policy.fingerprint)
+            assert np.array_equal(back.predict_proba(r["X"]), policy.predict_proba(r["X"]))
+        surefoot.Logs(**r).save(path, policy=policy)
     with pytest.raises(surefoot.FileError, match="linear Gaussian, softmax or uniform"):
         surefoot.Policy.mixture([soft], [1.0]).save(path)
 
 
 def test_mixtures_and_policies_of_ones_own(rng):
     X = rng.normal(size=(2000, 2)).astype(np.float32)
-    mine = surefoot.Policy.own(lambda X: np.where(X[:, :1] > 0, [[0.9, 0.1]], [[0.2, 0.8]]), 2)
+    mine = surefoot.Policy.custom(lambda X: np.where(X[:, :1] > 0, [[0.9, 0.1]], [[0.2, 0.8]]), 2)
     mixed = surefoot.Policy.mixture([mine, surefoot.Policy.uniform(2)], [0.5, 0.5])
     np.testing.assert_allclose(mixed.predict_proba(X), 0.5 * mine.predict_proba(X) + 0.25, atol=1e-12)
     action, pscore = mine.sample(X, seed=1)
     np.testing.assert_allclose(pscore, mine.predict_proba(X)[np.arange(2000), action])
-    sparse = surefoot.Policy.own(lambda X: np.full((X.shape[0], 2), 0.5) if scipy.sparse.issparse(X) else 1 / 0, 2)
+    sparse = surefoot.Policy.custom(lambda X: np.full((X.shape[0], 2), 0.5) if scipy.sparse.issparse(X) else 1 / 0, 2)
     assert sparse.predict_proba(scipy.sparse.csr_matrix(X)).shape == (2000, 2)
-    masked = surefoot.Policy.own(lambda X, eligible: eligible / eligible.sum(axis=1, keepdims=True), 2)
+    masked = surefoot.Policy.custom(lambda X, eligible: eligible / eligible.sum(axis=1, keepdims=True), 2)
     assert masked.predict_proba(X[:1], eligible=[[1]]).tolist() == [[0.0, 1.0]]
-    cheating = surefoot.Policy.own(lambda X, eligible: np.full((len(X), 2), 0.5), 2)
+    cheating = surefoot.Policy.custom(lambda X, eligible: np.full((len(X), 2), 0.5), 2)
     with pytest.raises(surefoot.DataError, match="action 0, which is not eligible"):
         cheating.predict_proba(X[:1], eligible=[[1]])
     world = surefoot.Environment.finite(X[:50], rng.random((50, 2)))

@@ -5,12 +5,14 @@
 //! checks the statements of a whole run against its logs and policies.
 
 use std::fmt::{self, Display, Formatter};
+use std::str::FromStr;
 use std::sync::Arc;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::certificate::{Certificate, Theorem, verify};
+use crate::error::Error;
 use crate::fingerprint::Fingerprint;
 use crate::logs::Logs;
 use crate::policy::Policy;
@@ -46,6 +48,19 @@ impl Display for StatementKind {
             StatementKind::Ladder => "ladder",
             StatementKind::Gate => "gate",
         })
+    }
+}
+
+impl FromStr for StatementKind {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        match text {
+            "certificate" => Ok(StatementKind::Certificate),
+            "ladder" => Ok(StatementKind::Ladder),
+            "gate" => Ok(StatementKind::Gate),
+            _ => Err(Error::setting("the kind of a certificate", "certificate, ladder or gate", text)),
+        }
     }
 }
 

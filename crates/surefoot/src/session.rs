@@ -280,13 +280,16 @@ impl Session {
     }
 
     fn take_in(&mut self, logs: Logs, collected_by: Fingerprint) -> Result<()> {
-        let known = std::iter::once(&self.incumbent.policy).chain(self.deployed.iter().rev());
-        let known = known.chain(self.learned());
-        let policy = match known.into_iter().find(|policy| policy.identity() == Some(collected_by)) {
+        let mut ran = std::iter::once(&self.incumbent.policy).chain(self.deployed.iter().rev());
+        let policy = match ran.find(|policy| policy.identity() == Some(collected_by)) {
             Some(policy) => Arc::clone(policy),
             None if self.first().fingerprint() == collected_by => Arc::new(self.first().clone()),
             None => {
-                return Err(Error::setting("what collected the round", "a policy of this session", collected_by));
+                return Err(Error::setting(
+                    "what collected the round",
+                    "the running policy or one that ran before",
+                    collected_by,
+                ));
             }
         };
         self.started = match self.runs()? == collected_by {

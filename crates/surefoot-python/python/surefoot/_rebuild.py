@@ -24,5 +24,10 @@ def gaussian(mean: Any, scale: Any, features: Features, exploration: float, basi
     return policy if inputs is None else Policy._with_inputs(policy, inputs)
 
 
+def softmax(weights: Any, alpha: float, features: Features, inputs: str | None) -> Policy:
+    policy = Policy.softmax(weights, alpha=alpha, features=features)
+    return policy if inputs is None else Policy._with_inputs(policy, inputs)
+
+
 def certificate(text: str, reward_range: tuple[float, float]) -> Certificate:
     return Certificate.from_json(text, reward_range=reward_range)

@@ -48,7 +48,7 @@ def _own_actions(policy: Any, logs: Any) -> Any:
     """The target policy, over the actions of the logs."""
     policy = _judged(policy)
     if callable(policy) and not isinstance(policy, Policy):
-        return Policy.own(policy, logs.n_actions)
+        return Policy.custom(policy, logs.n_actions)
     if isinstance(policy, str) and policy == "uniform":
         return Policy.uniform(logs.n_actions)
     if isinstance(policy, str) and policy == "logged":

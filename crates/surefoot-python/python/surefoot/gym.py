@@ -30,7 +30,7 @@ def _taking(action: int, n_actions: int) -> Policy:
     """The policy that always takes this action."""
     row = np.zeros(n_actions)
     row[action] = 1.0
-    return Policy.own(lambda X: np.broadcast_to(row, (X.shape[0], n_actions)), n_actions)
+    return Policy.custom(lambda X: np.broadcast_to(row, (X.shape[0], n_actions)), n_actions)
 
 
 class BanditEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
@@ -70,7 +70,7 @@ class BanditEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
     >>> while not terminated:
     ...     x, reward, terminated, truncated, info = env.step(2)
     ...     rewards.append(reward)
-    >>> logs = world.collect(surefoot.Policy.own(lambda X: [[0, 0, 1, 0, 0]] * len(X), 5), 3)
+    >>> logs = world.collect(surefoot.Policy.custom(lambda X: [[0, 0, 1, 0, 0]] * len(X), 5), 3)
     >>> rewards == logs.reward.tolist()
     True
     """

@@ -391,6 +391,8 @@ class _Estimator(_Fitted):
         learner = self._learner(self.rounds)
         if session.settings() != (learner.to_dict(), str(learner.gate)):
             raise refused("the settings of the saved loop", "those of this learner", "others")
+        if not session.logs:
+            raise refused("the saved loop", "at least one round", "none")
         self._session = session
         self._fixed = self._settings()
         self.n_features_in_, self.n_actions_ = session.logs[0].n_features, session.logs[0].n_actions

@@ -21,7 +21,7 @@ pub struct FixedSince {
 
 /// The parts of a round's share for each kind of rung. The top rung gets most, because only its bound depends
 /// noticeably on its share: the other rungs pay a divergence, next to which a few nats are negligible.
-pub(super) const OWN: f64 = 0.8;
+pub(super) const FIXED: f64 = 0.8;
 pub(super) const LS: f64 = 0.1;
 pub(super) const DIFFERENCE: f64 = 0.05;
 pub(super) const RUNNING: f64 = 0.05;
@@ -90,7 +90,7 @@ fn ladder_of<P: AsRef<dyn Policy>>(
         consider(Certificate::combined(difference, running)?);
     }
     if let Some(FixedSince { round, since, size }) = fixed_since {
-        let case = Case { rounds, since, protocol, share: Share::of_round(round, OWN) };
+        let case = Case { rounds, since, protocol, share: Share::of_round(round, FIXED) };
         case.counted()?;
         let unseen = evidence.unseen(since.round);
         if unseen.records() > 0 {

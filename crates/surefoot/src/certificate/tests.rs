@@ -5,7 +5,7 @@ mod gate;
 mod golden;
 
 use super::gate::{POSTERIOR, UNSEEN};
-use super::ladder::{DIFFERENCE, LS, OWN, RUNNING};
+use super::ladder::{DIFFERENCE, FIXED, LS, RUNNING};
 use super::*;
 use crate::contexts::Contexts;
 use crate::features::FeatureMap;
@@ -298,7 +298,7 @@ fn a_combined_bound_is_the_sum_of_its_parts() {
 
 #[test]
 fn all_that_a_ladder_ever_says_has_no_more_than_delta() {
-    let parts = [OWN, LS, DIFFERENCE, RUNNING];
+    let parts = [FIXED, LS, DIFFERENCE, RUNNING];
     assert!((UNSEEN + POSTERIOR - 1.0).abs() < 1e-15, "nor has a gate");
     for spending in [Spending::Forever, Spending::Even { rounds: 10_000 }, Spending::Even { rounds: 10_001 }] {
         let protocol = Protocol { spending, ..Protocol::default() };
@@ -334,7 +334,7 @@ fn the_ladder_is_the_best_of_its_rungs() {
         for fixed_since in births.map(|since| since.map(|since| FixedSince { round: 1, since, size: 4 })) {
             let mut all: Vec<Certificate> = (0..3).flat_map(|j| rung(&judged, j)).collect();
             if let Some(FixedSince { round, since, size }) = fixed_since {
-                let case = Case { rounds: &rounds, since, protocol: &protocol, share: Share::of_round(round, OWN) };
+                let case = Case { rounds: &rounds, since, protocol: &protocol, share: Share::of_round(round, FIXED) };
                 all.push(Certificate::fixed(Smoothing::Ls, &judged, size, &case).unwrap());
             }
             let found = ladder(&judged, fixed_since, &deployed, &rounds, &protocol).unwrap();
