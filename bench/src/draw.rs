@@ -1,4 +1,4 @@
-//! Pictures with logarithmic axes: curves in panels, and bars for the ratios. kuva draws; the layout is ours.
+//! Pictures with logarithmic axes: curves in panels, and bars for ratios. The layout is ours, and kuva draws it.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -15,7 +15,7 @@ use crate::work::Result;
 const INK: Color = Color::Rgb(0x22, 0x22, 0x22);
 const SOFT: Color = Color::Rgb(0x66, 0x66, 0x66);
 const GRID: Color = Color::Rgb(0xe4, 0xe4, 0xe4);
-/// Four colours of Okabe and Ito, which people with any colour vision tell apart.
+/// Four colours of Okabe and Ito, which can be told apart with any colour vision.
 const COLORS: [Color; 4] = [
     Color::Rgb(0x00, 0x72, 0xb2),
     Color::Rgb(0xe6, 0x9f, 0x00),
@@ -59,7 +59,7 @@ impl Picture {
 
     fn svg(&self) -> String {
         let (width, height) = self.size;
-        // Without a view box, viewers cut the picture when they should shrink it.
+        // Without a view box, viewers cut the picture instead of shrinking it.
         SvgBackend::new().render_scene(&self.scene).replacen(
             "<svg ",
             &format!(r#"<svg viewBox="0 0 {width} {height}" "#),
@@ -75,7 +75,7 @@ impl Picture {
     }
 }
 
-/// A logarithmic axis from one power of ten to another, laid between two places.
+/// A logarithmic axis between two powers of ten, drawn between two positions.
 struct Axis {
     decades: (f64, f64),
     places: (f64, f64),
@@ -104,7 +104,7 @@ impl Axis {
     }
 }
 
-/// A ratio as it is read: few digits, and commas.
+/// A ratio as text, with few digits and with commas.
 fn times(ratio: f64) -> String {
     if ratio < 100.0 { format!("{ratio:.1} x") } else { thousands(&format!("{ratio:.0}")) + " x" }
 }
@@ -117,21 +117,21 @@ fn thousands(digits: &str) -> String {
     groups.join(",")
 }
 
-/// Points in the order of the line through them.
+/// A curve: its points in the order of the line through them.
 #[derive(Debug)]
 pub(crate) struct Curve {
     pub(crate) label: String,
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// Curves over one quantity.
+/// Curves over the same quantity.
 #[derive(Debug)]
 pub(crate) struct Panel {
     pub(crate) name: String,
     pub(crate) curves: Vec<Curve>,
 }
 
-/// Panels side by side over one vertical axis, with a grey line of slope 1 through the end of each curve.
+/// Draws panels side by side with a common vertical axis, and a grey line of slope 1 through the end of each curve.
 pub(crate) fn curves(title: &str, panels: &[Panel]) -> Result<Picture> {
     const WIDTH: f64 = 350.0;
     const BOTTOM: f64 = 390.0;
@@ -160,7 +160,7 @@ pub(crate) fn curves(title: &str, panels: &[Panel]) -> Result<Picture> {
             picture.dot((left + 5.0, heading - 4.0), color.clone());
             picture.text((left + 14.0, heading), &curve.label, 11, TextAnchor::Start, INK);
             if let Some(&(end, height)) = curve.points.last() {
-                // From the left edge, or from where the line would leave the panel at the bottom.
+                // Starts at the left edge, or at the point where the line would leave the panel at the bottom.
                 let lowest = 10f64.powf(y.decades.0) / height * end;
                 let start = 10f64.powf(x.decades.0).max(lowest);
                 let ends = [(start, height * start / end), (end, height)];
@@ -177,7 +177,7 @@ pub(crate) fn curves(title: &str, panels: &[Panel]) -> Result<Picture> {
 /// Draw the ratios of `rivals.json` as bars
 #[derive(Debug, Args)]
 pub(crate) struct Chart {
-    /// What `compare.py` wrote
+    /// The file that `compare.py` wrote
     #[arg(long, default_value = "bench/results/rivals.json")]
     from: PathBuf,
     /// The SVG file
@@ -185,7 +185,7 @@ pub(crate) struct Chart {
     out: PathBuf,
 }
 
-/// What the chart needs of a comparison.
+/// The fields of a comparison that the chart uses.
 #[derive(Debug, Deserialize)]
 struct Ratio {
     work: String,
@@ -209,7 +209,7 @@ impl Chart {
     }
 }
 
-/// A bar for each ratio, those of one work and number of threads under one heading.
+/// Draws one bar per ratio. Ratios of the same work and number of threads have a common heading.
 fn bars(rows: &[Ratio]) -> Picture {
     const LEFT: f64 = 320.0;
     const RIGHT: f64 = 750.0;

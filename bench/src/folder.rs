@@ -1,4 +1,4 @@
-//! Arrays shared with the rivals: a folder with a raw little-endian file for each, and their sizes in `sizes.json`.
+//! Arrays shared with the rivals: a folder with one raw little-endian file per array, and their sizes in `sizes.json`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,12 +35,12 @@ impl Folder {
         Ok(Folder { path: path.to_owned(), sizes: serde_json::from_str(&sizes)? })
     }
 
-    /// The array of a file; `value` is the type's own `from_le_bytes`.
+    /// Reads an array from a file; `value` is `from_le_bytes` of the type.
     pub(crate) fn read<T, const WIDTH: usize>(&self, file: &str, value: fn([u8; WIDTH]) -> T) -> Result<Vec<T>> {
         read(&self.path.join(file), value)
     }
 
-    /// Writes an array to a file; `bytes` is the type's own `to_le_bytes`.
+    /// Writes an array to a file; `bytes` is `to_le_bytes` of the type.
     pub(crate) fn write<T: Copy, const WIDTH: usize>(
         &self,
         file: &str,

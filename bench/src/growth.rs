@@ -1,4 +1,4 @@
-//! `growth`: seconds an epoch as the records, the features and the actions grow.
+//! `growth`: seconds per epoch as the number of records, features or actions grows.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,12 +11,12 @@ use crate::draw::{Curve, Panel, curves};
 use crate::report::{number, publish, table};
 use crate::work::{Result, Task, dense, sparse, threads, timed};
 
-/// Measure how the time of an epoch grows, and write `growth.md`, `.csv`, `.svg` and `.png`
+/// Measure how the time per epoch grows, and write `growth.md`, `.csv`, `.svg` and `.png`
 #[derive(Debug, Args)]
 pub(crate) struct Growth {
     #[arg(long, default_value = "bench/results")]
     out: PathBuf,
-    /// Small sizes, to see that it works
+    /// Small sizes, for a test of the command
     #[arg(long)]
     quick: bool,
 }
@@ -24,9 +24,9 @@ pub(crate) struct Growth {
 const BATCH: usize = 1024;
 const REPEATS: usize = 3;
 
-/// One quantity grows, the others stay.
+/// A series of measurements in which one quantity grows and the others are constant.
 struct Sweep {
-    /// Which one, and how the others are.
+    /// The growing quantity, and the values of the others.
     grows: &'static str,
     setting: &'static str,
     sizes: Vec<usize>,
@@ -97,7 +97,7 @@ impl Growth {
                 );
                 csv += &format!("{},\"{}\",{size},{records},{seconds:e},{each:e}\n", sweep.grows, sweep.setting);
             }
-            // What does not grow hides the slope at small sizes: the last step tells where it goes.
+            // Constant costs hide the slope at small sizes; the slope of the last step is closer to the limit.
             let [all, last] = [&curve[..], &curve[curve.len() - 2..]].map(|points| format!("{:.2}", slope(points)));
             slopes.push([sweep.grows.to_owned(), sweep.setting.to_owned(), all, last]);
             let panel = panels.iter_mut().find(|panel| panel.name == sweep.grows).expect("one for each");

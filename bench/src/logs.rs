@@ -1,4 +1,4 @@
-//! `logs`: how fast a large log is read, against the Parquet reader alone.
+//! `logs`: the time to read a large log, compared with the Parquet reader alone.
 
 use std::fs::{self, File};
 use std::hint::black_box;
@@ -22,7 +22,7 @@ use crate::work::{Result, timed};
 pub(crate) struct Logs {
     #[arg(long, default_value_t = 10_000_000)]
     records: usize,
-    /// Where the log is written, and kept for the next time
+    /// The folder for the log, which is kept for the next time
     #[arg(long, default_value = "bench/data")]
     data: PathBuf,
     #[arg(long, default_value = "bench/results")]
@@ -33,10 +33,10 @@ pub(crate) const ACTIONS: usize = 10;
 
 const TIMES: usize = 3;
 
-/// How the probabilities of a policy are kept.
+/// How the probabilities of a policy are stored.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Form {
-    /// A column for each action, `pi_0` to `pi_9`.
+    /// One column per action, `pi_0` to `pi_9`.
     ColumnNames,
     /// One column of lists, `pi`.
     Lists,
@@ -100,8 +100,8 @@ fn ours(path: &Path) -> Result<usize> {
     Ok(rows)
 }
 
-/// Writes a log in Parquet: `timestamp` in milliseconds, `action`, `pscore`, `reward` in {0, 1}, and the
-/// probabilities of a policy to be judged as the columns `pi_0` to `pi_9`. The same number of records gives the same file.
+/// Writes a log in Parquet: `timestamp` in milliseconds, `action`, `pscore`, `reward` in {0, 1}, and the probabilities
+/// of a target policy as the columns `pi_0` to `pi_9`. The same number of records gives the same file.
 pub(crate) fn logs_file(path: &Path, records: usize) -> Result<()> {
     write(path, records, Form::ColumnNames)
 }
@@ -140,7 +140,7 @@ fn batch(schema: &SchemaRef, rng: &mut ChaCha8Rng, first: usize, rows: usize, fo
         pi.fill_with(|| (2.0 * rng.random::<f64>()).exp());
         let sum: f64 = pi.iter().sum();
         pi.iter_mut().for_each(|p| *p /= sum);
-        // The logging policy is half uniform; the last action takes what rounding leaves.
+        // The logging policy is half uniform; the last action gets the remainder of the rounding.
         let logged = |p: f64| 0.5 * p + 0.5 / ACTIONS as f64;
         let mut left = rng.random::<f64>();
         let chosen = pi.iter().position(|&p| {

@@ -1,8 +1,8 @@
-//! Surefoot's benchmarks, one subcommand a measurement.
+//! Surefoot's benchmarks, one subcommand per measurement.
 //!
-//! Our own (`make bench`): [`micro`], [`growth`], [`memory`] and [`logs`]. Against rivals (`make bench-rivals`): the workers in
-//! [`rivals`], which `rivals/compare.py` times in turn with those written in Python. Times on a shared machine mean
-//! little, so every figure that is compared is a ratio of two works done in turn, in one run.
+//! Our own (`make bench`): [`micro`], [`growth`], [`memory`] and [`logs`]. Against rivals (`make bench-rivals`): the
+//! workers in [`rivals`], which `rivals/compare.py` times alternately with those written in Python. Times on a shared
+//! machine mean little, so every comparison is a ratio of two workloads that are measured alternately in one run.
 
 mod draw;
 mod folder;

@@ -1,4 +1,4 @@
-//! `memory`: how much a run holds beyond its data.
+//! `memory`: the memory of a run beyond its data.
 
 use std::path::PathBuf;
 use std::{fs, mem};
@@ -11,7 +11,7 @@ use surefoot::{Contexts, Logs};
 use crate::report::{publish, table};
 use crate::work::{Result, Task, learner, policy, sparse, threads};
 
-/// Learn two rounds from sparse logs, compare the peak of memory with the data, and write `memory.md`
+/// Learn two rounds from sparse logs, compare the peak memory with the size of the data, and write `memory.md`
 #[derive(Debug, Args)]
 pub(crate) struct Memory {
     #[arg(long, default_value_t = 2_000_000)]
@@ -27,7 +27,7 @@ const ACTIONS: usize = 10;
 impl Memory {
     pub(crate) fn run(&self) -> Result<()> {
         let start = peak();
-        // The contexts are held once: a round is a slice of them.
+        // The contexts are stored once: a round is a slice of them.
         let contexts = sparse(self.records, FEATURES, FILLED)?;
         let half = self.records / 2;
         let rounds = [contexts.slice(0..half), contexts.slice(half..self.records)];
@@ -68,7 +68,7 @@ impl Memory {
     }
 }
 
-/// Bytes of the values, of where they belong, and of the offset and the norm of each row.
+/// The bytes of the values, their indices, and the offset and norm of each row.
 fn held(contexts: &Contexts) -> usize {
     let row = |row: Row<'_>| {
         mem::size_of_val(row.values())
@@ -85,7 +85,7 @@ fn columns(logs: &Logs) -> usize {
     mem::size_of_val(logs.action()) + mem::size_of_val(logs.propensity()) + mem::size_of_val(logs.cost())
 }
 
-/// The most memory that the process ever held, in bytes, where the system tells it.
+/// The peak memory of the process in bytes, if the system reports it.
 fn peak() -> Option<usize> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

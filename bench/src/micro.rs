@@ -1,4 +1,4 @@
-//! `micro`: two ways to do the same work, timed in turn. A new comparison is one more function in [`COMPARISONS`].
+//! `micro`: two ways to do the same work, timed alternately. A new comparison is one more function in [`COMPARISONS`].
 
 use std::hint::black_box;
 use std::path::PathBuf;
@@ -16,12 +16,12 @@ use crate::work::{Result, Task, dense, policy, threads, timed};
 pub(crate) struct Micro {
     #[arg(long, default_value = "bench/results")]
     out: PathBuf,
-    /// Small sizes, to see that it works
+    /// Small sizes, for a test of the command
     #[arg(long)]
     quick: bool,
 }
 
-/// What a comparison has at hand.
+/// The settings and the results of the comparisons.
 struct Bench {
     quick: bool,
     rows: Vec<[String; 4]>,
@@ -41,12 +41,12 @@ impl Micro {
 }
 
 impl Bench {
-    /// So many, or few if it is to be quick.
+    /// The size of a workload: `full`, or small with `--quick`.
     fn size(&self, full: usize) -> usize {
         if self.quick { full / 200 + 1 } else { full }
     }
 
-    /// Times two pieces of work in turn, and notes the ratio of the medians.
+    /// Times two workloads alternately, and records the ratio of the medians.
     fn compare<'a>(
         &mut self,
         what: &str,
@@ -73,7 +73,7 @@ impl Bench {
     }
 }
 
-/// The paper's way, `mean over e of prod_{b != a} Phi(e + s_a - s_b)` for one action after the other, against ours.
+/// The paper's method, `mean over e of prod_{b != a} Phi(e + s_a - s_b)` for one action after the other, against ours.
 fn propensities(bench: &mut Bench) -> Result<()> {
     let cdf = |t: f64| 0.5 * libm::erfc(-t * std::f64::consts::FRAC_1_SQRT_2);
     let samples: Vec<f64> = (0..32).map(|i| (f64::from(i) - 15.5) / 8.0).collect();
@@ -103,8 +103,8 @@ fn propensities(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Scores and gradients as a search takes them, block by block from rows in memory, against as many operations in large
-/// square products, the peak of this machine: the ratio is our share of it.
+/// Scores and gradients as in a search, block by block from rows in memory, against the same number of operations in
+/// large square products, which reach the peak of this machine. The ratio is our share of the peak.
 fn products(bench: &mut Bench) -> Result<()> {
     const SIDE: usize = 1024;
     let (n, p, k) = (bench.size(21_475), 500, 100);
@@ -113,7 +113,7 @@ fn products(bench: &mut Bench) -> Result<()> {
     let (mut scores, mut gradient) = (vec![0.0; n * k], vec![0.0; p * k]);
     let (a, mut c) = (vec![0.5f32; SIDE * SIDE], vec![0.0; SIDE * SIDE]);
     let square = || MatRef::from_row_major_slice(&a, SIDE, SIDE);
-    // 4 n p k operations, and 2 SIDE^3 in one square product: two of them, but for 1 in 100,000.
+    // 4 n p k operations, and 2 SIDE^3 per square product: two products, with an error of 1 in 100,000.
     let squares = (2 * n * p * k / SIDE.pow(3)).max(1);
     bench.compare(
         "scores and gradients, 500 features, K = 100, share of the peak",

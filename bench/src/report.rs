@@ -1,4 +1,4 @@
-//! What stands around a figure: tables, the machine, the versions.
+//! The common parts of reports: tables, the machine, the versions.
 
 use std::fs;
 use std::io::Write;
@@ -10,19 +10,19 @@ use serde_json::{Map, Value};
 
 use crate::work::Result;
 
-/// A line on standard output.
+/// Writes a line to standard output.
 pub(crate) fn say(text: &str) -> Result<()> {
     Ok(writeln!(std::io::stdout(), "{text}")?)
 }
 
-/// Rows under a header, as Markdown.
+/// A Markdown table.
 pub(crate) fn table<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String {
     let row = |cells: &[&str]| format!("| {} |\n", cells.join(" | "));
     let body = rows.iter().map(|cells| row(&cells.each_ref().map(String::as_str)));
     row(&header) + &row(&["---"; N]) + &body.collect::<String>()
 }
 
-/// A number with as many digits as a ratio or a time deserves.
+/// A number with the digits that are meaningful for a ratio or a time.
 pub(crate) fn number(value: f64) -> String {
     match value.abs() {
         100.0.. => format!("{value:.0}"),
@@ -32,7 +32,7 @@ pub(crate) fn number(value: f64) -> String {
     }
 }
 
-/// Writes a report, with what it was measured on, as `folder/name.md`, and shows it.
+/// Writes a report to `folder/name.md`, with the machine and the versions, and prints it.
 pub(crate) fn publish(folder: &Path, name: &str, title: &str, body: &str) -> Result<()> {
     let facts: String = machine().iter().map(|(what, value)| format!("- {what}: {value}\n")).collect();
     fs::create_dir_all(folder)?;
@@ -40,7 +40,7 @@ pub(crate) fn publish(folder: &Path, name: &str, title: &str, body: &str) -> Res
     say(body)
 }
 
-/// Tell the machine, the versions and the date, as JSON
+/// Print the machine, the versions and the date, as JSON
 #[derive(Debug, Args)]
 pub(crate) struct Machine;
 
@@ -71,7 +71,7 @@ fn machine() -> [(&'static str, String); 6] {
     ]
 }
 
-/// What a program says; nothing if there is none.
+/// The output of a program; empty if it cannot be run.
 fn output(program: &str, arguments: &[&str]) -> String {
     let found = Command::new(program).args(arguments).output();
     found.map(|found| String::from_utf8_lossy(&found.stdout).trim().to_owned()).unwrap_or_default()

@@ -1,7 +1,7 @@
 //! Our side of the comparisons.
 //!
-//! A worker reads its data, says `{"ready": true}`, and then does its work once for every line `go` and answers with a
-//! line of JSON: so the driver can alternate two sides in one run.
+//! A worker reads its data and prints `{"ready": true}`. Then it does its work once per line `go`, and answers with a
+//! line of JSON. So the driver can alternate between two sides in one run.
 
 use std::io::stdin;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::folder::{self, Folder, Sizes};
 use crate::report::say;
 use crate::work::{Result, learner, policy, threads, timed};
 
-/// The paper's: the inverse temperature of the first policy, and how often a reward lies.
+/// The paper's settings: the inverse temperature of the first policy, and the probability that a reward is flipped.
 const ALPHA: f64 = 0.2;
 const NOISE: f64 = 0.2;
 
@@ -39,7 +39,7 @@ fn world(data: &Path, noise: f64, seed: u64) -> Result<(LabelBandit, LinearGauss
     Ok((world, first))
 }
 
-/// Write what the workers read: the contexts and labels of a data set, its first policy and what that one logs
+/// Write the inputs of the workers: the contexts and labels of a data set, its first policy and that policy's logs
 #[derive(Debug, Args)]
 pub(crate) struct Collect {
     /// An `.npz` file, or a folder of idx files
@@ -51,7 +51,7 @@ pub(crate) struct Collect {
     out: PathBuf,
 }
 
-/// Takes the same action everywhere.
+/// A policy that always takes the same action.
 #[derive(Debug)]
 struct Always {
     action: usize,
@@ -77,7 +77,7 @@ impl Collect {
         let logs = world.collect(&first, turn)?;
         let truth = world.truth(0)?;
 
-        // A world tells no labels, but without noise it rewards the right guess: guess everything.
+        // A world does not give labels, but without noise only the right action is rewarded, so every action is tried.
         let honest = LabelBandit::new(&surefoot_data::load(&self.data)?, 0.0, self.seed)?;
         let mut labels = vec![0; n];
         for action in 0..k {
@@ -159,7 +159,8 @@ impl Run {
             pool.install(|| {
                 let Outcome { session, rounds, .. } =
                     simulate(&world, first.clone(), &learner.clone().into(), &sizes, |_| ())?;
-                // The simulation looks at the truth after every round, which no learner can: one look is counted.
+                // The simulation computes the truth after every round, which no learner can; only one evaluation is
+                // counted.
                 let truth = world.truth(sizes.len())?;
                 let (evaluation, found) = timed(|| truth.evaluate(session.newest()));
                 let (risk, accuracy) = found?;
@@ -170,7 +171,7 @@ impl Run {
     }
 }
 
-/// Worker: the probabilities of all actions, in the first contexts of a folder; on `values` it writes them down
+/// Worker: the probabilities of all actions in the first contexts of a folder; on `values` it writes them to a file
 #[derive(Debug, Args)]
 pub(crate) struct Propensities {
     #[arg(long)]
@@ -179,7 +180,7 @@ pub(crate) struct Propensities {
     threads: usize,
     #[arg(long, default_value_t = 2048)]
     contexts: usize,
-    /// Where `values` goes
+    /// The file for `values`
     #[arg(long)]
     out: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! The work that is measured: an epoch of SeqAdjLS with the paper's settings, and synthetic logs of any size to do it on.
+//! The measured work: an epoch of SeqAdjLS with the paper's settings, and synthetic logs of any size.
 
 use std::error::Error;
 use std::time::Instant;
@@ -10,10 +10,10 @@ use surefoot::optim::{Adam, Optimiser};
 use surefoot::policy::{Posterior, Scale};
 use surefoot::{Algorithm, Contexts, FeatureMap, Lambda, Learner, LinearGaussian, Logs};
 
-/// Whatever goes wrong ends a measurement.
+/// Any error ends a measurement.
 pub(crate) type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 
-/// The paper's learner.
+/// The learner with the paper's settings.
 pub(crate) fn learner(epochs: usize, batch_size: usize, seed: u64) -> Learner {
     Learner {
         algorithm: Algorithm::SeqAdjLs,
@@ -24,25 +24,25 @@ pub(crate) fn learner(epochs: usize, batch_size: usize, seed: u64) -> Learner {
     }
 }
 
-/// The policy of `N(mean, I)` on the features as they are.
+/// The policy of `N(mean, I)` on raw features.
 pub(crate) fn policy(actions: usize, mean: Vec<f64>) -> Result<LinearGaussian> {
     let posterior = Posterior::new(actions, mean, Scale::Shared(1.0))?;
     Ok(LinearGaussian::new(FeatureMap::identity(posterior.features()), posterior)?)
 }
 
-/// Seconds that a piece of work takes, and what comes out.
+/// Runs some work, and returns the seconds and the result.
 pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (f64, T) {
     let clock = Instant::now();
     let out = work();
     (clock.elapsed().as_secs_f64(), out)
 }
 
-/// A pool of so many threads.
+/// A pool of `count` threads.
 pub(crate) fn threads(count: usize) -> Result<rayon::ThreadPool> {
     Ok(rayon::ThreadPoolBuilder::new().num_threads(count).build()?)
 }
 
-/// Synthetic logs, and the policy that is said to have collected them.
+/// Synthetic logs, and their assumed logging policy.
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) logs: Logs,
@@ -50,7 +50,7 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// Records of which a share `rewarded` has a cost, and so weighs something.
+    /// Records of which a share `rewarded` has a cost other than 0, and so contributes to the gradient.
     pub(crate) fn new(contexts: Contexts, actions: usize, rewarded: f64) -> Result<Self> {
         let (n, p) = (contexts.len(), contexts.features());
         let mut rng = random();
@@ -68,7 +68,7 @@ impl Task {
     }
 }
 
-/// The same numbers in every measurement.
+/// A generator with a fixed seed, for the same numbers in every measurement.
 fn random() -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(1)
 }
@@ -77,7 +77,7 @@ fn symmetric(rng: &mut impl Rng) -> f64 {
     2.0 * rng.random::<f64>() - 1.0
 }
 
-/// Dense rows of which a share `filled` of the values is not zero.
+/// Dense rows, in which a share `filled` of the values is not zero.
 pub(crate) fn dense(rows: usize, features: usize, filled: f64) -> Result<Contexts> {
     let mut rng = random();
     let mut value = || if filled >= 1.0 || rng.random::<f64>() < filled { symmetric(&mut rng) as f32 } else { 0.0 };
@@ -85,7 +85,7 @@ pub(crate) fn dense(rows: usize, features: usize, filled: f64) -> Result<Context
 }
 
 /// Sparse rows of `filled` values each: one in every stretch of `features/filled` features, which keeps them in order
-/// without sorting. Nothing is held twice.
+/// without sorting. Nothing is stored twice.
 pub(crate) fn sparse(rows: usize, features: usize, filled: usize) -> Result<Contexts> {
     let mut rng = random();
     let stretch = features / filled;

@@ -1,4 +1,4 @@
-//! From settings to a world, a first policy, a learner and the sizes of the rounds.
+//! Builds a world, a first policy, a learner and the sizes of the rounds from settings.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use surefoot_terminal::{Failure, Result, progress};
 use crate::options::Config;
 use crate::sets;
 
-/// Everything that a run needs.
+/// The parts of a run.
 #[derive(Debug)]
 pub struct Experiment {
     world: Arc<World>,
@@ -22,7 +22,7 @@ pub struct Experiment {
     sizes: Vec<usize>,
 }
 
-/// A world that can be simulated, and what policies make of its contexts.
+/// A world that can be simulated, and the feature map of its policies.
 #[derive(Debug)]
 pub struct World {
     place: Place,
@@ -35,15 +35,15 @@ enum Place {
     Synthetic(Synthetic),
 }
 
-/// Interactions in a synthetic world, unless told otherwise.
+/// The default number of interactions in a synthetic world.
 const SYNTHETIC_INTERACTIONS: usize = 10_000;
 
-/// The most: they are held in memory.
+/// The largest number of interactions; all are held in memory.
 const MOST_INTERACTIONS: usize = 10_000_000;
 
 impl World {
-    /// The world of a configuration. Features of a data set are made here, once, and not by every policy anew whenever it
-    /// is asked.
+    /// The world of a configuration. Features of a data set are computed here once, and not by every policy at every
+    /// call.
     pub(crate) fn new(config: &Config, dataset: Option<&Dataset>) -> Result<Self> {
         let world = World::unmapped(config, dataset)?;
         Ok(match world.place {
@@ -55,7 +55,7 @@ impl World {
         })
     }
 
-    /// The same, whose contexts stay as they are: policies make the features, and can be saved with them.
+    /// Like `new`, with raw contexts: policies compute the features, and can be saved with them.
     pub fn unmapped(config: &Config, dataset: Option<&Dataset>) -> Result<Self> {
         let (place, known) = match dataset {
             Some(data) => {
@@ -98,7 +98,7 @@ impl World {
         })
     }
 
-    /// How many interactions a configuration asks for.
+    /// The number of interactions of a configuration.
     fn interactions(&self, config: &Config) -> Result<usize> {
         let (available, hint) = match &self.place {
             Place::Labels(labels) => (labels.interactions(), "each record of a data set is met once; 0 takes them all"),
@@ -116,7 +116,7 @@ impl World {
     }
 }
 
-/// The data set of a configuration, with unit rows so that all seeds share it; synthetic worlds have none.
+/// The data set of a configuration, with rows of norm 1, so that all seeds share it. Synthetic worlds have none.
 pub fn dataset(config: &Config) -> Result<Option<Dataset>> {
     let data = match config.dataset.as_str() {
         "synthetic" | "drift" => return Ok(None),
@@ -126,12 +126,12 @@ pub fn dataset(config: &Config) -> Result<Option<Dataset>> {
 }
 
 impl Experiment {
-    /// In a world of its own.
+    /// An experiment in a world of its own.
     pub fn new(config: &Config, dataset: Option<&Dataset>) -> Result<Self> {
         Experiment::in_world(config, Arc::new(World::new(config, dataset)?))
     }
 
-    /// In a world that others may share: those whose configurations have the same data, noise, seed and features.
+    /// An experiment in a world that may be shared by all configurations with the same data, noise, seed and features.
     pub fn in_world(config: &Config, world: Arc<World>) -> Result<Self> {
         let first = world.first_policy(config.alpha)?.with_exploration(config.exploration)?;
         let schedule = Schedule::named(&config.schedule, config.rounds, &config.algorithm)?;
@@ -147,19 +147,19 @@ impl Experiment {
         self.sizes.len()
     }
 
-    /// What is known about the world before the first round, and the first policy there.
+    /// The first policy and the truth of the world, before the first round.
     pub fn beginning(&self) -> Result<Beginning> {
         let truth = self.truth(0)?;
         let (true_risk, accuracy) = truth.evaluate(&self.first)?;
         Ok(Beginning { true_risk, accuracy, optimal_risk: truth.optimal_risk() })
     }
 
-    /// What is known about the world at a round.
+    /// The truth of the world at a round.
     pub(crate) fn truth(&self, round: usize) -> Result<Truth> {
         Ok(self.world.environment().truth(round)?)
     }
 
-    /// The same, with certificates for other rounds than the settings ask for.
+    /// The same experiment, with certificates in the given rounds.
     pub(crate) fn certifying(mut self, certify: Certify) -> Self {
         self.plan.certify = certify;
         self
@@ -172,8 +172,8 @@ impl Experiment {
     }
 }
 
-/// Runs each configuration with so many seeds, from its own on; returns what `run` makes of each experiment and its
-/// outcome.
+/// Runs each configuration with `seeds` seeds, starting from its own seed. Returns the result of `run` on each
+/// experiment and its outcome.
 pub fn over_seeds<T: Send>(
     configs: &[Config],
     seeds: u64,
@@ -200,9 +200,9 @@ pub fn over_seeds<T: Send>(
 pub struct Beginning {
     /// Its true risk.
     pub true_risk: f64,
-    /// How often it takes the best action.
+    /// The probability that it takes the best action.
     pub accuracy: f64,
-    /// The lowest risk that any policy can have there.
+    /// The lowest risk of any policy in the world.
     pub optimal_risk: f64,
 }
 
@@ -215,7 +215,7 @@ fn feature_map(config: &Config, known: &Contexts) -> Result<FeatureMap> {
     Ok(if config.intercept { map.with_intercept() } else { map })
 }
 
-/// What a configuration says of the learner.
+/// The settings of the learner in a configuration.
 fn settings(config: &Config, rounds: usize) -> LearnerSettings {
     LearnerSettings {
         algorithm: config.algorithm.clone(),

@@ -1,13 +1,13 @@
-//! The research behind Surefoot: the paper's experiments, and studies of what the theory says against what is seen.
+//! The research behind Surefoot: the paper's experiments, and studies that compare the theory with observations.
 //!
-//! - [`Paper`] is `surefoot paper`: the paper's tables and figures, with the paper's numbers beside them.
-//! - [`Study`] is `surefoot study`: coverage, gates, rates, shifts, and what a better certificate costs.
-//! - [`Options`] are the settings of a simulation: flags, a TOML file and defaults. A [`Config`] has them all.
-//! - [`Experiment`] is made of a configuration: a world, a first policy, a learner and the sizes of the rounds.
+//! - [`Paper`] is `surefoot paper`: the paper's tables and figures, beside the paper's numbers.
+//! - [`Study`] is `surefoot study`: coverage, gates, rates, shifts, and the cost of a better certificate.
+//! - [`Options`] are the settings of a simulation: flags, a TOML file and defaults. A [`Config`] has all of them.
+//! - [`Experiment`] is built from a configuration: a world, a first policy, a learner and the sizes of the rounds.
 //!   [`over_seeds`] runs many.
 //!
-//! `surefoot simulate` and `surefoot demo` take their settings and their worlds from here too. What is computed is in the
-//! core, and whatever talks or draws is in `surefoot-terminal`.
+//! `surefoot simulate` and `surefoot demo` take their settings and their worlds from here too. The core computes, and
+//! `surefoot-terminal` prints and draws.
 
 mod experiment;
 mod options;

@@ -1,4 +1,4 @@
-//! The settings of a simulation: flags, a TOML file and defaults, in that order.
+//! The settings of a simulation: flags, then a TOML file, then defaults.
 
 use std::path::{Path, PathBuf};
 
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use surefoot::learn::LearnerSettings;
 use surefoot_terminal::{Failure, Result};
 
-/// Declares the options once: as flags, as keys of a TOML file, and as the `config` of a result, which holds them all.
+/// Declares the options once: as flags, as keys of a TOML file, and as the complete `config` of a result.
 macro_rules! options {
     ($($(#[doc = $doc:literal])* #[arg $arg:tt] $name:ident: $type:ty = $default:expr),* $(,)?) => {
-        /// Settings of a simulation; what is `None` has its default.
+        /// The settings of a simulation; `None` stands for the default.
         #[derive(Debug, Clone, Default, PartialEq, Args, Serialize, Deserialize)]
         #[serde(rename_all = "kebab-case", deny_unknown_fields)]
         pub struct Options {
@@ -22,7 +22,7 @@ macro_rules! options {
             )*
         }
 
-        /// The same settings, complete.
+        /// The complete settings of a simulation.
         #[derive(Debug, Clone, PartialEq, Serialize)]
         #[serde(rename_all = "kebab-case")]
         pub struct Config {
@@ -33,13 +33,13 @@ macro_rules! options {
         }
 
         impl Options {
-            /// These settings, and those of `other` where these have none.
+            /// These settings, with those of `other` in place of missing ones.
             #[must_use]
             pub fn or(self, other: Options) -> Options {
                 Options { $($name: self.$name.or(other.$name),)* }
             }
 
-            /// These settings, and the defaults where they have none.
+            /// These settings, with the defaults in place of missing ones.
             pub fn complete(self) -> Config {
                 Config { $($name: self.$name.unwrap_or_else(|| $default),)* }
             }
@@ -47,7 +47,7 @@ macro_rules! options {
     };
 }
 
-/// Where the defaults of a learner's settings come from.
+/// The defaults of a learner's settings.
 fn usual() -> LearnerSettings {
     LearnerSettings::default()
 }
@@ -224,14 +224,14 @@ impl<'de> Deserialize<'de> for Text {
 }
 
 impl Options {
-    /// The settings of a TOML file.
+    /// Reads the settings from a TOML file.
     fn read(path: &Path) -> Result<Options> {
         let text = std::fs::read_to_string(path).map_err(|e| Failure::file(path, "read", e))?;
         let example = "the keys are the names of the flags, such as: algorithm = \"seq-ls\"";
         toml::from_str(&text).map_err(|e| Failure::file(path, "understood", e.to_string().trim_end()).hint(example))
     }
 
-    /// The flags, completed by the file if there is one.
+    /// These flags, with the settings of the file, if there is one, in place of missing ones.
     pub fn with_file(self, path: Option<&PathBuf>) -> Result<Options> {
         match path {
             Some(path) => Ok(self.or(Options::read(path)?)),

@@ -1,4 +1,4 @@
-//! `surefoot paper`: the paper's tables and figures, with the paper's numbers beside them.
+//! `surefoot paper`: the paper's tables and figures, beside the paper's numbers.
 
 mod cells;
 mod methods;
@@ -96,12 +96,12 @@ impl What {
         What::Best,
     ];
 
-    /// The name of its files.
+    /// The name of the result's files.
     fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().into())
     }
 
-    /// The runs that it needs, but for the seed: set, alpha, rounds and method.
+    /// The runs that the result needs, without the seed: set, alpha, rounds and method.
     fn runs(self, size: &Size) -> Vec<(Set, f64, usize, Method)> {
         let rows = |sets: &[Set], alphas: &[f64], rounds: &[usize], methods: &[Method]| {
             let mut runs = Vec::new();
@@ -128,7 +128,7 @@ impl What {
             What::Certified => rows(&Set::ALL, &[0.2], &[size.rounds], &[Method::SeqAdjLs, Method::Surefoot]),
             What::Best => {
                 let mut runs = rows(&Set::ALL, &ALPHAS, &[size.rounds], &BEST);
-                // A uniform first policy has nothing to sharpen.
+                // A uniform first policy cannot be sharpened.
                 runs.retain(|run| run.1 > 0.0 || run.3 != Method::SurefootFlat);
                 runs.push((Set::Mnist, 0.0, 3 * size.rounds, Method::Surefoot));
                 runs
@@ -138,7 +138,7 @@ impl What {
     }
 }
 
-/// From so many rounds on a run is long: each learns from all records so far.
+/// Runs with this many rounds or more are long, because each round learns from all records so far.
 const MANY_ROUNDS: usize = 100;
 
 const ALPHAS: [f64; 4] = [0.0, 0.2, 0.5, 1.0];
@@ -156,12 +156,12 @@ const BEST: [Method; 8] = [
     Method::Surefoot,
 ];
 
-/// How large everything is.
+/// The size of all experiments.
 #[derive(Debug, Clone, Serialize)]
 struct Size {
     quick: bool,
     seeds: u64,
-    /// The rounds of the figures.
+    /// The number of rounds in the figures.
     rounds: usize,
     /// The numbers of rounds in the tables.
     columns: Vec<usize>,
@@ -173,12 +173,12 @@ impl Size {
         Size { quick, seeds: seeds.unwrap_or(few), rounds, columns }
     }
 
-    /// The seeds of a run: half of them where it has many rounds.
+    /// The number of seeds of a run; half as many if it has many rounds.
     fn seeds_of(&self, rounds: usize) -> u64 {
         if rounds < MANY_ROUNDS { self.seeds } else { self.seeds.div_ceil(2) }
     }
 
-    /// Whether each round of a cell is certified, and not only the last: where that is drawn.
+    /// Whether each round of a cell is certified, not only the last one. Figures of certificates need it.
     fn certifies_each(&self, cell: &Cell) -> bool {
         What::Certified.runs(self).contains(&(cell.set, cell.alpha, cell.rounds, cell.method))
     }
@@ -223,10 +223,10 @@ impl Paper {
         let store = Store::open(&path)?;
         let work = Work { sources: &sources, size: &size, store: &store, folder: &self.data, fresh: self.fresh };
         work.run(&cells, self.running.quiet)?;
-        // What has been run is known when the file is read again; it is locked until then.
+        // The new cells are known when the file is read again; it is locked until then.
         drop(store);
         let results = Results { size: &size, sources: &sources, store: &Store::open(&path)? };
-        // A result about none of the sets would only write over what is there.
+        // Writing a result without any of the sets would only overwrite the existing files.
         let about = |what: &What| what.runs(&size).iter().any(|run| sources.iter().any(|source| source.set == run.0));
         let wanted: Vec<What> = wanted.into_iter().filter(about).collect();
         let written: Vec<Written> = wanted.iter().map(|&what| results.write(what, &output)).collect::<Result<_>>()?;
@@ -239,14 +239,14 @@ impl Paper {
         })
     }
 
-    /// The sets that the results need and that are asked for.
+    /// The sets that are selected and that the results need.
     fn needed(&self, wanted: &[What], size: &Size) -> Vec<Set> {
         let asked = |set: &Set| self.sets.is_empty() || self.sets.contains(set);
         let used = |set: &Set| wanted.iter().any(|what| what.runs(size).iter().any(|run| run.0 == *set));
         Set::ALL.into_iter().filter(asked).filter(used).collect()
     }
 
-    /// What the sets are run on.
+    /// The data sources of the sets.
     fn sources(&self, wanted: &[What], size: &Size) -> Result<Vec<Source>> {
         let needed = self.needed(wanted, size);
         if self.quick {
@@ -273,7 +273,7 @@ impl Paper {
     }
 }
 
-/// The result, as it is written with `--json`.
+/// The JSON output.
 #[derive(Debug, Serialize)]
 struct Answer<'a> {
     version: &'static str,

@@ -1,24 +1,24 @@
-//! Data sets by their names: the digits, the catalogue's, and paths.
+//! Data sets by name: the digits, the sets of the catalogue, and paths.
 
 use std::path::{Path, PathBuf};
 
 use surefoot::worlds::Dataset;
 use surefoot_terminal::{Failure, Result};
 
-/// The variable that names the data folder.
+/// The environment variable with the data folder.
 pub const VARIABLE: &str = "SUREFOOT_DATA";
-/// The data folder, if the variable is not set.
+/// The data folder if the variable is not set.
 pub const FOLDER: &str = "data";
 
-/// The data folder, where no flag says so.
+/// The data folder if no flag gives it.
 pub(crate) fn folder() -> PathBuf {
     std::env::var_os(VARIABLE).filter(|folder| !folder.is_empty()).unwrap_or_else(|| FOLDER.into()).into()
 }
 
-/// A data set by its name.
+/// Loads a data set by name.
 pub fn load(name: &str, folder: &Path) -> Result<Dataset> {
     surefoot_data::load_named(name, folder).map_err(|error| match error {
-        // Its own error already says how to get it.
+        // This error already says how to get the data.
         surefoot_data::Error::NotThere { .. } => {
             let hint = format!("{VARIABLE} names the data folder; surefoot data lists what is there");
             Failure::new(error).hint(hint)

@@ -1,4 +1,4 @@
-//! `surefoot study`: what the theory says, against what is seen.
+//! `surefoot study`: compares the theory with observations.
 
 mod coverage;
 mod gate;

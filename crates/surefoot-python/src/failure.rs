@@ -31,7 +31,7 @@ pub(crate) fn raised(error: PyErr) -> surefoot::Error {
     surefoot::Error::Stopped
 }
 
-/// Runs without Python's lock. If Python code raised an exception meanwhile, it is returned, whatever the result was.
+/// Runs without Python's lock. If Python code raised an exception meanwhile, it is returned instead of any result.
 pub(crate) fn run<T: Send, E: Into<Failure> + Send>(
     py: Python<'_>,
     work: impl FnOnce() -> std::result::Result<T, E> + Send,

@@ -54,7 +54,8 @@ pub(crate) struct PyLearner {
     pub(crate) gate: Gate,
 }
 
-/// The core names settings as flags do; Python has underscores, and no prefix where only one learner has them.
+/// Converts the names of settings in errors. The core uses the names of flags; Python uses underscores, and no prefix
+/// for a setting that only one learner has.
 fn in_python(error: surefoot::Error) -> Failure {
     match error {
         surefoot::Error::Setting { name, allowed, value } => {

@@ -111,7 +111,7 @@ impl PyRounds {
     /// prior : {"uniform", "estimated"} or Policy
     ///     The first policy that was deployed, or a substitute for it.
     /// held_back : float
-    ///     The share of all records that only certify, in :math:`[0, 0.5]`. The newest records are held out.
+    ///     The share of all records that only certify, in :math:`[0, 0.5]`. The newest records are held back.
     /// exploration : float
     ///     The share of decisions that are drawn uniformly. Used only if the prior is not a given policy.
     /// intercept : bool

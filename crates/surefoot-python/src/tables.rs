@@ -74,7 +74,7 @@ impl PySource {
     ///     Files, the oldest first, or any object with Arrow's C stream, which is not copied.
     /// format : str, optional
     ///     The format of the files: ``"parquet"``, ``"csv"``, ``"jsonl"``, ``"dsjson"``, ``"vw"`` or ``"obp"``. By
-    ///     default the extension of the name tells.
+    ///     default it is taken from the extension of the name.
     /// action, propensity, reward, event_id, policy_version : str, optional
     ///     The names of columns that do not have one of their usual names.
     /// actions_from_one : bool
@@ -364,7 +364,7 @@ impl PySource {
     /// Writes the records to a file of another format. Returns the number of records, and the columns that were
     /// renamed.
     ///
-    /// By default the extension of the path tells the ``format``. Columns in ``ignore`` are left out.
+    /// By default the ``format`` is taken from the extension of the path. Columns in ``ignore`` are left out.
     ///
     ///     >>> import pandas, pathlib, surefoot, tempfile
     ///     >>> frame = pandas.DataFrame({"action": [0, 1], "pscore": [0.5, 0.5], "reward": [1.0, 0.0]})

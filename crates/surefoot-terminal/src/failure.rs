@@ -1,32 +1,32 @@
-//! What a command says when it cannot do its work.
+//! The error of a command.
 
 use std::fmt::{self, Display, Formatter};
 use std::path::Path;
 
-/// A message, and a hint where there is something to try.
+/// A message, and a hint if there is something to try.
 #[derive(Debug)]
 pub struct Failure {
     message: String,
     hint: Option<String>,
 }
 
-/// What a command's work comes to.
+/// The result of a command.
 pub type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
-    /// A failure that says this.
+    /// A failure with this message.
     pub fn new(message: impl Display) -> Self {
         Failure { message: message.to_string(), hint: None }
     }
 
-    /// The same, with something to try.
+    /// Adds a hint: something to try.
     #[must_use]
     pub fn hint(mut self, hint: impl Display) -> Self {
         self.hint = Some(hint.to_string());
         self
     }
 
-    /// A file that cannot be read, written or whatever was to be done with it.
+    /// A failure of an operation on a file; `what` completes "cannot be", for example `read`.
     pub fn file(path: &Path, what: &str, error: impl Display) -> Self {
         Failure::new(format!("{}: cannot be {what}: {error}", path.display()))
     }

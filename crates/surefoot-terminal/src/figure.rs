@@ -1,8 +1,8 @@
 //! FIGURES: lines with bands over one pair of axes, as SVG and PNG with the same look.
 //!
-//! The layout is ours and kuva draws it: its shapes come out alike in both formats, its own charts have no legend with
-//! line and marker, and its dashes differ between SVG and PNG. Figures that belong together are
-//! written into one file, in columns.
+//! The layout is ours, and kuva draws it. Its shapes look alike in both formats. Its own charts have no legend with
+//! line and marker, and its dashes differ between SVG and PNG. Figures that belong together are written into one file,
+//! in columns.
 
 mod axis;
 mod forest;
@@ -24,7 +24,7 @@ use ink::{
     AXIS, GRID, INK, LABEL, MOST_MARKERS, SOFT_INK, Style, TICK, TITLE, line, polygon, styles, text, text_width, wrap,
 };
 
-/// Fails unless a figure can be written under this name: better before the work than after it.
+/// Fails unless a figure can be written under this name. Call it before the work, not after it.
 pub fn check(stem: &Path) -> Result<()> {
     let named = stem.file_name().is_some() && !stem.as_os_str().to_string_lossy().ends_with(['/', '\\']);
     let folder = stem.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -41,41 +41,41 @@ pub fn check(stem: &Path) -> Result<()> {
 /// One method, policy or bound.
 #[derive(Debug, Clone, Default)]
 pub struct Series {
-    /// Its name in the legend; without one, it has no entry there.
+    /// The name in the legend; an empty name has no entry there.
     pub label: String,
-    /// Its points, in the order in which the line goes through them.
+    /// The points, in the order of the line through them.
     pub points: Vec<(f64, f64)>,
-    /// The low and the high end of the band around it, for each point.
+    /// The low and the high end of the band at each point.
     pub band: Option<Vec<(f64, f64)>>,
-    /// Whether the line is dashed and has no markers, as suits a reference.
+    /// Whether the line is dashed and has no markers, for references.
     pub dashed: bool,
-    /// Whether there are only markers and no line, as suits events.
+    /// Whether there are only markers and no line, for events.
     pub events: bool,
 }
 
 /// A chart of lines.
 ///
-/// Points whose numbers are not finite (or beyond 1e300), or not above 0 on a logarithmic axis, are left out: the line
-/// has a gap there, and so has the band where one of its ends is such a number.
+/// Points that are not finite (or beyond 1e300), or not above 0 on a logarithmic axis, are left out. The line has a gap
+/// there, and so does the band if one of its ends is such a number.
 #[derive(Debug, Clone, Default)]
 pub struct Figure {
-    /// What the figure shows.
+    /// The title.
     pub title: String,
     /// The quantity on the horizontal axis.
     pub x_label: String,
     /// The quantity on the vertical axis.
     pub y_label: String,
-    /// How the horizontal axis is divided.
+    /// The scale of the horizontal axis.
     pub x_scale: Scale,
-    /// How the vertical axis is divided.
+    /// The scale of the vertical axis.
     pub y_scale: Scale,
-    /// The lines; the first lie on top.
+    /// The lines; the first are drawn on top.
     pub series: Vec<Series>,
 }
 
 const WIDTH: f64 = 800.0;
 const HEIGHT: f64 = 450.0;
-/// Pixels of the PNG for each unit of the SVG.
+/// Pixels of the PNG per unit of the SVG.
 const SCALE: f32 = 2.0;
 
 const FONTS: &str = "DejaVu Sans, Verdana, Helvetica, Arial, sans-serif";
@@ -84,12 +84,12 @@ const LEADING: f64 = 17.0;
 const MARGIN: f64 = 20.0;
 
 impl Figure {
-    /// Writes `stem.svg` and `stem.png`, whole or not at all.
+    /// Writes `stem.svg` and `stem.png`, each whole or not at all.
     pub fn write(&self, stem: &Path) -> Result<[PathBuf; 2]> {
         Figure::write_grid(slice::from_ref(self), 1, stem)
     }
 
-    /// The same with several figures, in so many columns.
+    /// Writes several figures to `stem.svg` and `stem.png`, in `columns` columns.
     pub fn write_grid(figures: &[Figure], columns: usize, stem: &Path) -> Result<[PathBuf; 2]> {
         write_scene(&scene(figures, columns), extent(figures, columns), stem)
     }
@@ -106,7 +106,7 @@ fn write_scene(scene: &Scene, extent: [f64; 2], stem: &Path) -> Result<[PathBuf;
     Ok(paths)
 }
 
-/// Appends to the last component of a path; unlike `with_extension`, keeps a dot that is already there.
+/// Appends to the last component of a path. Unlike `with_extension`, it keeps a dot that is already there.
 pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
@@ -119,14 +119,14 @@ fn svg(figures: &[Figure], columns: usize) -> String {
     svg_of(&scene(figures, columns), extent(figures, columns))
 }
 
-/// A scene as SVG.
+/// Renders a scene as SVG.
 fn svg_of(scene: &Scene, [width, height]: [f64; 2]) -> String {
     let svg = SvgBackend::new().render_scene(scene);
-    // Without a view box, viewers cut the picture when they should shrink it.
+    // Without a view box, viewers cut the picture instead of shrinking it.
     svg.replacen("<svg ", &format!(r#"<svg viewBox="0 0 {width} {height}" "#), 1)
 }
 
-/// Width and height of the whole.
+/// The width and height of all figures together.
 fn extent(figures: &[Figure], columns: usize) -> [f64; 2] {
     [WIDTH * columns as f64, HEIGHT * figures.len().div_ceil(columns) as f64]
 }
@@ -204,10 +204,10 @@ fn panel(scene: &mut Scene, figure: &Figure, [left, top, right, bottom]: [f64; 4
     legend(scene, &frame, &styles, &entries, ends);
 }
 
-/// The distance of neighbouring markers where points lie ever closer.
+/// The smallest distance of neighbouring markers on a logarithmic axis, where points get closer and closer.
 const NEAREST_MARKERS: f64 = 30.0;
 
-/// The points without those that lie next to one that is kept.
+/// The points, without those that are too close to the last one kept.
 fn apart(points: &[(f64, f64)], least: f64) -> impl Iterator<Item = (f64, f64)> {
     let mut last = f64::NEG_INFINITY;
     points.iter().copied().filter(move |&(x, _)| {
@@ -217,8 +217,7 @@ fn apart(points: &[(f64, f64)], least: f64) -> impl Iterator<Item = (f64, f64)> 
     })
 }
 
-/// The title, and the labels of both axes; the vertical one lies above its axis, where it reads without turning the
-/// head.
+/// The title and the labels of both axes. The vertical label is above its axis, so that it is not rotated.
 fn title_and_labels(scene: &mut Scene, figure: &Figure, frame: &Frame, left: f64, top: f64, bottom: f64) {
     text(scene, (left, top + 30.0), &figure.title, TITLE, TextAnchor::Start, INK);
     text(scene, (left, frame.top - 12.0), &figure.y_label, LABEL, TextAnchor::Start, SOFT_INK);
@@ -226,11 +225,11 @@ fn title_and_labels(scene: &mut Scene, figure: &Figure, frame: &Frame, left: f64
     text(scene, (middle, bottom - 16.0), &figure.x_label, LABEL, TextAnchor::Middle, SOFT_INK);
 }
 
-/// The space between the frame and the legend, and the width of the pieces of line in it.
+/// The space between the frame and the legend, and the length of its pieces of line.
 const LEGEND_GAP: f64 = 12.0;
 const SWATCH: f64 = 30.0;
 
-/// A legend right of the frame, each entry as near to the end of its line as the others let it.
+/// A legend right of the frame. Each entry is as close to the end of its line as the others allow.
 fn legend(
     scene: &mut Scene,
     frame: &Frame,
@@ -256,8 +255,9 @@ fn legend(
     }
 }
 
-/// Centres for boxes with wished centres (increasing) and heights, so that they do not overlap, in order, as near to
-/// the wishes as least squares can: isotonic regression after taking off the room that the boxes above need.
+/// The centres of boxes with given heights and wished centres (increasing). The boxes keep their order, do not overlap,
+/// and are as close to the wishes as possible in least squares: isotonic regression after subtracting the space of the
+/// boxes above.
 fn spread(wishes: &[(f64, f64)], top: f64, bottom: f64) -> Vec<f64> {
     let mut room = Vec::with_capacity(wishes.len());
     let mut above = 0.0;
@@ -265,7 +265,7 @@ fn spread(wishes: &[(f64, f64)], top: f64, bottom: f64) -> Vec<f64> {
         room.push(above + 0.5 * height);
         above += height;
     }
-    // Groups of boxes that touch: the sum of what their members wish, and how many they are.
+    // Groups of boxes that touch: the sum of their members' wishes, and their number.
     let mut groups: Vec<(f64, usize)> = Vec::new();
     for (&(wish, _), room) in wishes.iter().zip(&room) {
         let mut group = (wish - room, 1);
@@ -282,7 +282,7 @@ fn spread(wishes: &[(f64, f64)], top: f64, bottom: f64) -> Vec<f64> {
     starts.zip(room).map(|(start, room)| start + room).collect()
 }
 
-/// The area between the axes, and how data are mapped to it.
+/// The area between the axes, and the mapping of data to it.
 struct Frame {
     left: f64,
     top: f64,
@@ -320,7 +320,7 @@ impl Frame {
     }
 }
 
-/// The series in the coordinates of its axes.
+/// The series in the coordinates of the axes.
 fn scaled(series: &Series, x: Scale, y: Scale) -> Series {
     Series {
         label: String::new(),
@@ -334,13 +334,13 @@ fn drawable(value: f64) -> bool {
     value.abs() < 1e300
 }
 
-/// The points without those that cannot be drawn, cut where one was left out.
+/// The points that can be drawn, split where one was left out.
 fn runs(points: &[(f64, f64)]) -> Vec<Vec<(f64, f64)>> {
     let parts = points.split(|&(x, y)| !drawable(x) || !drawable(y));
     parts.filter(|run| !run.is_empty()).map(<[_]>::to_vec).collect()
 }
 
-/// The band as `[x, low, high]`, cut where a number cannot be drawn or is missing.
+/// The band as `[x, low, high]`, split where a number cannot be drawn or is missing.
 fn band_runs(series: &Series) -> Vec<Vec<[f64; 3]>> {
     let band = series.band.as_deref().unwrap_or_default();
     let all: Vec<[f64; 3]> = series.points.iter().zip(band).map(|(p, b)| [p.0, b.0, b.1]).collect();
@@ -459,7 +459,7 @@ mod tests {
         let [svg, png] = sample().write(&folder.join("cost.v1")).unwrap();
         assert_eq!((svg.file_name(), png.file_name()), (Some("cost.v1.svg".as_ref()), Some("cost.v1.png".as_ref())));
         assert_eq!(fs::read_to_string(svg).unwrap(), sample().svg());
-        // The width stands in bytes 16 to 19 of a PNG.
+        // The width is in bytes 16 to 19 of a PNG.
         let png = fs::read(png).unwrap();
         assert_eq!(png[16..20], 1600u32.to_be_bytes());
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);

@@ -1,11 +1,11 @@
-//! What all commands of Surefoot share: failures with hints, progress, answers as table or JSON, pictures.
+//! The shared parts of all commands of Surefoot: failures with hints, progress, answers as table or JSON, pictures.
 //!
-//! - [`Failure`] is what a command says when it cannot do its work, with a hint where there is something to try.
+//! - [`Failure`] is the error of a command, with a hint if there is something to try.
 //! - [`progress`] draws bars on standard error, and nothing in a pipe.
-//! - [`Running`] is the flags that every command has; it writes the answer to standard output.
+//! - [`Running`] has the flags that all commands share. It writes the answer to standard output.
 //! - [`figure`] draws lines with bands, and intervals in rows, as SVG and PNG with the same look.
 //!
-//! What is computed is not here, and neither is any command.
+//! This crate has no computations and no commands.
 
 mod failure;
 pub mod figure;

@@ -11,22 +11,22 @@ pub fn bar(rounds: usize, quiet: bool) -> ProgressBar {
     bar_of(rounds, "rounds", quiet)
 }
 
-/// A bar of so many steps of a kind, with the time left.
+/// A bar of `steps` steps of a kind, with the time left.
 pub fn bar_of(steps: usize, kind: &str, quiet: bool) -> ProgressBar {
     drawn(Some(steps as u64), &format!("{{bar:40}} {{pos}}/{{len}} {kind}, {{eta}} left  {{msg}}"), quiet)
 }
 
-/// A bar of work in some unit, of which only the share is shown, with the time left.
+/// A bar of work in any unit, with the share that is done and the time left.
 pub fn share(work: u64, quiet: bool) -> ProgressBar {
     drawn(Some(work), "{bar:30} {percent}%, {eta} left  {msg}", quiet)
 }
 
-/// How many records have been read, where nobody knows how many there are.
+/// A counter of records that were read, for an unknown total.
 pub fn records(quiet: bool) -> ProgressBar {
     drawn(None, "{spinner} {human_pos} records, {per_sec}", quiet)
 }
 
-/// What is being done, and for how long, where nobody knows how long it will take.
+/// The name of an activity and its time so far, for an unknown duration.
 pub fn doing(what: &'static str, quiet: bool) -> ProgressBar {
     let bar = drawn(None, "{spinner} {msg}, {elapsed}", quiet);
     bar.set_message(what);
@@ -34,7 +34,7 @@ pub fn doing(what: &'static str, quiet: bool) -> ProgressBar {
     bar
 }
 
-/// Tells how far a search is.
+/// An observer that shows the progress of a search.
 #[derive(Debug)]
 pub struct Learning<'a>(pub &'a ProgressBar);
 

@@ -1,4 +1,4 @@
-//! How a command runs, and how it answers.
+//! The flags that all commands share, and the output of their answers.
 
 use std::io::{ErrorKind, Write};
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::failure::{Failure, Result};
 
-/// How a command runs, and how it answers: flags that all of them have.
+/// The flags that all commands share.
 #[derive(Debug, Args)]
 pub struct Running {
     /// Threads; 0 for one a core. It does not change the result
@@ -22,23 +22,23 @@ pub struct Running {
 }
 
 impl Running {
-    /// Works with so many threads.
+    /// Sets up the number of threads.
     pub fn start(&self) -> Result<()> {
         threads(self.threads)
     }
 
-    /// Writes the result to standard output, for a program or for a reader.
+    /// Writes the result to standard output: as JSON with `--json`, else as text.
     pub fn answer(&self, result: &impl Serialize, text: impl FnOnce() -> String) -> Result<()> {
         print(&if self.json { serde_json::to_string_pretty(result).map_err(Failure::new)? } else { text() })
     }
 }
 
-/// Works with so many threads; 0 for one a core.
+/// Sets up this many threads; 0 for one per core.
 pub fn threads(threads: u64) -> Result<()> {
     rayon::ThreadPoolBuilder::new().num_threads(threads as usize).build_global().map_err(Failure::new)
 }
 
-/// Writes a line to standard output. A reader that has seen enough is not an error.
+/// Writes a line to standard output. A closed pipe is not an error.
 pub fn print(text: &str) -> Result<()> {
     match writeln!(std::io::stdout(), "{text}") {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(Failure::new(format!("standard output: {e}"))),

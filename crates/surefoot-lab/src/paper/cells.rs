@@ -1,4 +1,4 @@
-//! CELLS: one run each, of a method on a set with a seed; what has been run, kept in a file.
+//! CELLS: a cell is one run of a method on a set with a seed. Finished cells are stored in a file.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -25,15 +25,15 @@ pub(super) struct Cell {
     pub(super) seed: u64,
 }
 
-/// What came of a cell. Everything that decided it is in `data` and `config`.
+/// The result of a cell. `data` and `config` determine it completely.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Record {
-    /// The version of Surefoot, and the generation of its results.
+    /// The version of Surefoot, and the generation of the results.
     pub(super) version: String,
     pub(super) generation: u32,
     /// The fingerprint of the data set's files.
     pub(super) data: String,
-    /// All settings, with the seed.
+    /// All settings, including the seed.
     pub(super) config: serde_json::Value,
     pub(super) initial: Beginning,
     pub(super) rounds: Vec<RoundRecord>,
@@ -42,20 +42,20 @@ pub(super) struct Record {
     pub(super) seconds: f64,
 }
 
-/// Raised whenever the same settings come to give other results: what was run before does not count any more.
+/// Increased whenever the same settings give other results, so that older cells are ignored.
 const GENERATION: u32 = 1;
 
-/// A round of it.
+/// One round of a cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct RoundRecord {
     pub(super) n: usize,
     /// The expected cost, with the noise of the rewards.
     pub(super) true_risk: f64,
-    /// `E pi(y|x)`: minus what the paper calls the risk.
+    /// `E pi(y|x)`; the paper calls its negative the risk.
     pub(super) accuracy: f64,
-    /// What `true_risk` is certified to be below: the best rung of the ladder.
+    /// The certified bound on `true_risk`: the best rung of the ladder.
     pub(super) certified: Option<f64>,
-    /// The same by Theorem 3.2 with the first policy as prior.
+    /// The bound by Theorem 3.2 with the first policy as prior.
     pub(super) certified_first_prior: Option<f64>,
     pub(super) lambda: f64,
     pub(super) sharpness: f64,
@@ -91,7 +91,7 @@ impl Record {
     }
 }
 
-/// The cells that have been run: one a line, appended as soon as it is done, so that nothing is lost when a run is cut.
+/// The finished cells, one per line. Each is appended as soon as it is done, so that an interrupted run loses nothing.
 #[derive(Debug)]
 pub(super) struct Store {
     path: PathBuf,
@@ -100,8 +100,8 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Opens the file, or makes it. A line that was cut in the middle of being written is left out; a line that is
-    /// whole and cannot be understood is an error, since somebody's results may be in it.
+    /// Opens the file, or creates it. An incomplete last line is dropped. A complete line that cannot be parsed is an
+    /// error, because it may contain results.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let text = match fs::read_to_string(path) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
@@ -126,7 +126,7 @@ impl Store {
         }
         let file = OpenOptions::new().create(true).append(true).open(path);
         let file = file.map_err(|e| Failure::file(path, "written", e))?;
-        // Two that append at once would tear each other's lines.
+        // Two processes that append at once would mix their lines.
         file.try_lock().map_err(|_| {
             Failure::new(format!("{}: another surefoot paper is writing to it", path.display()))
                 .hint("wait for it, or choose another --output")
@@ -137,12 +137,12 @@ impl Store {
         Ok(Store { path: path.to_owned(), known, file: Mutex::new(file) })
     }
 
-    /// What came of a configuration on some data, if it has been run.
+    /// The result of a configuration on some data, if it has been run.
     pub(super) fn get(&self, data: &str, config: &Config) -> Option<&Record> {
         self.known.get(&key(data, &serde_json::to_value(config).ok()?))
     }
 
-    /// Writes a record down at once, whole or not at all; it is known after the next [`open`](Store::open).
+    /// Writes a record at once, whole or not at all. It is known after the next [`open`](Store::open).
     pub(super) fn append(&self, record: &Record) -> Result<()> {
         let line = serde_json::to_string(record).map_err(Failure::new)? + "\n";
         let mut file = self.file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -156,7 +156,7 @@ impl Store {
 }
 
 fn key(data: &str, config: &serde_json::Value) -> String {
-    // The keys of a JSON object are sorted, so that the same settings are the same text.
+    // The keys of a JSON object are sorted, so that equal settings give equal text.
     format!("{data} {config}")
 }
 
@@ -196,7 +196,7 @@ mod tests {
         store.append(&record(1)).unwrap();
         store.append(&record(2)).unwrap();
         let text = fs::read_to_string(&path).unwrap();
-        // Cut in the third line.
+        // The third line is cut.
         fs::write(&path, format!("{text}{}", &text[..40])).unwrap();
         let config = |seed| Options { seed: Some(seed), ..Options::default() }.complete();
         assert!(Store::open(&path).unwrap_err().to_string().contains("another surefoot paper"));
@@ -207,7 +207,7 @@ mod tests {
         store.append(&record(3)).unwrap();
         drop(store);
         assert_eq!(Store::open(&path).unwrap().get("digits", &config(3)), Some(&record(3)));
-        // Another generation does not count.
+        // A cell of another generation is ignored.
         fs::write(&path, text.replace("\"generation\":1", "\"generation\":0")).unwrap();
         assert_eq!(Store::open(&path).unwrap().get("digits", &config(1)), None);
         let first = text.lines().next().unwrap();

@@ -1,27 +1,27 @@
-//! What is compared, each method with all its settings. What the paper leaves open is decided here, and told in
-//! `paper/README.md`.
+//! The methods of the comparison, each with all its settings. Settings that the paper leaves open are fixed here, and
+//! explained in `paper/README.md`.
 
 use serde::Serialize;
 
 use super::sets::Source;
 use crate::options::{Options, Text};
 
-/// A method with its setting.
+/// A method with its settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Method {
-    /// Algorithm 1 and 2 at the setting that reproduces the paper's rows for MNIST.
+    /// Algorithms 1 and 2 with the setting that reproduces the paper's rows for MNIST.
     SeqLs,
     SeqAdjLs,
-    /// The same with the paper's words taken literally: `lambda = 1/sqrt(m)`, batches of 128.
+    /// Algorithms 1 and 2 with the settings that the paper prints: `lambda = 1/sqrt(m)`, batches of 128.
     PrintedSeqLs,
     PrintedSeqAdjLs,
-    /// SCRM in its four readings.
+    /// SCRM in four interpretations.
     ScrmFixedScale,
     ScrmDivergence,
     ScrmLargeBatch,
     Scrm,
-    /// The best that Surefoot does, and the same with a prior that is as flat as the first policy.
+    /// Surefoot's best setting, and the same with a prior as flat as the first policy.
     Surefoot,
     SurefootFlat,
 }
@@ -30,13 +30,13 @@ impl Method {
     pub(super) const SCRM: [Method; 4] =
         [Method::Scrm, Method::ScrmLargeBatch, Method::ScrmFixedScale, Method::ScrmDivergence];
 
-    /// Its name in files.
+    /// The name in files.
     pub(super) fn key(self) -> String {
         let name = serde_json::to_value(self).ok();
         name.and_then(|name| name.as_str().map(Into::into)).unwrap_or_default()
     }
 
-    /// Its name in tables and legends.
+    /// The name in tables and legends.
     pub(super) fn label(self) -> &'static str {
         match self {
             Method::SeqLs => "SeqLS",
@@ -52,10 +52,10 @@ impl Method {
         }
     }
 
-    /// Its settings on a set, for so many rounds.
+    /// The settings on a set, for `rounds` rounds.
     pub(super) fn options(self, source: &Source, rounds: usize) -> Options {
         let text = |text: &str| Some(Text(text.into()));
-        // The paper's Adam.
+        // Adam with the paper's settings.
         let plain = Options {
             learning_rate: Some(1e-3),
             decay: Some("none".into()),
@@ -80,9 +80,9 @@ impl Method {
                 posterior: Some("shaped".into()),
                 lambda: text("auto-doubling"),
                 sharpness: text("auto"),
-                // One round; a tenth of all where rounds are so many that one certifies little.
+                // One round; a tenth of all rounds if there are so many that one round certifies little.
                 held_back: Some(Text(if rounds < 50 { 1 } else { rounds / 10 }.to_string())),
-                // Embeddings are made to be linear; pixels are not.
+                // Embeddings are trained for linear models; pixels are not.
                 features: match source.name {
                     "cifar-100-resnet50" => None,
                     "digits" => Some("kernel:60".into()),

@@ -1,6 +1,6 @@
-//! What the paper prints: `-E pi(y|x)` of the last policy, without the noise of the rewards.
+//! The paper's printed results: `-E pi(y|x)` of the last policy, without the noise of the rewards.
 
-/// Its Table 1 (`alpha = 0.2`) and the one that varies alpha: set, alpha, rounds, SeqLS, SeqAdjLS.
+/// The rows of Table 1 (`alpha = 0.2`) and of the table that varies alpha: set, alpha, rounds, SeqLS, SeqAdjLS.
 const ROWS: [(&str, f64, usize, f64, f64); 23] = [
     ("mnist", 0.2, 1, -0.674, -0.678),
     ("mnist", 0.2, 5, -0.758, -0.766),
@@ -27,7 +27,7 @@ const ROWS: [(&str, f64, usize, f64, f64); 23] = [
     ("cifar-100", 1.0, 100, -0.630, -0.649),
 ];
 
-/// SeqLS and SeqAdjLS, if the paper prints them.
+/// The paper's results for SeqLS and SeqAdjLS, if it prints them.
 pub(super) fn risks(set: &str, alpha: f64, rounds: usize) -> Option<[f64; 2]> {
     let row = ROWS.iter().find(|row| (row.0, row.1, row.2) == (set, alpha, rounds));
     row.map(|&(.., seq_ls, seq_adj_ls)| [seq_ls, seq_adj_ls])

@@ -1,4 +1,4 @@
-//! RESULTS: what the cells say, as tables for the terminal and for Markdown, as CSV and as pictures.
+//! RESULTS: summaries of the cells, as tables for the terminal and for Markdown, as CSV and as pictures.
 
 mod picture;
 mod table;
@@ -15,7 +15,7 @@ use super::{Size, What, published};
 use crate::statistics::mean_and_deviation;
 use table::Table;
 
-/// All that has been run.
+/// All finished cells.
 pub(super) struct Results<'a> {
     pub(super) size: &'a Size,
     pub(super) sources: &'a [Source],
@@ -26,19 +26,19 @@ pub(super) struct Results<'a> {
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Summary {
     set: Set,
-    /// The data that it was run on.
+    /// The name of the data.
     data: &'static str,
     alpha: f64,
     rounds: usize,
     method: Method,
     seeds: usize,
-    /// What the paper prints, if it prints it.
+    /// The paper's result, if it prints one.
     paper: Option<f64>,
-    /// Before the first round, and after each.
+    /// The results before the first round and after each round.
     curve: Vec<Point>,
     /// The mean reward of all interactions.
     mean_reward: f64,
-    /// A run's.
+    /// The mean time of a run.
     seconds: f64,
 }
 
@@ -46,12 +46,12 @@ pub(super) struct Summary {
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct Point {
     round: usize,
-    /// `-E pi(y|x)`, what the paper calls the risk, and its deviation over seeds.
+    /// `-E pi(y|x)`, which the paper calls the risk, and its standard deviation over seeds.
     risk: f64,
     deviation: f64,
-    /// What `risk` is certified to be below.
+    /// The certified bound on `risk`.
     certified: Option<f64>,
-    /// The expected cost, with the noise of the rewards, and what it is certified to be below.
+    /// The expected cost, with the noise of the rewards, its standard deviation, and the certified bound on it.
     true_risk: f64,
     true_deviation: f64,
     certified_true_risk: Option<f64>,
@@ -66,12 +66,12 @@ impl Summary {
 /// The noise of the rewards in all experiments.
 const NOISE: f64 = 0.2;
 
-/// A bound on the expected cost `-(e + (1 - 2e) E pi(y|x))`, as one on `-E pi(y|x)`.
+/// Converts a bound on the expected cost `-(e + (1 - 2e) E pi(y|x))` to one on `-E pi(y|x)`.
 fn without_noise(true_risk: f64) -> f64 {
     (true_risk + NOISE) / (1.0 - 2.0 * NOISE)
 }
 
-/// A result, as it is printed.
+/// A result for printing.
 #[derive(Debug, Serialize)]
 pub(super) struct Written {
     result: What,
@@ -82,7 +82,7 @@ pub(super) struct Written {
 }
 
 impl Results<'_> {
-    /// What is known of a method on a set; `None` if the set is not there.
+    /// The summary of a method on a set; `None` if the set is missing.
     fn summary(&self, set: Set, alpha: f64, rounds: usize, method: Method) -> Option<Summary> {
         let source = self.source(set)?;
         let record = |seed| {
@@ -105,7 +105,7 @@ impl Results<'_> {
                 round: k,
                 risk: -accuracy,
                 deviation,
-                // That a risk is at most 0 is known without a proof.
+                // A risk is at most 0 by definition.
                 certified: certified.map(|certified| without_noise(certified).min(0.0)),
                 true_risk,
                 true_deviation,
@@ -132,23 +132,23 @@ impl Results<'_> {
         })
     }
 
-    /// What the paper prints for SeqLS and SeqAdjLS; nothing on the digits, which it does not have.
+    /// The paper's results for SeqLS and SeqAdjLS; `None` for the digits, which are not in the paper.
     fn published(&self, set: Set, alpha: f64, rounds: usize) -> Option<[f64; 2]> {
         published::risks(set.key(), alpha, rounds)
             .filter(|_| self.source(set).is_some_and(|source| source.name != "digits"))
     }
 
-    /// What a set was run on.
+    /// The data source of a set.
     fn source(&self, set: Set) -> Option<&Source> {
         self.sources.iter().find(|source| source.set == set)
     }
 
-    /// What a row was run on.
+    /// The title of a row's data.
     fn title(&self, row: &Summary) -> String {
         self.source(row.set).map_or(String::new(), Source::title)
     }
 
-    /// Over how many seeds means are taken.
+    /// The number of seeds over which means are taken, as text.
     fn over(&self, what: What) -> String {
         let seeds = self.size.seeds;
         let longest = self.size.columns.iter().copied().max().unwrap_or(0);
@@ -160,7 +160,7 @@ impl Results<'_> {
         }
     }
 
-    /// Writes a result's files.
+    /// Writes the files of a result.
     pub(super) fn write(&self, what: What, folder: &Path) -> Result<Written> {
         let runs = what.runs(self.size);
         let rows: Vec<Summary> = runs.iter().filter_map(|&(s, a, k, m)| self.summary(s, a, k, m)).collect();
@@ -180,7 +180,7 @@ impl Results<'_> {
         Ok(Written { result: what, text: text.join("\n\n"), files, rows })
     }
 
-    /// What the numbers were run on, for Markdown.
+    /// The data sources of the rows, as Markdown.
     fn sources_used(&self, rows: &[Summary]) -> String {
         let used = self.sources.iter().filter(|source| rows.iter().any(|row| row.set == source.set));
         let lines = used.filter_map(|source| Some(format!("{}: {}", source.title(), source.stand_in?)));
@@ -188,7 +188,7 @@ impl Results<'_> {
         if lines.is_empty() { String::new() } else { format!("\n{}.\n", lines.join(".\n\n")) }
     }
 
-    /// What a reader has to know besides the tables.
+    /// The notes for the reader besides the tables.
     pub(super) fn notes(&self, missing: &[Set]) -> String {
         let mut notes = String::from(
             "Risk is -E pi(y|x), as in the paper: from -1 (always right) to 0. Proven is what it is certified to be below, \
@@ -206,7 +206,7 @@ impl Results<'_> {
     }
 }
 
-/// One line for a method on a set, after each round in figures and after the last in tables.
+/// The rows as CSV: one line per method, set and round for figures; after the last round only for tables.
 fn csv(what: What, rows: &[Summary]) -> String {
     let curves = !matches!(what, What::Table1 | What::Table2 | What::Scrm | What::Best);
     let mut text = String::from(

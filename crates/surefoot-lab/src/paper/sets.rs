@@ -1,4 +1,4 @@
-//! The four sets of the paper, and what is at hand of them.
+//! The four sets of the paper, and the available data for them.
 
 use std::path::Path;
 
@@ -40,8 +40,8 @@ impl Set {
         }
     }
 
-    /// What it can be run on, the best first: the paper embeds the images of CIFAR-100 too, so that features stand nearer
-    /// to it than pixels.
+    /// The data sets that can be used for a set, the best first. The paper embeds the images of CIFAR-100 too, so
+    /// features are closer to it than pixels.
     fn candidates(self) -> &'static [&'static str] {
         match self {
             Set::Mnist => &["mnist"],
@@ -52,20 +52,20 @@ impl Set {
     }
 }
 
-/// What a set is run on.
+/// The data of a set.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Source {
     pub(super) set: Set,
     /// The name of the data: a key of the catalogue, or the digits.
     pub(super) name: &'static str,
-    /// What it is, if it is not the set itself.
+    /// A description of the data, if it is not the set itself.
     pub(super) stand_in: Option<&'static str>,
     /// The fingerprint of its files.
     pub(super) fingerprint: String,
 }
 
 impl Source {
-    /// What is in the data folder for a set, if anything is.
+    /// The data in the data folder for a set, if there is any.
     pub(super) fn find(set: Set, folder: &Path) -> Result<Option<Source>> {
         let there = |entry: &&'static Entry| entry.find(folder).is_some();
         let Some(entry) = set.candidates().iter().filter_map(|key| catalogue::find(key)).find(there) else {
@@ -75,13 +75,13 @@ impl Source {
         Ok(Some(Source { set, name: entry.key, stand_in: entry.stand_in, fingerprint }))
     }
 
-    /// The digits that ship with Surefoot, in the place of a set.
+    /// The digits that ship with Surefoot, as a substitute for a set.
     pub(super) fn digits(set: Set) -> Source {
         let stand_in = Some("the 8 x 8 digits that ship with Surefoot, for a quick look at the command");
         Source { set, name: "digits", stand_in, fingerprint: "digits".into() }
     }
 
-    /// Its name where space is short.
+    /// A short title.
     pub(super) fn title(&self) -> String {
         match self.name {
             name if name == self.set.key() => self.set.title().into(),
@@ -90,7 +90,7 @@ impl Source {
     }
 
     pub(super) fn load(&self, folder: &Path) -> Result<Dataset> {
-        // Not by way of a path, which may have the same name.
+        // Loaded from the catalogue, because a path may have the same name.
         let data = match catalogue::find(self.name) {
             Some(entry) => entry.load(folder)?,
             None => surefoot_data::digits(),

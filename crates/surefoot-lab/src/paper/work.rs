@@ -1,4 +1,4 @@
-//! Running the cells that have not been run, with the time left.
+//! Runs the cells that have not been run, and shows the time left.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -16,10 +16,10 @@ use super::sets::{Set, Source};
 use crate::experiment::{Experiment, World};
 use crate::options::Config;
 
-/// What a world is known by: the set, the features and the seed.
+/// The key of a world: the set, the features and the seed.
 type Key = (Set, String, u64);
 
-/// A cell, with all that decides it.
+/// A cell, with everything that determines its result.
 struct Job<'a> {
     cell: Cell,
     source: &'a Source,
@@ -27,12 +27,12 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// What a world is shared by.
+    /// The key of its world; cells with the same key share a world.
     fn world(&self) -> Key {
         (self.cell.set, self.config.features.clone(), self.cell.seed)
     }
 
-    /// The milliseconds of a round, about: for the bar alone. Measured on one core.
+    /// The approximate milliseconds of a round, measured on one core. Used only for the progress bar.
     fn cost(&self, round: usize, records: usize, classes: usize) -> u64 {
         let learned_from = match self.config.algorithm.as_str() {
             "scrm" => records >> (self.config.rounds - 1 - round).min(60),
@@ -45,36 +45,37 @@ impl Job<'_> {
     }
 }
 
-/// What there is to work with.
+/// The inputs of a batch of runs.
 pub(super) struct Work<'a> {
     pub(super) sources: &'a [Source],
     pub(super) size: &'a Size,
     pub(super) store: &'a Store,
     /// The data folder.
     pub(super) folder: &'a Path,
-    /// Whether what has been run is run again.
+    /// Whether finished cells are run again.
     pub(super) fresh: bool,
 }
 
 impl Work<'_> {
-    /// What is missing of the cells.
+    /// The cells that have to be run.
     fn missing(&self, cells: &[Cell]) -> Vec<Job<'_>> {
         let mut jobs: Vec<Job<'_>> = Vec::new();
         for &cell in cells {
             let Some(source) = self.sources.iter().find(|source| source.set == cell.set) else { continue };
             let config = self.size.config(source, &cell);
             let known = !self.fresh && self.store.get(&source.fingerprint, &config).is_some();
-            // Sets may share their data, and results their cells.
+            // Sets may share their data, and results may share cells.
             if !known && !jobs.iter().any(|job| job.source.fingerprint == source.fingerprint && job.config == config) {
                 jobs.push(Job { cell, source, config });
             }
         }
-        // Seed by seed, so that what is cut short has some of everything; those that share a world come together.
+        // Seed by seed, so that an interrupted run has some seeds of every method. Cells that share a world are
+        // adjacent.
         jobs.sort_by_key(|job| (job.cell.seed, job.world()));
         jobs
     }
 
-    /// Runs what is missing of the cells, and writes each down as soon as it is done.
+    /// Runs the cells that are missing, and stores each as soon as it is done.
     pub(super) fn run(&self, cells: &[Cell], quiet: bool) -> Result<()> {
         let jobs = self.missing(cells);
         let mut data: HashMap<Set, Dataset> = HashMap::new();
@@ -120,7 +121,7 @@ fn tell(bar: &ProgressBar, done: &Mutex<usize>, count: usize, job: &Job<'_>) {
     bar.set_message(format!("{done} of {count} runs, the last: {cell}"));
 }
 
-/// Works on the jobs in their order, as many at a time as there are threads; stops taking new ones after an error.
+/// Runs the jobs in order, one per thread at a time. No job is started after an error.
 fn in_order<T: Sync>(jobs: &[T], work: impl Fn(&T) -> Result<()> + Sync) -> Result<()> {
     let next = Mutex::new((0, None::<Failure>));
     let lock = || next.lock().unwrap_or_else(PoisonError::into_inner);
@@ -146,7 +147,7 @@ fn in_order<T: Sync>(jobs: &[T], work: impl Fn(&T) -> Result<()> + Sync) -> Resu
     failure.map_or(Ok(()), Err)
 }
 
-/// The worlds of the last cells: making features costs as much as a short run.
+/// The worlds of the last cells, cached because computing features costs as much as a short run.
 #[derive(Default)]
 struct Worlds {
     last: Mutex<VecDeque<(Key, Arc<World>)>>,
@@ -162,7 +163,7 @@ impl Worlds {
         if let Some(world) = find() {
             return Ok(world);
         }
-        // Two may make the same one: both are right.
+        // Two threads may create the same world; both results are correct.
         let world = Arc::new(World::new(&job.config, Some(data))?);
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         last.push_front((key, Arc::clone(&world)));

@@ -1,4 +1,4 @@
-//! `surefoot study coverage`: every certificate holds as often as it says.
+//! `surefoot study coverage`: checks that every certificate holds as often as it claims.
 
 mod limit;
 mod runs;
@@ -35,7 +35,7 @@ pub(super) struct Coverage {
     running: Running,
 }
 
-/// The result, as it is written with `--json`.
+/// The JSON output.
 #[derive(Debug, Serialize)]
 struct Output<'a> {
     version: &'static str,
@@ -45,24 +45,25 @@ struct Output<'a> {
     certificates: &'a [Misses],
 }
 
-/// What all runs saw of a statement.
+/// The misses of a statement over all runs.
 #[derive(Debug, Serialize)]
 struct Misses {
     certificate: &'static str,
     world: &'static str,
-    /// Whether it must fail.
+    /// Whether it is a negative control, which must fail.
     control: bool,
     runs: u64,
     misses: u64,
     allowed: u64,
-    /// The delta quantile over runs of the smallest margin; `None` if so many runs have none, as no promotion.
+    /// The delta quantile over runs of the smallest margin. `None` if too many runs have no margin, for example because
+    /// nothing was promoted.
     slack: Option<f64>,
-    /// Whether it holds if it must, and fails if it must.
+    /// Whether the verdict is as expected: a claim holds, a control fails.
     right: bool,
 }
 
 impl Misses {
-    /// Of one statement, by its margin in each run.
+    /// The misses of one statement, from its margin in each run.
     fn new(seen: Seen, mut margins: Vec<f64>, delta: f64) -> Self {
         margins.sort_by(f64::total_cmp);
         let runs = margins.len() as u64;
@@ -104,7 +105,7 @@ impl Coverage {
     }
 
     fn count(&self) -> Result<Vec<Misses>> {
-        // Runs take turns in worlds of each kind.
+        // Runs alternate between several worlds of each kind.
         const WORLDS: u64 = 10;
         let worlds = (0..WORLDS).map(|i| Run::new(self.seed.wrapping_mul(WORLDS).wrapping_add(i)));
         let worlds = worlds.collect::<surefoot::Result<Vec<Run>>>()?;

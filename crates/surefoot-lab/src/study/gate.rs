@@ -1,4 +1,4 @@
-//! `surefoot study gate`: what the gate prevents, and what it costs.
+//! `surefoot study gate`: the benefit and the cost of the gate.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -44,34 +44,35 @@ pub(super) struct Gate {
     running: Running,
 }
 
-/// One loop.
+/// The result of one loop.
 struct Run {
-    /// The true risk before the first round and after each.
+    /// The true risk before the first round and after each round.
     risk: Vec<f64>,
     promotions: usize,
     stepped_back: bool,
     mean_reward: f64,
 }
 
-/// What came of a rule.
+/// The result of a rule, over seeds.
 #[derive(Debug, Serialize)]
 struct RuleResult {
     rule: String,
     runs: usize,
-    /// Runs with a promotion that increased the true risk.
+    /// The number of runs with a promotion that increased the true risk by more than the margin.
     stepped_back: usize,
-    /// The mean number of promotions in a run.
+    /// The mean number of promotions per run.
     promotions: f64,
-    /// The mean true risk before the first round and after each, and its deviation over seeds.
+    /// The mean true risk before the first round and after each round, and its standard deviation over seeds.
     risk: Vec<f64>,
     deviation: Vec<f64>,
     /// The mean reward of all interactions.
     mean_reward: f64,
-    /// Rounds until the mean risk is nine tenths of the way to where promoting always ends; `None` if it never is.
+    /// The number of rounds until the mean risk is nine tenths of the way to the final risk of always promoting; `None`
+    /// if it never is.
     rounds_to_nine_tenths: Option<f64>,
 }
 
-/// The result, as it is written with `--json`.
+/// The JSON output.
 #[derive(Debug, Serialize)]
 struct Output<'a> {
     version: &'static str,
@@ -92,7 +93,7 @@ impl Gate {
         let shaped = Options { posterior: Some("shaped".into()), ..Options::default() };
         let config = self.options.or(shaped).complete();
         let rules: Vec<String> = std::iter::once("always".into()).chain(self.rules).collect();
-        // What the gate needs is held back under every rule: the same learner, but for the gate.
+        // All rules hold back the records that the gate needs, so that the learners differ only in the gate.
         let configs: Vec<Config> = rules.iter().map(|rule| with_rule(&config, rule)).collect();
         let clock = Instant::now();
         let runs = over_seeds(&configs, self.seeds, self.running.quiet, |config, experiment, outcome| {
@@ -129,7 +130,7 @@ fn with_rule(config: &Config, rule: &str) -> Config {
     Config { gate: rule.into(), held_back, ..config.clone() }
 }
 
-/// The margin of a rule.
+/// The margin of a rule; 0 if it has none.
 fn margin(rule: &str) -> f64 {
     rule.split_once(':').and_then(|(_, margin)| margin.parse().ok()).unwrap_or(0.0)
 }
@@ -138,7 +139,7 @@ fn run(initial: f64, outcome: &Outcome, margin: f64) -> Run {
     let mut risk = vec![initial];
     let (mut promotions, mut stepped_back) = (0, false);
     for round in &outcome.rounds {
-        // The gate that is always open promotes whatever comes.
+        // Without a gate, every policy is promoted.
         if round.decision.as_ref().is_none_or(|decision| decision.promoted) {
             promotions += 1;
             stepped_back |= round.true_risk > risk[risk.len() - 1] + margin;
@@ -164,7 +165,7 @@ fn summary(rule: &str, runs: &[Run]) -> RuleResult {
     }
 }
 
-/// Where a line through the risks after each round first falls to a level.
+/// The first point at which the interpolated risk falls to a level.
 fn reaches(risk: &[f64], level: f64) -> Option<f64> {
     let after = risk.iter().position(|&r| r <= level)?;
     match after.checked_sub(1) {

@@ -1,4 +1,4 @@
-//! `surefoot study rates`: how fast the policies of a loop approach the best one.
+//! `surefoot study rates`: measures how fast the policies of a loop approach the best policy.
 
 mod report;
 mod run;
@@ -51,7 +51,7 @@ impl Rates {
             figure::check(stem)?;
         }
         let size = Size { rounds: self.rounds as usize, records: self.size as usize, alpha: self.alpha };
-        // Better before the work than after it.
+        // Checks the setting before the work, not after it.
         Lambda::Rate { alpha: size.alpha, gamma: 1.0 }.value(size.records)?;
         let jobs: Vec<_> = METHODS.iter().flat_map(|method| (1..=self.seeds).map(move |seed| (method, seed))).collect();
         let clock = Instant::now();

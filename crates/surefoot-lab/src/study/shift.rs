@@ -1,4 +1,4 @@
-//! `surefoot study shift`: what forgetting is worth where contexts shift, and what certificates say there.
+//! `surefoot study shift`: the benefit of forgetting if contexts shift, and the certificates there.
 
 mod report;
 mod run;
@@ -87,9 +87,9 @@ impl Shift {
     }
 }
 
-/// Settings under which a shift can be felt: with two features contexts of one round cover some 60 of 360 degrees. The
-/// floor keeps every action alive until its contexts come; the steps are so long that a round of a few hundred records
-/// is enough for Adam to arrive.
+/// Settings in which a shift matters. With two features, the contexts of one round cover about 60 of 360 degrees. The
+/// floor keeps the probability of every action above 0 until its contexts come. The steps are long enough for Adam to
+/// converge on a round of a few hundred records.
 fn defaults() -> Options {
     Options {
         dataset: Some("drift".into()),

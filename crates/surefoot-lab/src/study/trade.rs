@@ -1,4 +1,4 @@
-//! `surefoot study trade`: what a better certificate costs in risk.
+//! `surefoot study trade`: the cost of a better certificate in risk.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -43,23 +43,23 @@ pub(super) struct Trade {
     running: Running,
 }
 
-/// What came of a setting, after the last round: means over seeds.
+/// The result of a setting after the last round: means over seeds.
 #[derive(Debug, Serialize)]
 struct Setting {
     held_back: Text,
     lambda: Text,
     true_risk: f64,
-    /// The deviation of the true risk over seeds.
+    /// The standard deviation of the true risk over seeds.
     deviation: f64,
-    /// The best rung of the ladder.
+    /// The bound of the best rung of the ladder.
     certified: f64,
-    /// Theorem 3.2 with the first policy as prior.
+    /// The bound of Theorem 3.2 with the first policy as prior.
     first_prior: f64,
     /// The mean reward of all interactions.
     mean_reward: f64,
 }
 
-/// The result, as it is written with `--json`.
+/// The JSON output.
 #[derive(Debug, Serialize)]
 struct Output<'a> {
     version: &'static str,
@@ -117,7 +117,7 @@ impl Trade {
     }
 }
 
-/// True risk, the two certificates and the mean reward after the last round.
+/// The true risk, the two certificates and the mean reward after the last round.
 fn last(outcome: &Outcome) -> [f64; 4] {
     let end = outcome.rounds.last().expect("a schedule has a round");
     let proven = end.proven.as_ref();
@@ -145,7 +145,7 @@ fn table(settings: &[Setting]) -> String {
     table.trim_fmt()
 }
 
-/// One line for each number of rounds held back, through its lambdas.
+/// The figure, with one line per number of rounds held back, through its lambdas.
 fn figure(config: &Config, settings: &[Setting]) -> Figure {
     let mut series: Vec<Series> = Vec::new();
     let numbered = |s: &&Setting| s.lambda.0 != "auto";

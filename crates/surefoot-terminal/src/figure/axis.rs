@@ -1,12 +1,12 @@
-//! The range of an axis, its ticks and how they are written.
+//! The range of an axis, its ticks and their labels.
 
-/// How an axis is divided.
+/// The scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Scale {
-    /// Equal steps are equally long.
+    /// Equal differences have equal lengths.
     #[default]
     Linear,
-    /// Equal factors are equally long.
+    /// Equal ratios have equal lengths.
     Log,
 }
 
@@ -20,7 +20,7 @@ impl Scale {
         }
     }
 
-    /// An axis for the coordinates with at most `most` ticks and a margin on both sides, a share of the range.
+    /// An axis for the coordinates with at most `most` ticks, and a margin on both sides as a share of the range.
     pub(super) fn axis(self, coordinates: &[f64], most: usize, margin: f64) -> Axis {
         match self {
             Scale::Linear => Axis::new(coordinates, most, margin),
@@ -34,20 +34,20 @@ impl Scale {
 pub(super) struct Axis {
     pub(super) low: f64,
     pub(super) high: f64,
-    /// Where, and what is written there.
+    /// The positions and labels of the ticks.
     pub(super) ticks: Vec<(f64, String)>,
 }
 
 impl Axis {
-    /// An axis for the values with at most `most` ticks and a margin on both sides, a share of the range. Values that
-    /// are all integers get integer ticks.
+    /// An axis for the values with at most `most` ticks, and a margin on both sides as a share of the range. If all
+    /// values are integers, so are the ticks.
     pub(super) fn new(values: &[f64], most: usize, margin: f64) -> Self {
         let (mut low, mut high) =
             values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &v| (low.min(v), high.max(v)));
         if low > high {
             (low, high) = (0.0, 1.0);
         }
-        // Values that are nearly equal get some room.
+        // Nearly equal values get a wider range.
         let least = if low == 0.0 && high == 0.0 { 1.0 } else { 1e-6 * low.abs().max(high.abs()) };
         if high - low < least {
             let middle = 0.5 * (low + high);
@@ -74,8 +74,8 @@ impl Axis {
         Axis { low, high, ticks }
     }
 
-    /// An axis for decimal logarithms. Ticks are at 1, 2 and 5 times the powers of ten, or at these powers alone if
-    /// there were too many, or at every digit if there were less than three.
+    /// An axis for decimal logarithms. Ticks are at 1, 2 and 5 times the powers of ten; at powers of ten alone if that
+    /// would be too many; at every digit if it would be fewer than three.
     fn log(logs: &[f64], most: usize, margin: f64) -> Self {
         let (mut low, mut high) =
             logs.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &v| (low.min(v), high.max(v)));
@@ -104,13 +104,13 @@ impl Axis {
         Axis { low, high, ticks }
     }
 
-    /// Where a value lies, from 0 at the low end to 1 at the high one.
+    /// The position of a value, from 0 at the low end to 1 at the high end.
     pub(super) fn share(&self, value: f64) -> f64 {
         (value - self.low) / (self.high - self.low)
     }
 }
 
-/// `digit * 10^power`, in full where that is short.
+/// `digit * 10^power`, written out if that is short.
 fn power_tick(digit: f64, power: i32) -> String {
     match power {
         -4..=5 => tick(digit * 10f64.powi(power), power),
@@ -118,7 +118,7 @@ fn power_tick(digit: f64, power: i32) -> String {
     }
 }
 
-/// A number whose last digit stands for ten to the power `exponent`, with a true minus sign.
+/// A number whose last digit is that of ten to the power `exponent`, with a typographic minus sign.
 fn tick(value: f64, exponent: i32) -> String {
     let digits = match exponent {
         ..-6 | 6.. => format!("{value:.1e}"),

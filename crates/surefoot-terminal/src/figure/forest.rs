@@ -1,4 +1,4 @@
-//! A forest plot: one row an estimate, with its intervals, in groups.
+//! A forest plot: one row per estimate, with its intervals, in groups.
 
 use std::path::{Path, PathBuf};
 
@@ -12,36 +12,36 @@ use crate::failure::Result;
 /// An estimate and its intervals.
 #[derive(Debug, Clone)]
 pub struct Mark {
-    /// The name of its row.
+    /// The label of the row.
     pub label: String,
-    /// The estimate, where there is one.
+    /// The estimate, if there is one.
     pub value: Option<f64>,
-    /// The interval that is drawn as a thick line.
+    /// The interval of the thick line.
     pub thick: Option<(f64, f64)>,
-    /// The interval that is drawn as a thin line with ends.
+    /// The interval of the thin line with ends.
     pub thin: Option<(f64, f64)>,
 }
 
-/// Estimates in groups, each with a colour of its own.
+/// Estimates in groups, each group with its own colour.
 #[derive(Debug, Clone, Default)]
 pub struct Forest {
-    /// What the figure shows.
+    /// The title.
     pub title: String,
     /// The quantity on the horizontal axis.
     pub x_label: String,
-    /// What thick and thin lines are.
+    /// The meaning of thick and thin lines.
     pub note: String,
     /// The groups, with their names.
     pub groups: Vec<(String, Vec<Mark>)>,
 }
 
-/// The height of a row, and of what stands above and below all rows.
+/// The height of a row, and the heights of the space above and below all rows.
 const ROW: f64 = 22.0;
 const HEAD: f64 = 52.0;
 const FOOT: f64 = 76.0;
 
 impl Forest {
-    /// Writes `stem.svg` and `stem.png`, whole or not at all.
+    /// Writes `stem.svg` and `stem.png`, each whole or not at all.
     pub fn write(&self, stem: &Path) -> Result<[PathBuf; 2]> {
         let extent = [WIDTH, self.height()];
         write_scene(&self.scene(extent), extent, stem)

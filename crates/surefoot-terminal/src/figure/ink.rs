@@ -1,4 +1,4 @@
-//! How lines, markers and texts are drawn.
+//! Drawing of lines, markers and texts.
 
 use kuva::render::color::Color;
 use kuva::render::render::{PathData, Primitive, Scene, TextAnchor};
@@ -15,8 +15,8 @@ pub(super) const AXIS: Color = Color::Rgb(0x88, 0x88, 0x88);
 pub(super) const GRID: Color = Color::Rgb(0xe8, 0xe8, 0xe8);
 const WHITE: Color = Color::Rgb(0xff, 0xff, 0xff);
 
-/// The palette of Okabe and Ito, whose colours people with any colour vision tell apart, without its yellow, which is
-/// too faint for a line on white.
+/// The palette of Okabe and Ito, whose colours can be told apart with any colour vision. Its yellow is left out,
+/// because it is too faint for a line on white.
 pub(super) const PALETTE: [Color; 7] = [
     Color::Rgb(0x00, 0x72, 0xb2),
     Color::Rgb(0xd5, 0x5e, 0x00),
@@ -27,8 +27,8 @@ pub(super) const PALETTE: [Color; 7] = [
     Color::Rgb(0x00, 0x00, 0x00),
 ];
 
-/// The corners of the markers, in units of their radius; no corners make a circle. They and the dashes tell the lines
-/// apart where colour does not.
+/// The corners of the markers, in units of their radius; no corners make a circle. Markers and dashes distinguish lines
+/// without colour.
 const MARKERS: [&[(f64, f64)]; 5] = [
     &[],
     &[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)],
@@ -37,13 +37,13 @@ const MARKERS: [&[(f64, f64)]; 5] = [
     &[(0.0, 1.25), (1.15, -0.85), (-1.15, -0.85)],
 ];
 const MARKER_RADIUS: f64 = 4.2;
-/// Beyond this many points, only some of them get a marker.
+/// With more points than this, only some of them get a marker.
 pub(super) const MOST_MARKERS: usize = 25;
 
-/// Lengths of ink and gap, in turn.
+/// Alternating lengths of ink and gap.
 const DASHES: [&[f64]; 3] = [&[8.0, 5.0], &[2.0, 4.0], &[9.0, 4.0, 2.0, 4.0]];
 
-/// How a series is drawn.
+/// The style of a series.
 pub(super) struct Style {
     pub(super) color: Color,
     marker: Option<&'static [(f64, f64)]>,
@@ -51,7 +51,7 @@ pub(super) struct Style {
     pub(super) events: bool,
 }
 
-/// Colours in order, each round through the palette with other markers; dashes in order of the dashed ones.
+/// Assigns colours in order, with other markers each time the palette repeats. Dashed series get dashes in order.
 pub(super) fn styles(series: &[Series]) -> Vec<Style> {
     let mut dashed = 0;
     let style = |(i, series): (usize, &Series)| {
@@ -74,7 +74,7 @@ impl Style {
         }
     }
 
-    /// A marker with a white rim, which keeps it visible on lines of its own colour.
+    /// Draws a marker with a white rim, which keeps it visible on lines of its own colour.
     pub(super) fn marker(&self, scene: &mut Scene, at: (f64, f64)) {
         if let Some(corners) = self.marker {
             shape(scene, corners, self.color.clone(), at);
@@ -82,7 +82,7 @@ impl Style {
     }
 }
 
-/// The marker of the series or group of this number.
+/// Draws the marker of the series or group with this number.
 pub(super) fn marker(scene: &mut Scene, number: usize, color: Color, at: (f64, f64)) {
     shape(scene, MARKERS[number % MARKERS.len()], color, at);
 }
@@ -99,7 +99,7 @@ fn shape(scene: &mut Scene, corners: &[(f64, f64)], fill: Color, (x, y): (f64, f
     }
 }
 
-/// The pieces of a line that have ink.
+/// Splits a line into its dashes.
 fn dash(points: &[(f64, f64)], lengths: &[f64]) -> Vec<Vec<(f64, f64)>> {
     let (mut pieces, mut piece) = (Vec::new(), Vec::from_iter(points.first().copied()));
     let (mut k, mut left) = (0, lengths[0]);
@@ -152,12 +152,12 @@ pub(super) fn line(scene: &mut Scene, [x1, y1, x2, y2]: [f64; 4], stroke: Color)
 }
 
 pub(super) fn text(scene: &mut Scene, (x, y): (f64, f64), content: &str, size: u32, anchor: TextAnchor, color: Color) {
-    // kuva reads what stands between dollars as mathematics.
+    // kuva parses text between dollar signs as mathematics.
     let content = content.replace('$', r"\$");
     scene.elements.push(Primitive::Text { x, y, content, size, anchor, rotate: None, bold: false, color: Some(color) });
 }
 
-/// About the width of a text in DejaVu Sans, the widest of the fonts.
+/// The approximate width of a text in DejaVu Sans, the widest of the fonts.
 pub(super) fn text_width(text: &str, size: u32) -> f64 {
     let em = |c: char| match c {
         'i' | 'j' | 'l' | '.' | ',' | ':' | ';' | '|' | '\'' | ' ' => 0.32,
@@ -171,7 +171,7 @@ pub(super) fn text_width(text: &str, size: u32) -> f64 {
     f64::from(size) * text.chars().map(em).sum::<f64>()
 }
 
-/// The text in lines, broken between words where it is wider than it may be.
+/// The text in lines, broken between words if it is wider than `widest`.
 pub(super) fn wrap(text: &str, size: u32, widest: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

@@ -1,4 +1,4 @@
-//! The algorithms, each taken apart: what is minimised, over which rounds, and from where the divergence is measured.
+//! The algorithms and their parts: the criterion, the rounds that are learned from, and the anchor of the divergence.
 
 use std::str::FromStr;
 
@@ -8,31 +8,31 @@ use crate::error::{Error, Result};
 use crate::estimator::Regularizer;
 use crate::objective::Criterion;
 
-/// Which algorithm turns the logs into the next policy.
+/// The algorithm that learns the next policy from the logs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Algorithm {
-    /// Logarithmic smoothing on what the first policy collected (Sakhi et al. 2024): it is never replaced.
+    /// Logarithmic smoothing on the logs of the first policy (Sakhi et al. 2024). The first policy is never replaced.
     BatchLs,
     /// Algorithm 1: logarithmic smoothing on all rounds.
     SeqLs,
     /// Algorithm 2: adjusted logarithmic smoothing on all rounds.
     SeqAdjLs,
-    /// Algorithm 3: logarithmic smoothing on the newest round, from the policy that collected it.
+    /// Algorithm 3: logarithmic smoothing on the newest round; the anchor is the policy that collected it.
     ShiftLs,
     /// Algorithm 3 with the adjusted estimator.
     ShiftAdjLs,
-    /// Counterfactual risk minimisation on what the first policy collected (Swaminathan and Joachims 2015).
+    /// Counterfactual risk minimisation on the logs of the first policy (Swaminathan and Joachims 2015).
     Crm(Crm),
-    /// Its sequential form (Zenati et al. 2023), meant for rounds of doubling size.
+    /// The sequential form of CRM (Zenati et al. 2023), meant for rounds of doubling size.
     Scrm(Crm),
 }
 
 impl FromStr for Algorithm {
     type Err = Error;
 
-    /// By its name; CRM and SCRM in their default reading.
+    /// Parses the name of an algorithm; CRM and SCRM get their default settings.
     fn from_str(text: &str) -> Result<Self> {
         Ok(match text {
             "batch-ls" => Algorithm::BatchLs,
@@ -50,19 +50,19 @@ impl FromStr for Algorithm {
     }
 }
 
-/// What published descriptions of (S)CRM leave open. The default is the reading of the SeqLS paper: implicit
-/// exploration, the newest round only, no divergence.
+/// The settings of CRM and SCRM that their published descriptions leave open. The default is that of the SeqLS paper:
+/// implicit exploration, the newest round only, no divergence.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Crm {
     /// `gamma` of the implicit-exploration weights `p/(q + gamma)`; `None` for self-normalised weights `p/q`.
     pub gamma: Option<f64>,
     /// The weight of the standard error: at least 0.
     pub penalty: f64,
-    /// Whether `KL/(lambda N)` from the first policy is added.
+    /// Whether to add `KL/(lambda N)` with the first policy as prior.
     pub divergence: bool,
-    /// Whether the scale is learned; without a divergence nothing keeps it from collapsing.
+    /// Whether to learn the scale. Without a divergence, nothing keeps it from collapsing.
     pub learn_scale: bool,
-    /// Which rounds SCRM learns from.
+    /// The rounds that SCRM learns from.
     pub window: Window,
 }
 
@@ -72,13 +72,13 @@ impl Default for Crm {
     }
 }
 
-/// Which rounds are learned from.
+/// The rounds that an algorithm learns from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Window {
-    /// All of them.
+    /// All rounds.
     All,
-    /// Only the last.
+    /// Only the newest round.
     Newest,
 }
 
@@ -94,16 +94,16 @@ impl FromStr for Window {
     }
 }
 
-/// From which policy the divergence is measured.
+/// The policy from which the divergence is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Anchor {
-    /// The first one deployed.
+    /// The first policy.
     First,
-    /// The one that collected the newest round.
+    /// The policy that collected the newest round.
     Incumbent,
 }
 
-/// An algorithm, taken apart.
+/// The parts of an algorithm.
 #[derive(Clone, Copy)]
 pub(super) struct Recipe {
     pub(super) criterion: Criterion,
@@ -114,7 +114,7 @@ pub(super) struct Recipe {
 }
 
 impl Algorithm {
-    /// Whether the learned policy is deployed for the next round, or the first one goes on collecting.
+    /// Whether the learned policy is deployed for the next round. If not, the first policy collects all rounds.
     pub fn redeploys(&self) -> bool {
         !matches!(self, Algorithm::BatchLs | Algorithm::Crm(_))
     }
@@ -124,22 +124,22 @@ impl Algorithm {
         matches!(self, Algorithm::SeqAdjLs | Algorithm::ShiftAdjLs)
     }
 
-    /// Whether it is meant for contexts that shift.
+    /// Whether it is meant for shifting contexts.
     pub(crate) fn shifts(&self) -> bool {
         matches!(self, Algorithm::ShiftLs | Algorithm::ShiftAdjLs)
     }
 
-    /// Whether it learns from all rounds, and not from the newest only.
+    /// Whether it learns from all rounds, not only from the newest.
     pub fn learns_from_all(&self) -> bool {
         self.recipe(1.0).window == Window::All
     }
 
-    /// Whether `lambda` smooths, and does not merely weigh the divergence.
+    /// Whether `lambda` is the parameter of the smoothing too, not only the weight of the divergence.
     pub fn smooths(&self) -> bool {
         !matches!(self, Algorithm::Crm(_) | Algorithm::Scrm(_))
     }
 
-    /// Whether records of cost 0 only count in the number of records.
+    /// Whether records of cost 0 count only in the number of records.
     pub(super) fn ignores_zero_costs(&self) -> bool {
         self.recipe(1.0).criterion.skips_zero_costs()
     }

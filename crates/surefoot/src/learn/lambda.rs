@@ -8,18 +8,19 @@ use serde::{Deserialize, Serialize};
 use super::Algorithm;
 use crate::error::{Error, Result, check_setting};
 
-/// The rule that fixes `lambda` before the data; `m` is the size of the first round (of all rounds together for
-/// [`Algorithm::BatchLs`] and [`Algorithm::Crm`], whose data is one batch).
+/// The rule that fixes `lambda` before the data. `m` is the size of the first round. For [`Algorithm::BatchLs`] and
+/// [`Algorithm::Crm`], whose data is one batch, it is the size of all rounds together.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Lambda {
-    /// The one of [`CANDIDATES`](Lambda::CANDIDATES) whose policy has the best certificate; 0.4 for [`Algorithm::Crm`]
-    /// and [`Algorithm::Scrm`], which do not smooth.
+    /// The member of [`CANDIDATES`](Lambda::CANDIDATES) whose policy has the best certificate. For [`Algorithm::Crm`]
+    /// and [`Algorithm::Scrm`], which do not smooth, it is 0.4.
     Auto,
-    /// The same, but chosen in rounds 1, 2, 4, 8 and so on, and kept in between: a quarter of the work there.
+    /// Like [`Auto`](Lambda::Auto), but chosen in rounds 1, 2, 4, 8 and so on, and kept in between. Rounds in between
+    /// need a quarter of the work.
     AutoDoubling,
-    /// This number.
+    /// A given number.
     Fixed(f64),
     /// `1/sqrt(m)`, as in the paper's experiments.
     InverseSqrt,
@@ -44,10 +45,10 @@ pub enum Lambda {
 }
 
 impl Lambda {
-    /// What [`Lambda::Auto`] and [`Lambda::AutoDoubling`] choose from.
+    /// The candidates of [`Lambda::Auto`] and [`Lambda::AutoDoubling`].
     pub const CANDIDATES: [f64; 4] = [0.1, 0.2, 0.4, 0.9];
 
-    /// The value for rounds of `m` records.
+    /// The value of lambda for rounds of `m` records.
     pub fn value(&self, m: usize) -> Result<f64> {
         let root = (m as f64).sqrt();
         let check = |alpha: f64, gamma: f64| {

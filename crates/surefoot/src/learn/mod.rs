@@ -1,4 +1,4 @@
-//! LOOP: every algorithm is the same pure step `(state, logs) -> (state, round)`.
+//! LOOP: every algorithm is the same pure step `(state, logs) -> (state, report)`.
 
 mod algorithm;
 mod lambda;
@@ -38,13 +38,13 @@ use crate::policy::{Basis, LinearGaussian, Policy, Posterior, Scale};
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Family {
-    /// One scale: the paper's.
+    /// One scale, as in the paper.
     #[default]
     Isotropic,
-    /// One scale a feature.
+    /// One scale per feature.
     PerFeature,
-    /// One scale a principal axis of the first round's contexts. A prior with one scale looks the same in every
-    /// orthonormal basis, so that the choice costs nothing in any bound.
+    /// One scale per principal axis of the first round's contexts. A prior with one scale is the same in every
+    /// orthonormal basis, so this choice costs nothing in any bound.
     Shaped,
 }
 
@@ -61,15 +61,15 @@ impl FromStr for Family {
     }
 }
 
-/// Where the search of a round starts.
+/// The starting point of a round's search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Start {
-    /// At the current policy; at the anchor where more than the newest round is held back, since the choice of the
-    /// current policy has seen some of that.
+    /// The current policy. If more than the newest round is held back, the anchor instead, because some of the records
+    /// that are held back were used to choose the current policy.
     #[default]
     Warm,
-    /// At the anchor of the divergence.
+    /// The anchor of the divergence.
     Anchor,
 }
 
@@ -85,11 +85,11 @@ impl FromStr for Start {
     }
 }
 
-/// The numbers in which a search runs. What is logged or reported is always in double precision.
+/// The number type of a search. Everything that is logged or reported is in double precision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Precision {
-    /// `f32`: its errors are far below the noise of minibatches, and a register holds twice as many.
+    /// `f32`. Its rounding errors are far below the noise of minibatches, and a register holds twice as many numbers.
     #[default]
     Single,
     /// `f64`.
@@ -108,40 +108,40 @@ impl FromStr for Precision {
     }
 }
 
-/// A learner: all its settings, and no state.
+/// The settings of learning, without any state.
 ///
-/// The exploration floor is a setting of the first policy ([`LinearGaussian::with_exploration`]): prior and posterior
-/// have the same, and every learner carries it along.
+/// The exploration floor is a setting of the first policy ([`LinearGaussian::with_exploration`]). Prior and posterior
+/// have the same floor, and every learned policy keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Learner {
     /// The algorithm.
     pub algorithm: Algorithm,
-    /// Its `lambda`.
+    /// The rule for `lambda`.
     pub lambda: Lambda,
-    /// How sharp the prior of the search is, where it is the first policy's.
+    /// The sharpness of the prior of the search, if this prior is made from the first policy.
     pub sharpness: Sharpness,
-    /// The family of posteriors.
+    /// The family of posteriors that is searched.
     pub family: Family,
-    /// Where each round's search starts.
+    /// The starting point of each round's search.
     pub start: Start,
-    /// How it searches.
+    /// The optimiser of the search.
     pub optimiser: Optimiser,
-    /// The numbers in which Adam searches; L-BFGS, whose line search compares values, is always in double precision.
+    /// The number type of Adam. L-BFGS always uses double precision, because its line search compares values.
     pub precision: Precision,
-    /// The absolute error of the propensities during the search, in `(0, 0.01]`; L-BFGS takes 1e-10 or less. What is
-    /// logged or reported does not depend on it.
+    /// The absolute error of the propensities during the search, in `(0, 0.01]`; L-BFGS uses 1e-10 or less. It does not
+    /// affect logged or reported propensities.
     pub tolerance: f64,
-    /// How many of the newest records are not learned from yet, in rounds like the newest; at least 0. On them the new
-    /// policy is a fixed one, whose certificate needs no divergence. Never more than half of what can be learned from
-    /// is held back. It should stay the same in all rounds of a loop.
+    /// How many of the newest records are held back until a later round, in units of the newest round's size; at least
+    /// 0. On them the new policy is a fixed policy, whose certificate needs no divergence. At most half of the records
+    /// of the window are held back. All rounds of a loop should use the same value.
     pub held_back: f64,
-    /// By what lambda and the sharpness are chosen: 0 for what is certified, 1 for what is estimated, in between for a mean of
-    /// both.
+    /// The weight of the estimated risk in the choice of lambda and sharpness, in `[0, 1]`: 0 chooses by the certified
+    /// risk, 1 by the estimated risk, and a value in between by their weighted mean.
     pub trade: f64,
-    /// What is minimised in place of the algorithm's own estimator; its window, its anchor and the divergence stay.
+    /// A custom estimator that replaces the algorithm's own. The window, the anchor and the divergence stay the same.
     #[serde(default, skip_deserializing, skip_serializing_if = "Option::is_none")]
     pub custom: Option<Custom>,
-    /// The terms of the certificates.
+    /// The settings of the certificates.
     pub protocol: Protocol,
     /// The seed of the order of the records.
     pub seed: u64,
@@ -167,22 +167,22 @@ impl Default for Learner {
     }
 }
 
-/// Where a loop stands: the policies that matter and the rounds so far. Cloning shares the data.
+/// The state of a loop: its policies and the rounds so far. Cloning shares the data.
 #[derive(Debug, Clone)]
 pub struct State {
     first: LinearGaussian,
-    /// The same, in the basis of what is learned.
+    /// The first policy, in the basis of the learned policies.
     prior: LinearGaussian,
     current: LinearGaussian,
     deployed: LinearGaussian,
-    /// The lambda and the sharpness of the last policy, for rules that keep them.
+    /// The lambda and the sharpness of the last policy, for rules that keep them between rounds.
     kept: Option<Setting>,
-    /// The rounds so far, over the features of the policies, in the basis of their posteriors.
+    /// The rounds so far, as features of the policies, in the basis of their posteriors.
     rounds: Vec<Arc<Logs>>,
 }
 
 impl State {
-    /// Before the first round: the policy that will collect it, which is also the prior of every bound.
+    /// The state before the first round. `first` will collect it, and is also the prior of every bound.
     pub fn new(first: LinearGaussian) -> Self {
         let (prior, current, deployed) = (first.clone(), first.clone(), first.clone());
         State { first, prior, current, deployed, kept: None, rounds: Vec::new() }
@@ -193,30 +193,30 @@ impl State {
         &self.first
     }
 
-    /// The last one learned; the first, before any round.
+    /// The last policy learned; before any round, the first policy.
     pub fn current(&self) -> &LinearGaussian {
         &self.current
     }
 
-    /// The one to deploy next: the last one learned, unless the algorithm never redeploys or the last one
-    /// [was not promoted](State::keep).
+    /// The policy to deploy next: the last policy learned, unless the algorithm never redeploys or the policy [was not
+    /// promoted](State::keep).
     pub fn deployed(&self) -> &LinearGaussian {
         &self.deployed
     }
 
-    /// The state in which another policy than the last one learned is deployed.
+    /// The state with `incumbent` deployed in place of the last policy learned.
     pub fn keep(mut self, incumbent: &LinearGaussian) -> Result<Self> {
         self.turned(incumbent)?;
         self.deployed = incumbent.clone();
         Ok(self)
     }
 
-    /// What the last policy was chosen at: lambda and sharpness, for rules that keep them.
+    /// The lambda and the sharpness of the last policy, for rules that keep them between rounds.
     pub(crate) fn kept(&self) -> Option<(f64, f64)> {
         self.kept.map(|Setting { lambda, sharpness }| (lambda, sharpness))
     }
 
-    /// The state of a loop whose rounds are remembered, and which had come to this.
+    /// Restores the policies and the kept settings of a loop whose rounds have been remembered.
     pub(crate) fn resumed(
         mut self,
         current: &LinearGaussian,
@@ -229,7 +229,7 @@ impl State {
         Ok(self)
     }
 
-    /// A policy in the basis of those that are learned.
+    /// The policy in the basis of the learned policies.
     fn turned(&self, policy: &LinearGaussian) -> Result<LinearGaussian> {
         let posterior = policy.posterior().in_basis(self.prior.posterior().basis()).ok_or_else(|| {
             Error::setting("the policy that is kept", "in the basis of the others, or with one shared scale", "not")
@@ -248,45 +248,45 @@ impl State {
     }
 }
 
-/// What a step reports of itself.
+/// The report of a step.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct StepReport {
-    /// Records of this round.
+    /// The number of records of this round.
     pub n: usize,
-    /// Records that were learned from.
+    /// The number of records that were learned from.
     pub records: usize,
     /// The `lambda` that was used.
     pub lambda: f64,
-    /// How much sharper than the first policy the anchor was.
+    /// The sharpness that was used.
     pub sharpness: f64,
-    /// `KL` of the new policy from the anchor, the exploration floor counted.
+    /// `KL` of the new policy from the anchor, including the effect of the exploration floor.
     pub kl: f64,
-    /// The course of the search.
+    /// The trace of the search.
     pub trace: Trace,
-    /// What was chosen from, if there was a choice.
+    /// The candidates, if there was a choice; else empty.
     pub candidates: Vec<Candidate>,
-    /// From where on the new policy has not seen the records, if some were held back.
+    /// The first record that the new policy has not seen, if records were held back.
     pub fixed_since: Option<FixedSince>,
 }
 
-/// A policy that was learned at one lambda from one anchor, and what is known of it.
+/// A policy that was learned with one lambda and one sharpness, and its scores.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Candidate {
-    /// The lambda.
+    /// Its lambda.
     pub lambda: f64,
-    /// How much sharper than the first policy the anchor is.
+    /// The sharpness of its anchor.
     pub sharpness: f64,
-    /// The risk that is certified with all of delta for this choice alone: a score, no lasting statement.
+    /// The certified risk, with all of delta for this choice alone. It is a score and not a lasting statement.
     pub upper: f64,
     /// The estimated risk.
     pub estimate: f64,
-    /// The mean of both by which the choice is made: the lowest wins.
+    /// The score by which the choice is made, a weighted mean of `upper` and `estimate`; the lowest wins.
     pub score: f64,
 }
 
-/// What a search found.
+/// The result of one search.
 struct Learned {
     policy: LinearGaussian,
     setting: Setting,
@@ -295,7 +295,7 @@ struct Learned {
     trace: Trace,
 }
 
-/// The policy over the features that a [`State`] keeps: mapped, and in the basis.
+/// The policy on the features that a [`State`] stores, which are mapped and in the basis.
 fn in_coordinates(policy: &LinearGaussian) -> Result<LinearGaussian> {
     let posterior = policy.posterior();
     let plain = Posterior::new(posterior.actions(), posterior.mean().to_vec(), posterior.scale().clone())?;
@@ -303,15 +303,14 @@ fn in_coordinates(policy: &LinearGaussian) -> Result<LinearGaussian> {
 }
 
 impl Learner {
-    /// How much is usefully held back, in rounds: one where candidates are compared by what it says of them, or a gate has
-    /// to judge; else nothing.
+    /// The usual value of `held_back`: 1 round if candidates are compared by their certificates on it, or if there is a
+    /// gate; else 0.
     pub fn usually_held_back(&self, gate: Gate) -> f64 {
         let chosen = matches!(self.lambda, Lambda::Auto | Lambda::AutoDoubling) || self.sharpness == Sharpness::Auto;
         if (chosen && self.algorithm.smooths()) || gate != Gate::Always { 1.0 } else { 0.0 }
     }
 
-    /// The state with a round in it that was not learned from at the time: what the next [`step`](Learner::step) learns, it
-    /// learns from all rounds.
+    /// Adds a round to the state without learning from it. The next [`step`](Learner::step) learns from all rounds.
     pub fn remember(&self, state: &State, logs: &Logs) -> Result<State> {
         self.check_logs(state, logs)?;
         self.take_in(state, logs)
@@ -328,13 +327,12 @@ impl Learner {
         Ok(())
     }
 
-    /// One round: learns the next policy from the new logs and what the state remembers. The state that came in is
-    /// not changed.
+    /// Learns the next policy from the new logs and the rounds of the state. The given state is not changed.
     pub fn step(&self, state: &State, logs: &Logs) -> Result<(State, StepReport)> {
         self.step_observed(state, logs, &mut Silent)
     }
 
-    /// The same, while somebody looks on.
+    /// Like [`step`](Learner::step), with an observer of the search.
     pub fn step_observed(
         &self,
         state: &State,
@@ -356,8 +354,8 @@ impl Learner {
             self.algorithm.recipe(setting.lambda).criterion.check()?;
             check_setting("lambda", setting.lambda, setting.lambda > 0.0, "in (0, inf)")?;
         }
-        // The current policy has been chosen by records of earlier rounds: where some of those are held back again, it
-        // would tell the new one of them.
+        // Records of earlier rounds were used to choose the current policy. If some of them are held back again, a warm
+        // start would leak them to the new policy.
         let warm = self.start == Start::Warm && state.rounds() > 0 && unseen.len() < 2;
         let mut learned = Vec::new();
         let searches = settings.len() as f64;
@@ -371,8 +369,8 @@ impl Learner {
             let (policy, records, trace) = self.learn(setting.lambda, &rounds, &anchor, start, &next, &mut progress)?;
             learned.push(Learned { policy, setting, anchor, records, trace });
         }
-        // Where more than the newest round is held back, a setting that was kept has been chosen by some of it: then the
-        // policy could have been that of any setting. The first policy is fixed before round 0 too.
+        // If more than the newest round is held back, some of it was used to choose the kept setting. Then the policy
+        // could be that of any setting. In round 0 the set has one more member: the first policy, fixed before it.
         let size = if unseen.len() > 1 { all } else { learned.len() } + usize::from(state.rounds() == 0);
         let candidates = self.judge(&learned, &next, &unseen, size)?;
         let chosen = candidates.iter().enumerate().min_by(|a, b| a.1.score.total_cmp(&b.1.score)).map_or(0, |(i, _)| i);
@@ -390,12 +388,12 @@ impl Learner {
         Ok((next, StepReport { n: logs.len(), records, lambda, sharpness, kl, trace, candidates, fixed_since }))
     }
 
-    /// How many of the newest records are held back: never more than half of all.
+    /// How many of the newest records are held back: at most half of all.
     fn held_back(&self, newest: usize, all: usize) -> usize {
         ((self.held_back * newest as f64).round() as usize).min(all / 2)
     }
 
-    /// The rounds to learn from, and the newest records, which are held back.
+    /// Splits the rounds into those to learn from and the newest records, which are held back.
     fn hold_back(&self, rounds: &[Arc<Logs>]) -> (Vec<Arc<Logs>>, Vec<Arc<Logs>>) {
         let mut left = self.held_back(rounds[rounds.len() - 1].len(), rounds.iter().map(|logs| logs.len()).sum());
         let (mut seen, mut unseen) = (rounds.to_vec(), Vec::new());
@@ -411,7 +409,7 @@ impl Learner {
         (seen, unseen)
     }
 
-    /// The next policy at one lambda, the number of records it is learned from and the course of the search.
+    /// The next policy at one lambda, the number of records it is learned from, and the trace of the search.
     fn learn(
         &self,
         lambda: f64,
@@ -435,7 +433,7 @@ impl Learner {
             exploration: state.prior.exploration(),
             tolerance: match self.optimiser {
                 Optimiser::Adam(_) => self.tolerance,
-                // A line search compares values: they and their gradients must agree.
+                // A line search compares values, so values and gradients must agree.
                 Optimiser::Lbfgs(_) => self.tolerance.min(1e-10),
             },
         })?;
@@ -449,8 +447,8 @@ impl Learner {
         Ok((policy, objective.records(), trace))
     }
 
-    /// What is certified of each policy: as one of a set that was fixed before the records held back, or, where there
-    /// are none, by Theorem 3.2 on all records. One policy alone is not judged.
+    /// Certifies each policy: as one of a set that was fixed before the records held back or, if there are none, by
+    /// Theorem 3.2 on all records. A single policy is not certified.
     fn judge(&self, learned: &[Learned], state: &State, unseen: &[Arc<Logs>], size: usize) -> Result<Vec<Candidate>> {
         if learned.len() < 2 {
             return Ok(Vec::new());
@@ -463,7 +461,7 @@ impl Learner {
             } else {
                 (unseen, Subject::Fixed { size }, Factor::FIXED)
             };
-            // At the last lambda the estimate is all but unbiased; the bound does not look at it.
+            // At the last lambda the estimate is nearly unbiased; the bound does not use it.
             const NEARLY_UNBIASED: f64 = 1e-3;
             let lambdas: Vec<f64> = self.protocol.lambdas.iter().copied().chain([NEARLY_UNBIASED]).collect();
             let factors = if factor == Factor::FIXED { vec![factor] } else { vec![factor, Factor::FIXED] };
@@ -481,7 +479,7 @@ impl Learner {
         learned.iter().map(judge).collect()
     }
 
-    /// The state with the new round in it. The first one fixes the basis, if one is asked for.
+    /// Adds the new round to the state. The first round fixes the basis, if the family needs one.
     fn take_in(&self, state: &State, logs: &Logs) -> Result<State> {
         let features = state.prior.features();
         let mut next = state.clone();
@@ -491,7 +489,7 @@ impl Learner {
                 let (allowed, value) = ("isotropic or per-feature, as in the rounds before", "principal");
                 return Err(Error::setting("the posterior's shape", allowed, value));
             }
-            // Not of what is held back: to the new policy, and so to its axes, those records are unseen.
+            // Records that are held back are left out: the new policy, and so its axes, must not have seen them.
             let seen = logs.contexts().slice(0..logs.len() - self.held_back(logs.len(), logs.len()));
             let basis = Arc::new(Basis::principal(&features.apply(&seen)?)?);
             let prior = state.prior.posterior().in_basis(Some(&basis)).ok_or_else(|| {
@@ -502,7 +500,8 @@ impl Learner {
             next.current = next.prior.clone();
         }
         let basis = next.prior.posterior().basis();
-        // Contexts as they are cost nothing: they are shared. Features of them are only made where they will be read.
+        // Unchanged contexts are shared and cost no memory. Features are computed only for records whose features will
+        // be read.
         let made = basis.is_some() || !features.is_identity();
         let logs = logs.clone().map_contexts(
             made && (self.custom.is_some() || self.algorithm.ignores_zero_costs()),
@@ -515,7 +514,7 @@ impl Learner {
         Ok(next)
     }
 
-    /// A posterior with the kind of scale that is sought.
+    /// The posterior with the kind of scale that the family has.
     fn shaped(&self, posterior: &Posterior) -> Result<Posterior> {
         let scale = match (self.family, posterior.scale()) {
             (Family::Isotropic, Scale::PerFeature(_)) => {

@@ -1,13 +1,14 @@
-//! From settings by their names to a learner and its gate: flags, files and other languages all come through here.
+//! Converts named settings to a learner and its gate, for flags, files and other languages.
 
 use super::{Algorithm, Crm, Learner};
 use crate::certificate::{Gate, Protocol, Spending};
 use crate::error::{Error, Result};
 use crate::optim::{Adam, Lbfgs, Optimiser};
 
-/// A learner's settings as texts and numbers. What is a name, or may be a rule instead of a number, is a text.
+/// The settings of a learner as texts and numbers. A setting is a text if it is a name, or if it may be a rule or a
+/// number.
 ///
-/// The default is the command line's. It converges on small data too, where the paper's step size, the default of
+/// The default is that of the command line. It converges on small data too, where the paper's step size, the default of
 /// [`Adam`], stops half-way.
 ///
 /// ```
@@ -31,43 +32,43 @@ pub struct LearnerSettings {
     pub sharpness: String,
     /// The [`Start`](super::Start) of each search: `warm` or `anchor`.
     pub start: String,
-    /// `adam` or `lbfgs`.
+    /// The optimiser: `adam` or `lbfgs`.
     pub optimiser: String,
-    /// Passes of Adam over the records.
+    /// The number of passes of Adam over the records.
     pub epochs: usize,
-    /// Records a step of Adam.
+    /// The number of records per step of Adam.
     pub batch_size: usize,
     /// The step size of Adam.
     pub learning_rate: f64,
-    /// Its [`Decay`](crate::optim::Decay): `none`, `linear` or `cosine`.
+    /// The [`Decay`](crate::optim::Decay) of the step size: `none`, `linear` or `cosine`.
     pub decay: String,
     /// The [`Precision`](super::Precision) of the search: `single` or `double`.
     pub precision: String,
-    /// The most iterations of L-BFGS.
+    /// The largest number of iterations of L-BFGS.
     pub iterations: usize,
-    /// How much is held back: a number of rounds, or `auto` for what is [usual](Learner::usually_held_back).
+    /// How much is held back: a number of rounds, or `auto` for the [usual](Learner::usually_held_back) one.
     pub held_back: String,
-    /// By what lambda and the sharpness are chosen, as in [`Learner::trade`].
+    /// The weight of the estimated risk in the choice of lambda and sharpness, see [`Learner::trade`].
     pub trade: f64,
-    /// The probability with which certificates of a kind may be wrong.
+    /// The failure probability of each family of certificates.
     pub delta: f64,
-    /// How it is [spent](Spending) over rounds: `forever` or `even`.
+    /// How delta is [spent](Spending) over rounds: `forever` or `even`.
     pub spending: String,
-    /// The number of rounds, where it is known; `even` needs it.
+    /// The number of rounds, if it is known; `even` needs it.
     pub rounds: Option<usize>,
     /// The [`Gate`]: `always`, `improvement`, `non-inferiority:MARGIN` or `certified-risk`.
     pub gate: String,
     /// The seed of the order of the records.
     pub seed: u64,
-    /// Of CRM and SCRM: `gamma` of the weights `p/(q + gamma)`, or `self-normalised`.
+    /// For CRM and SCRM: `gamma` of the weights `p/(q + gamma)`, or `self-normalised`.
     pub crm_weights: String,
-    /// Of CRM and SCRM: the weight of the standard error.
+    /// For CRM and SCRM: the weight of the standard error.
     pub crm_penalty: f64,
-    /// Of CRM and SCRM: whether the divergence is added.
+    /// For CRM and SCRM: whether the divergence is added.
     pub crm_divergence: bool,
-    /// Of CRM and SCRM: whether the scale stays as it is.
+    /// For CRM and SCRM: whether the scale is fixed, not learned.
     pub crm_fixed_scale: bool,
-    /// Of SCRM: the [`Window`](super::Window), `newest` or `all`.
+    /// For SCRM: the [`Window`](super::Window), `newest` or `all`.
     pub crm_window: String,
 }
 
@@ -103,8 +104,8 @@ impl Default for LearnerSettings {
 }
 
 impl LearnerSettings {
-    /// The learner, and the gate that its candidates go through. The error names the setting as a flag does:
-    /// `held-back` for [`held_back`](LearnerSettings::held_back).
+    /// The learner, and the gate for its candidates. Errors name a setting as its flag does: `held-back` for
+    /// [`held_back`](LearnerSettings::held_back).
     pub fn learner(&self) -> Result<(Learner, Gate)> {
         let gate = self.gate.parse()?;
         let learner = Learner {

@@ -1,4 +1,4 @@
-//! RETRAIN: the next policy from all rounds of some logs at once, and what is known of it.
+//! RETRAIN: learns the next policy from all rounds of some logs at once, and certifies it.
 
 use std::sync::Arc;
 
@@ -10,32 +10,35 @@ use crate::logs::Logs;
 use crate::observer::Observer;
 use crate::policy::{LinearGaussian, Policy};
 
-/// A policy that was learned from all rounds, and what they say of it. Costs are in `[-1, 0]`, lower is better.
+/// A policy that was learned from all rounds, with its certificates and estimates. Costs are in `[-1, 0]`, lower is
+/// better.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Retrained {
     /// The new policy.
     pub policy: LinearGaussian,
-    /// What the step reports of itself.
+    /// The report of the step.
     pub round: StepReport,
-    /// What is proven of its risk: the best rung of the ladder.
+    /// The certificate of its risk: the best rung of the ladder.
     pub proven: Certificate,
-    /// What is proven of its risk minus that of what collected the newest round.
+    /// The certificate of its risk minus that of the newest round's logging policy.
     pub better: Certificate,
     /// The mean cost of the newest round, and its standard error.
     pub logged: (f64, f64),
-    /// Its risk by self-normalised importance weights, on the records that were held back; on all, if none was.
+    /// The self-normalised importance weighting estimate of its risk, on the records that were held back; on all, if
+    /// none were.
     pub estimate: Estimate,
     /// How many of the newest records were held back.
     pub held_back: usize,
-    /// Where the loop stands.
+    /// The state of the loop.
     pub state: State,
 }
 
 /// Learns the next policy from all rounds, the oldest first.
 ///
-/// The prior must have been fixed before all of them. What collected them may be any policy, since their propensities are
-/// all that is known of it. Algorithms that learn from the newest round only are refused: the others would not count.
+/// The prior must have been fixed before all of them. The logging policies may be any policies, because only their
+/// propensities are used. Algorithms that learn from the newest round only are rejected, because they would ignore the
+/// other rounds.
 pub fn retrain(
     learner: &Learner,
     prior: &LinearGaussian,
@@ -78,7 +81,7 @@ fn mean(values: &[f64]) -> (f64, f64) {
     (mean, deviation / n.sqrt())
 }
 
-/// What self-normalised importance weights say of a policy.
+/// The self-normalised importance weighting estimate of a policy's risk.
 fn self_normalised(policy: &LinearGaussian, rounds: &[Logs]) -> Result<Estimate> {
     let estimators = vec![Estimator::SelfNormalised];
     let mut evaluator =
@@ -90,7 +93,7 @@ fn self_normalised(policy: &LinearGaussian, rounds: &[Logs]) -> Result<Estimate>
     Ok(evaluator.finish()?.estimates.swap_remove(0))
 }
 
-/// The newest records, so many; all of them for 0.
+/// The newest `records` records; all records for 0.
 fn newest_of(rounds: &[Logs], records: usize) -> Vec<Logs> {
     let mut left = if records == 0 { usize::MAX } else { records };
     let mut newest = Vec::new();

@@ -1,4 +1,4 @@
-//! The search itself: an objective goes in, its minimiser comes out, unless somebody stops it.
+//! The search: minimises an objective, unless the observer stops it.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -11,7 +11,7 @@ use crate::objective::{Objective, Search};
 use crate::observer::Observer;
 use crate::optim::{Optimiser, Trace};
 
-/// Who looks on, and how much of a round's search was done before the one at hand.
+/// The observer, and the share of a round's searches that is done before the current one.
 pub(super) struct Progress<'w> {
     pub(super) observer: &'w mut dyn Observer,
     pub(super) done: f64,
@@ -20,7 +20,7 @@ pub(super) struct Progress<'w> {
 }
 
 impl Progress<'_> {
-    /// A step of the search at hand: its value, or no number once it is to stop, which ends every search.
+    /// The value at a step of the current search. It is NaN once the observer asked to stop, which ends every search.
     fn ask(&mut self, step: usize, total: usize, value: impl FnOnce() -> f64) -> f64 {
         let share = (step as f64 / total as f64).min(1.0);
         self.stopped |= self.observer.searching(self.done + share / self.searches).is_break();
@@ -29,7 +29,7 @@ impl Progress<'_> {
 }
 
 impl Learner {
-    /// Minimises the objective from `x` on: Adam in the numbers `R`, L-BFGS always in `f64`.
+    /// Minimises the objective from `x` on. Adam computes in `R`, L-BFGS always in `f64`.
     pub(super) fn search<R: Integrate>(
         &self,
         objective: &Objective<'_>,
@@ -38,7 +38,7 @@ impl Learner {
         progress: &mut Progress<'_>,
     ) -> Result<(Vec<f64>, Trace)> {
         let records = objective.records();
-        // What the user's own estimator cannot do.
+        // The first error of a custom estimator.
         let failure = Mutex::new(None);
         let value = |value: Result<f64>| {
             value.unwrap_or_else(|e| {
@@ -56,7 +56,8 @@ impl Learner {
                     steps += 1;
                     progress.ask(steps, total, || value(search.evaluate(x, batch, g)))
                 });
-                // The way is added, so that what does not move is not rounded either.
+                // The displacement is added to the `f64` start, so that parameters that do not move are not rounded to
+                // `R`.
                 found.map(|(end, trace)| {
                     let way = end.iter().zip(&start).map(|(end, start)| end.to_f64() - start.to_f64());
                     (x.iter().zip(way).map(|(x, way)| x + way).collect(), trace)

@@ -1,18 +1,18 @@
-//! What is chosen by certificate: lambda, and how sharp the prior is.
+//! The settings that are chosen by certificate: lambda and the sharpness of the prior.
 
 use super::algorithm::Anchor;
 use super::{Lambda, Learner, Sharpness, State};
 use crate::error::{Result, check_setting};
 use crate::policy::LinearGaussian;
 
-/// A choice.
+/// One pair of settings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Setting {
     pub(super) lambda: f64,
     pub(super) sharpness: f64,
 }
 
-/// The policy with its means multiplied by a number.
+/// The policy with its means multiplied by `sharpness`.
 pub(super) fn sharpened(policy: &LinearGaussian, sharpness: f64) -> Result<LinearGaussian> {
     let posterior = policy.posterior();
     let mean = posterior.mean().iter().map(|mean| mean * sharpness).collect();
@@ -20,16 +20,17 @@ pub(super) fn sharpened(policy: &LinearGaussian, sharpness: f64) -> Result<Linea
 }
 
 impl Learner {
-    /// The settings to choose from, and how many there are in all that may ever be chosen.
+    /// The settings to choose from, and the number of all settings that may ever be chosen.
     ///
-    /// The first round takes every pair; later ones what was chosen last, and what differs from it in one of the two.
+    /// The first round tries every pair. Later rounds try the last choice, and the pairs that differ from it in one of
+    /// the two.
     pub(super) fn settings(&self, m: usize, state: &State) -> Result<(Vec<Setting>, usize)> {
         let lambdas = match self.lambda {
             Lambda::Auto | Lambda::AutoDoubling if self.algorithm.smooths() => Lambda::CANDIDATES.to_vec(),
             rule => vec![rule.value(m)?],
         };
         let anchored = self.algorithm.recipe(1.0).anchor == Anchor::First;
-        // Nothing that is 0 gets longer.
+        // Multiplying means of 0 changes nothing.
         let flat = state.prior.posterior().mean().iter().all(|&mean| mean == 0.0);
         let sharpnesses = match self.sharpness {
             Sharpness::Fixed(sharpness) if anchored => vec![sharpness],
@@ -45,7 +46,7 @@ impl Learner {
             lambda: one_of(&lambdas, kept.lambda),
             sharpness: one_of(&sharpnesses, kept.sharpness),
         });
-        // What another learner chose is none of the settings that are paid for.
+        // A setting that another learner chose is not among the settings that the bound accounts for.
         let Some(kept) = kept.filter(|kept| lambdas.contains(&kept.lambda) && sharpnesses.contains(&kept.sharpness))
         else {
             let with = |sharpness: f64| lambdas.iter().map(move |&lambda| Setting { lambda, sharpness });

@@ -1,4 +1,4 @@
-//! How sure the prior of a search is.
+//! The sharpness of the prior of a search.
 
 use std::str::FromStr;
 
@@ -6,26 +6,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// How much sharper than the first policy the prior is from which the divergence is measured: its means are multiplied by
-/// this number.
+/// The factor by which the means of the first policy are multiplied to get the prior of the search, from which the
+/// divergence is measured.
 ///
-/// A first policy has often been flattened on purpose, so that it explores: the model behind it is a better guess of what
-/// is good, and larger means in the same scale undo a temperature. (Smaller scales would give the same policy, but steps
-/// of a search that are larger in units of them.) The sharp prior is only where the search is held; the certificates with
-/// the first policy as prior stay with that policy.
+/// A first policy has often been flattened on purpose, so that it explores. The model behind it is a better guess of
+/// the best actions, and larger means with the same scale undo a temperature. (Smaller scales would give the same
+/// policy, but in units of the scale the steps of the search would be larger.) The sharp prior is used in the search
+/// only. The certificates with the first policy as prior keep that policy as prior.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Sharpness {
-    /// The one of [`CANDIDATES`](Sharpness::CANDIDATES) whose policy has the best certificate, chosen in rounds 1, 2, 4, 8
-    /// and so on, and kept in between.
+    /// The member of [`CANDIDATES`](Sharpness::CANDIDATES) whose policy has the best certificate, chosen in rounds 1,
+    /// 2, 4, 8 and so on, and kept in between.
     Auto,
-    /// This number, above 0; 1 is the first policy itself.
+    /// A given number, above 0; 1 is the first policy itself.
     Fixed(f64),
 }
 
 impl Sharpness {
-    /// What [`Sharpness::Auto`] chooses from.
+    /// The candidates of [`Sharpness::Auto`].
     pub const CANDIDATES: [f64; 3] = [1.0, 3.0, 7.0];
 }
 

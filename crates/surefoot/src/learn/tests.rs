@@ -1,4 +1,4 @@
-//! What a step does inside: the numbers of the search, and contexts that are left out.
+//! Tests of the inside of a step: the number type of the search, and contexts that are left out.
 
 use super::*;
 use crate::certificate::{Case, Certificate};
@@ -60,7 +60,8 @@ fn l_bfgs_is_the_same_in_both_precisions() {
     assert_eq!(run(Precision::Single), run(Precision::Double));
 }
 
-/// What the second step learns if all contexts are kept: the objective over all records, by hand.
+/// The posterior that the second step learns if all contexts are kept: minimises the objective over all records by
+/// hand.
 fn kept(learner: &Learner, state: &State, rounds: &[Logs]) -> Posterior {
     let first = &state.prior;
     let full = |logs: &Logs| {
@@ -145,14 +146,14 @@ fn weights_that_need_every_record_are_refused_where_some_were_left_out() {
         error.to_string(),
         "the criterion should be one that needs no records of cost 0, as in the rounds before, but is self-normalised"
     );
-    // The newest round has been kept whole.
+    // The newest round was kept whole.
     assert!(learner(Family::Isotropic, normalised(Window::Newest)).step(&state, &logs(2)).is_ok());
     let all = learner(Family::Isotropic, normalised(Window::All));
     let (state, _) = all.step(&first, &logs(1)).unwrap();
     assert!(state.rounds[0].is_complete() && all.step(&state, &logs(2)).is_ok());
 }
 
-/// The same records, but from a place on with other contexts, actions, propensities and costs.
+/// The same records, but those from `record` on have other contexts, actions, propensities and costs.
 fn changed_from(logs: &Logs, record: usize) -> Logs {
     let n = logs.len();
     let mut x: Vec<f32> = logs.contexts().iter().flat_map(|row| row.values().to_vec()).collect();
@@ -180,7 +181,7 @@ fn what_is_held_back_changes_nothing() {
             );
             assert_eq!((round.n, round.records), (200, 150));
 
-            // A round later it is learned from.
+            // One round later, the records are learned from.
             let (next, round) = learner.step(&a, &logs(2)).unwrap();
             let (same, _) = learner.step(&a, &changed_from(&logs(2), 150)).unwrap();
             assert_eq!(next.current, same.current);
@@ -203,11 +204,11 @@ fn the_candidates_do_not_depend_on_what_is_held_back_but_the_choice_does() {
     let (_, other) = chosen(&learner, &changed_from(&logs(1), 120));
     assert_eq!(round.candidates.iter().map(|c| c.lambda).collect::<Vec<_>>(), Lambda::CANDIDATES);
     assert!(round.candidates.iter().zip(&other.candidates).all(|(a, b)| a.upper != b.upper));
-    // 4 candidates, and the first policy.
+    // 4 candidates and the first policy.
     assert_eq!(round.fixed_since, Some(FixedSince { round: 0, since: Since { round: 0, record: 120 }, size: 5 }));
     let alone = Learner { lambda: Lambda::Fixed(round.lambda), ..learner.clone() };
     assert_eq!(a.current, chosen(&alone, &logs(1)).0.current);
-    // What is certified of it is what the certificate of a fixed policy says.
+    // Its certified risk is that of the certificate of a fixed policy.
     let (protocol, rounds) = (&learner.protocol, [logs(1)]);
     let case = Case { since: Since { round: 0, record: 120 }, ..Case::whole(&rounds, protocol) };
     let certificate = Certificate::fixed(Smoothing::Ls, &a.current, 5, &case).unwrap();
@@ -233,7 +234,8 @@ fn the_anchor_is_as_sharp_as_is_asked_and_the_divergence_is_measured_from_it() {
             let learner = Learner { sharpness, lambda: Lambda::Fixed(1e-9), ..learner(shape, Algorithm::SeqLs) };
             learner.step(&first, &logs(1)).map(|(state, round)| (state.current, round))
         };
-        // So timid a learner stays at its anchor: in any basis, its means are longer and its scales are not.
+        // With so small a lambda the policy stays at its anchor: in any basis its means are longer, and its scales are
+        // the same.
         let norm = |policy: &LinearGaussian| policy.posterior().mean().iter().map(|m| m * m).sum::<f64>().sqrt();
         for sharpness in [1.0, 4.0] {
             let (policy, round) = sharp(sharpness).unwrap();
@@ -272,19 +274,20 @@ fn what_is_chosen_by_certificate_is_kept_until_the_rounds_have_doubled() {
         let (lambda, sharpness) = (Lambda::Fixed(round.lambda), Sharpness::Fixed(round.sharpness));
         let fixed = Learner { lambda, sharpness, ..auto.clone() };
         assert_eq!(next.current, fixed.step(&state, &logs(k)).unwrap().0.current);
-        // Held back again is what chose the setting that is kept: as if each had been learned.
+        // The records that chose the kept setting are held back again, so all settings count as if each had been
+        // learned.
         let more = Learner { held_back: 1.5, ..auto.clone() };
         assert_eq!(more.step(&state, &logs(k)).unwrap().1.fixed_since.unwrap().size, if k == 2 { 6 } else { 12 });
         state = next;
     }
-    // What another learner used is none of the candidates.
+    // The setting of another learner is not among the candidates.
     let other = Learner { lambda: Lambda::Fixed(0.37), sharpness: Sharpness::Fixed(2.0), ..auto.clone() };
     let (mixed, _) = other.step(&State::new(flattened()), &logs(1)).unwrap();
     assert_eq!(auto.step(&mixed, &logs(2)).unwrap().1.candidates.len(), 12);
     // A uniform policy has nothing to sharpen.
     let (_, round) = auto.step(&State::new(policy(FeatureMap::identity(4))), &logs(1)).unwrap();
     assert_eq!((round.candidates.len(), round.sharpness), (4, 1.0));
-    // Where the anchor is what runs, or nothing is smoothed, there is nothing to choose.
+    // If the anchor is the running policy, or nothing is smoothed, there is no choice.
     for algorithm in [Algorithm::ShiftLs, Algorithm::Scrm(Crm::default())] {
         for sharpness in [Sharpness::Auto, Sharpness::Fixed(1.0)] {
             let learner = Learner { algorithm, lambda: Lambda::Fixed(0.4), sharpness, ..auto.clone() };
@@ -294,7 +297,8 @@ fn what_is_chosen_by_certificate_is_kept_until_the_rounds_have_doubled() {
     }
 }
 
-/// What is held back twice chooses among settings that are all paid for, and changes nothing else.
+/// Records that are held back twice affect which setting is chosen, among settings that the bound accounts for, and
+/// nothing else.
 #[test]
 fn what_is_held_back_twice_changes_which_setting_is_kept_and_no_policy() {
     let auto = Learner {
@@ -322,14 +326,14 @@ fn never_more_than_half_is_held_back() {
     let learner = Learner { held_back: 1.0, ..learner(Family::Shaped, Algorithm::SeqLs) };
     let (state, round) = learner.step(&State::new(policy(FeatureMap::identity(4))), &logs(1)).unwrap();
     assert_eq!((round.fixed_since.unwrap().since.record, round.records), (100, 100));
-    // Now half of all is a round.
+    // Now half of all records is one round.
     let (_, round) = learner.step(&state, &logs(2)).unwrap();
     assert_eq!((round.fixed_since.unwrap().since, round.records), (Since { round: 1, record: 0 }, 200));
     let (_, round) = learner.step(&State::new(policy(FeatureMap::identity(4))), &logs(1).slice(0..1)).unwrap();
     assert_eq!((round.fixed_since, round.records), (None, 1));
     let newest = Learner { algorithm: Algorithm::ShiftLs, ..learner.clone() };
     assert_eq!(newest.step(&state, &logs(2)).unwrap().1.records, 100);
-    // More than a round: the last one, and half of the one before.
+    // More than one round: the last round, and half of the round before.
     let more = Learner { held_back: 1.5, ..learner };
     let (state, _) = more.step(&state, &logs(2)).unwrap();
     let (_, round) = more.step(&state, &logs(3)).unwrap();
@@ -337,7 +341,7 @@ fn never_more_than_half_is_held_back() {
     assert_eq!((round.fixed_since, round.records), (Some(FixedSince { round: 2, since, size: 1 }), 300));
 }
 
-/// By what was held back the last time the last policy was chosen, so that it must not be started from.
+/// The records that were held back the last time chose the last policy, so the search must not start from it.
 #[test]
 fn what_is_held_back_twice_changes_nothing_by_way_of_the_policy_before() {
     for shape in [Family::Isotropic, Family::Shaped] {
@@ -424,12 +428,12 @@ fn what_is_kept_is_deployed_and_shift_starts_from_it() {
         let (promoted, far) = learner.step(&learned, &logs(2)).unwrap();
         let (rejected, near) = learner.step(&kept, &logs(2)).unwrap();
         let kl = |state: &State, anchor: &State| state.current().kl(anchor.deployed()).unwrap();
-        // Up to the rounding of another basis.
+        // Up to rounding errors of a change of basis.
         for (found, expected) in [(far.kl, kl(&promoted, &learned)), (near.kl, kl(&rejected, &kept))] {
             assert!((found - expected).abs() < 1e-12, "{found} {expected}");
         }
         assert_ne!(promoted.current(), rejected.current());
-        // All rounds with the first policy as prior: there it makes no difference.
+        // For SeqLS, which learns from all rounds with the first policy as prior, it makes no difference.
         let seq = Learner { algorithm: Algorithm::SeqLs, ..learner.clone() };
         let current = |state: &State| seq.step(state, &logs(2)).unwrap().0.current;
         assert_eq!(current(&learned), current(&kept));
@@ -467,7 +471,7 @@ fn a_step_after_rounds_that_were_only_remembered_learns_from_all_of_them() {
     assert_eq!((remembered.rounds(), remembered.current().actions()), (1, 3));
     let (state, round) = learner.step(&remembered, &logs(2)).unwrap();
     assert_eq!((state.rounds(), round.records), (2, 400));
-    // With the same lambda and the search started at the prior, it is what learning both rounds gives.
+    // With the same lambda and a start at the prior, the result is that of learning from both rounds.
     let learner = Learner { start: Start::Anchor, ..learner };
     let (both, _) = learner.step(&learner.step(&first, &logs(1)).unwrap().0, &logs(2)).unwrap();
     let (other, _) = learner.step(&learner.remember(&first, &logs(1)).unwrap(), &logs(2)).unwrap();

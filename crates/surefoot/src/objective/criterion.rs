@@ -1,11 +1,11 @@
-//! What is minimised over the records of a batch, as a function of their propensities.
+//! The criterion: the part of the objective that depends on the propensities of the records.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Result, check_setting};
 use crate::estimator::Regularizer;
 
-/// What is minimised over the records, before the divergence is added.
+/// The function of the records that is minimised, before the divergence is added.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 #[non_exhaustive]
@@ -22,7 +22,8 @@ pub enum Criterion {
         /// The weight of the standard error: at least 0.
         penalty: f64,
     },
-    /// The same with self-normalised weights: `m = sum w c / sum w`, plus `penalty sqrt(sum w^2 (c - m)^2) / sum w`.
+    /// Like [`Penalised`](Criterion::Penalised), with self-normalised weights: `m = sum w c / sum w`, plus
+    /// `penalty sqrt(sum w^2 (c - m)^2) / sum w`.
     SelfNormalised {
         /// The weight of the standard error: at least 0.
         penalty: f64,
@@ -30,7 +31,7 @@ pub enum Criterion {
 }
 
 impl Criterion {
-    /// Fails, and names the range, if a parameter is outside it.
+    /// Checks the parameters. The error names the allowed range.
     pub fn check(&self) -> Result<()> {
         let (Criterion::Penalised { penalty, .. } | Criterion::SelfNormalised { penalty }) = *self else {
             return self.regularizer().map_or(Ok(()), |r| r.check());
@@ -46,12 +47,12 @@ impl Criterion {
         }
     }
 
-    /// Whether a record of cost 0 can be left out: it is 0 whatever the policy does, and only counts in `n`.
+    /// Whether a record of cost 0 can be left out: its term is 0 for every policy, so it counts only in `n`.
     pub(crate) fn skips_zero_costs(&self) -> bool {
         !matches!(self, Criterion::SelfNormalised { .. })
     }
 
-    /// The estimator, if the value is the mean of it: then each record's slope is known from its propensity alone.
+    /// The estimator `h`, if the criterion is its mean. Then each record's slope depends on its own propensity only.
     pub(super) fn mean_of(&self) -> Option<&Regularizer> {
         match self {
             Criterion::Mean { regularizer } => Some(regularizer),
@@ -59,7 +60,7 @@ impl Criterion {
         }
     }
 
-    /// The value over `n` records and its derivative in each `p`; records that are not listed are zeros.
+    /// The value over `n` records and its derivative in each `p`. The terms of records that are not listed are 0.
     pub(super) fn evaluate(&self, n: usize, p: &[f64], q: &[f64], c: &[f64]) -> (f64, Vec<f64>) {
         if p.is_empty() {
             return (0.0, Vec::new());

@@ -1,4 +1,4 @@
-//! OBJECTIVE: `mean h + KL/(lambda N)` and its relatives, value and gradient in `(mu, ln sigma)`.
+//! OBJECTIVE: `mean h + KL/(lambda N)` and its variants, with value and gradient in `(mu, ln sigma)`.
 
 mod criterion;
 mod search;
@@ -15,18 +15,19 @@ use crate::estimator::{Custom, Regularizer};
 use crate::logs::Logs;
 use crate::policy::{Posterior, Scale, same_basis};
 
-/// An objective over the records of some rounds, for posteriors of the shape of a given one.
+/// An objective over the records of some rounds, for posteriors of a given shape.
 #[derive(Debug)]
 pub struct Objective<'a> {
     rounds: &'a [Arc<Logs>],
-    /// The number of records before each round, and of all of them at the end.
+    /// The number of records before each round, and at the end the number of all records.
     offsets: Vec<usize>,
     /// The number of records of all shards.
     total: usize,
     criterion: Criterion,
     custom: Option<&'a Custom>,
     anchor: &'a Posterior,
-    /// What the parameters leave open: actions, basis, the kind of scale, and the scale itself if it is not learned.
+    /// The properties that are not parameters: actions, basis, the kind of scale, and the scale itself if it is not
+    /// learned.
     shape: &'a Posterior,
     learn_scale: bool,
     kl_weight: f64,
@@ -37,23 +38,23 @@ pub struct Objective<'a> {
 /// The parts of an [`Objective`].
 #[derive(Debug, Clone, Copy)]
 pub struct ObjectiveParts<'a> {
-    /// The rounds to learn from, over the features of the posterior, in its basis.
+    /// The rounds to learn from, as features of the posterior, in its basis.
     pub rounds: &'a [Arc<Logs>],
-    /// The number of records of all shards, if these rounds are one of them; `None` if they are all there is.
+    /// The number of records of all shards, if these rounds are one shard; `None` if they are all rounds.
     pub total: Option<usize>,
-    /// What is minimised over their records.
+    /// The criterion.
     pub criterion: Criterion,
-    /// What is minimised in its place: the mean of an estimator of the user's own.
+    /// A custom estimator; if there is one, its mean replaces the criterion.
     pub custom: Option<&'a Custom>,
     /// The posterior from which the divergence is measured, in the same basis.
     pub anchor: &'a Posterior,
-    /// A posterior of the kind that is sought.
+    /// A posterior with the shape of the result.
     pub shape: &'a Posterior,
-    /// Whether the scale is sought too, or stays as it is in `shape`.
+    /// Whether the scale is learned too, or stays as it is in `shape`.
     pub learn_scale: bool,
-    /// `lambda` of the term `KL/(lambda N)`; without one there is no such term.
+    /// `lambda` of the term `KL/(lambda N)`; `None` leaves the term out.
     pub lambda: Option<f64>,
-    /// The exploration floor of policy and anchor.
+    /// The exploration floor of the policy and of the anchor.
     pub exploration: f64,
     /// The absolute error of the propensities.
     pub tolerance: f64,
@@ -129,7 +130,7 @@ impl<'a> Objective<'a> {
         self.offsets[self.rounds.len()]
     }
 
-    /// The parameters `(mu, ln sigma)` of a posterior: the mean, then the logarithms of the scales if they are sought.
+    /// The parameters `(mu, ln sigma)` of a posterior: the mean, then the logarithms of the scales if they are learned.
     pub fn parameters(&self, posterior: &Posterior) -> Vec<f64> {
         let mut x = posterior.mean().to_vec();
         if self.learn_scale {
@@ -141,7 +142,7 @@ impl<'a> Objective<'a> {
         x
     }
 
-    /// The posterior of parameters.
+    /// The posterior with these parameters.
     pub fn posterior(&self, x: &[f64]) -> Result<Posterior> {
         let (mean, logs) = x.split_at(self.means());
         let sigma = |log: &f64| log.exp().clamp(*Posterior::SCALES.start(), *Posterior::SCALES.end());
@@ -157,27 +158,27 @@ impl<'a> Objective<'a> {
         self.shape.mean().len()
     }
 
-    /// The objective over a batch of records, by their place in the rounds, and its gradient.
+    /// The objective over a batch of records, which are given by their positions in the rounds, and its gradient.
     ///
-    /// Records whose cost is 0 only count in the batch's size: neither their contexts nor their propensities are
-    /// touched. Sums are cut at places that depend on the batch alone, so that the result is the same for every
-    /// number of threads. Only an estimator of the user's own can fail.
+    /// Unless the criterion is self-normalised, records of cost 0 count only in the size of the batch: their contexts
+    /// and propensities are not read. Sums are split at positions that depend on the batch only, so the result is the
+    /// same for any number of threads. Only a custom estimator can fail.
     ///
     /// # Panics
-    /// If `x` and `gradient` are not as long as [`parameters`](Objective::parameters) makes them, or a place is not
+    /// If `x` or `gradient` does not have the length of [`parameters`](Objective::parameters), or a position is not
     /// below [`records`](Objective::records).
     pub fn evaluate(&self, x: &[f64], batch: &[usize], gradient: &mut [f64]) -> Result<f64> {
         Search::new(self).evaluate(x, batch, gradient)
     }
 
-    /// What the records of these rounds add to the objective over all shards, without the divergence: a pass.
+    /// The contribution of these records to the objective over all shards, without the divergence, in one pass.
     ///
-    /// Records are taken in chunks of [`CHUNK`](crate::logs::CHUNK), and chunks are added up in their order. Shards that
-    /// begin at a multiple of it and are [merged](Partial::merge) in their order give the same sums for any number of
-    /// workers. Only a criterion that is a mean over records adds up; others fail.
+    /// Records are processed in chunks of [`CHUNK`](crate::logs::CHUNK), and the sums of the chunks are added in order.
+    /// Shards that begin at a multiple of it and are [merged](Partial::merge) in order give the same sums for any
+    /// number of workers. The criterion must be a mean over records; for others it fails.
     ///
     /// # Panics
-    /// If `x` is not as long as [`parameters`](Objective::parameters) makes it.
+    /// If `x` does not have the length of [`parameters`](Objective::parameters).
     pub fn partial(&self, x: &[f64]) -> Result<Partial> {
         if self.mean_of().is_none() {
             let allowed = "a mean over records, to be added up over shards";
@@ -186,10 +187,10 @@ impl<'a> Objective<'a> {
         Search::new(self).partial(x)
     }
 
-    /// The objective and its gradient, from the sums of all shards: adds the divergence, once.
+    /// The objective and its gradient from the sums of all shards. Adds the divergence once.
     ///
     /// # Panics
-    /// If `x` and `gradient` are not as long as [`parameters`](Objective::parameters) makes them.
+    /// If `x` or `gradient` does not have the length of [`parameters`](Objective::parameters).
     pub fn finish(&self, x: &[f64], sums: &Partial, gradient: &mut [f64]) -> f64 {
         Search::new(self).total(x, sums, gradient)
     }
@@ -199,12 +200,12 @@ impl<'a> Objective<'a> {
         self.custom.is_some() || self.criterion.skips_zero_costs()
     }
 
-    /// The estimator, if the value is the mean of it and each record's slope is known from its propensity alone.
+    /// The estimator `h`, if the value is its mean and each record's slope depends on its own propensity only.
     fn mean_of(&self) -> Option<&Regularizer> {
         self.criterion.mean_of().filter(|_| self.custom.is_none())
     }
 
-    /// The value over `n` records and its derivative in each `p`; records that are not listed are zeros.
+    /// The value over `n` records and its derivative in each `p`. The terms of records that are not listed are 0.
     fn joint(&self, n: usize, p: &[f64], q: &[f64], c: &[f64]) -> Result<(f64, Vec<f64>)> {
         let Some(custom) = self.custom.filter(|_| !p.is_empty()) else {
             return Ok(self.criterion.evaluate(n, p, q, c));

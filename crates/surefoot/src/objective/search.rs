@@ -1,4 +1,4 @@
-//! An objective in the numbers of a search: the kernels, block by block.
+//! The objective in the number type of a search, computed by kernels, block by block.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -18,18 +18,18 @@ use crate::policy::{Scale, floored};
 #[derive(Debug)]
 pub(crate) struct Search<'o, 'a, R: Integrate> {
     objective: &'o Objective<'a>,
-    /// The anchor's mean, and for each of its entries the inverse of the variance.
+    /// The anchor's mean, and the inverse variance of each of its entries.
     anchor: Vec<R>,
     precision: Vec<R>,
-    /// The sum over the features of the logarithms of those inverses.
+    /// The sum over the features of the logarithms of the inverse variances.
     ln_precision: f64,
-    /// Which records count for more than their number.
+    /// Whether each record contributes more than its count.
     weighs: Vec<bool>,
-    /// Rooms that are not in use.
+    /// Workspaces that are not in use.
     rooms: Mutex<Vec<Room<R>>>,
 }
 
-/// The posterior at which the objective is asked for.
+/// The posterior at which the objective is evaluated.
 struct Point<'x, R> {
     mean: &'x [R],
     spread: Spread<R>,
@@ -37,30 +37,30 @@ struct Point<'x, R> {
     ln_sigmas: f64,
 }
 
-/// The scale, in the form that the kernels need.
+/// The scale in the form that the kernels use.
 enum Spread<R> {
     Shared(R),
     /// The variances.
     PerFeature(Vec<R>),
 }
 
-/// A record: the logs that it is in, and its row there.
+/// A record: its logs, and its row there.
 type Record<'a> = (&'a Logs, usize);
 
-/// The gradient is summed in parts of about so many records, and at most so many parts, whatever the number of threads.
+/// The gradient is summed in parts of about `PART` records, and in at most `PARTS` parts, for any number of threads.
 const PART: usize = 2 * BLOCK;
 const PARTS: usize = 16;
 
-/// What is needed to work on a part of a batch, and what comes out of it.
+/// The workspace for a part of a batch, and the sums over it.
 #[derive(Debug)]
 struct Room<R: Integrate> {
-    /// The features of the block at hand.
+    /// The features of the current block.
     x: Vec<R>,
     work: Work<R>,
     sums: Sums<R>,
 }
 
-/// What is made of the block at hand, rows of `K` in `scores` and `d`.
+/// Intermediate values of the current block; `scores` and `d` have rows of `K`.
 #[derive(Debug)]
 struct Work<R: Integrate> {
     quadrature: R::Quadrature,
@@ -68,17 +68,17 @@ struct Work<R: Integrate> {
     actions: Vec<u32>,
     columns: Vec<Logged>,
     p: Vec<f64>,
-    /// Standardised.
+    /// The standardised scores.
     scores: Vec<R>,
     /// `dp/ds`.
     d: Vec<R>,
     /// `1/sqrt(x'Sx)`.
     inverse: Vec<R>,
-    /// The scores of a record's eligible actions, and `dp/ds` in them.
+    /// The scores of a record's eligible actions, and `dp/ds` for them.
     subset: (Vec<R>, Vec<R>),
 }
 
-/// What the logs know of a record.
+/// The logged values of a record, and the norm of its context.
 #[derive(Debug, Clone, Copy)]
 struct Logged {
     q: f64,
@@ -105,14 +105,14 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
     pub(crate) fn evaluate(&self, x: &[R], batch: &[usize], gradient: &mut [R]) -> Result<f64> {
         let o = self.objective;
         let point = self.point(x);
-        // Without a branch, which nobody could predict: every place is written, those that do not weigh are written over.
+        // Without a branch, which would be unpredictable: every position is written, and inactive ones are overwritten.
         let (mut places, mut count) = (vec![0; batch.len() + 1], 0);
         for &i in batch {
             places[count] = i;
             count += usize::from(self.weighs[i]);
         }
         let active: Vec<Record<'a>> = places[..count].iter().map(|&i| o.locate(i)).collect();
-        // A mean is a sum over records; any other criterion has to know all propensities before the first slope.
+        // A mean is a sum over records; any other criterion needs all propensities before the first slope.
         let joint = o.mean_of().is_none().then(|| self.joint(&point, &active, batch.len())).transpose()?;
         let parts = active.len().div_ceil(PART).clamp(1, PARTS);
         let size = active.len().div_ceil(parts).max(1);
@@ -132,8 +132,8 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
         Ok(joint.map_or(mean, |(value, _)| value) + divergence)
     }
 
-    /// The objective over all records, and its gradient: nothing is held of each record, unless the criterion has to know
-    /// all propensities.
+    /// The objective over all records, and its gradient. Nothing is stored per record, unless the criterion needs all
+    /// propensities.
     pub(crate) fn pass(&self, x: &[R], gradient: &mut [R]) -> Result<f64> {
         let o = self.objective;
         if o.mean_of().is_none() {
@@ -145,13 +145,13 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
         Ok(sums.value + self.finish(x, &point, &[&sums], gradient))
     }
 
-    /// What all records add to a mean over those of all shards: chunks by chunks, in their order.
+    /// The contribution of all records to a mean over those of all shards: chunk by chunk, in order.
     fn added_by_all(&self, point: &Point<'_, R>) -> Sums<R> {
         let o = self.objective;
         let chunks: Vec<usize> = (0..o.records()).step_by(CHUNK).collect();
         let mut all = self.sums();
-        // Each chunk at work has sums of its own: some for every thread, and no more. They are added up in their order, so
-        // that their number does not change the result.
+        // Each chunk that is in work has its own sums, two per thread at most. They are added in order, so their number
+        // does not change the result.
         for wave in chunks.chunks(2 * rayon::current_num_threads()) {
             let work = |&start: &usize| {
                 let places = (start..(start + CHUNK).min(o.records())).filter(|&i| self.weighs[i]);
@@ -165,7 +165,7 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
         all
     }
 
-    /// What some records add to the value over `n` of them, and to its gradient.
+    /// The contribution of some records to the value over `n` records and to its gradient.
     fn added(&self, point: &Point<'_, R>, records: &[Record<'a>], slopes: Option<&[f64]>, n: usize) -> Room<R> {
         let mut room = self.room();
         for (b, block) in records.chunks(BLOCK).enumerate() {
@@ -175,7 +175,7 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
         room
     }
 
-    /// Leaves rooms for others to use.
+    /// Returns workspaces for reuse.
     fn leave(&self, rooms: Vec<Room<R>>) {
         self.rooms.lock().unwrap_or_else(PoisonError::into_inner).extend(rooms);
     }
@@ -183,7 +183,7 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
     fn point<'x>(&self, x: &'x [R]) -> Point<'x, R> {
         let o = self.objective;
         let (mean, logs) = x.split_at(self.anchor.len());
-        // Kept in a range: a search without a divergence may run away.
+        // Clamped, because a search without a divergence may diverge.
         let limit = -R::SMALLEST_SCALE.ln();
         let log = |log: &R| R::of(log.to_f64().clamp(-limit, limit));
         let logs: Vec<R> = match (o.shape.scale(), o.learn_scale) {
@@ -209,7 +209,7 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
         Sums::new(shape.mean().len(), scales)
     }
 
-    /// A room with empty sums.
+    /// A workspace with empty sums.
     fn room(&self) -> Room<R> {
         let o = self.objective;
         let k = o.shape.actions();
@@ -251,8 +251,8 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
         self.objective.joint(n, &p.concat(), &q, &c)
     }
 
-    /// Adds a block's share of the value over `n` records and of the gradient. `slopes` are those of the criterion in
-    /// the propensities, if they are not each record's own.
+    /// Adds a block's contribution to the value over `n` records and to the gradient. `slopes` are the criterion's
+    /// slopes in the propensities, if they do not depend on each record alone.
     fn block(&self, point: &Point<'_, R>, records: &[Record<'a>], slopes: Option<&[f64]>, n: f64, room: &mut Room<R>) {
         let o = self.objective;
         let (k, share) = (o.shape.actions(), 1.0 - o.exploration);
@@ -272,7 +272,8 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
                 }
                 (slopes, _) => slopes.map_or(0.0, |slopes| slopes[i]),
             };
-            // Some h have an infinite slope at p = 0. There the propensity has underflowed, and so has its gradient.
+            // Some `h` have an infinite slope at `p = 0`. There the propensity has underflowed, and so has its
+            // gradient.
             let slope = R::of(if p == 0.0 { 0.0 } else { slope * share });
             let d = &mut work.d[i * k..][..k];
             if o.learn_scale {
@@ -303,7 +304,8 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
         work: &mut Work<R>,
     ) {
         let k = self.objective.shape.actions();
-        // All at once: the processor waits for many of them together, and not for one in front of each row's work.
+        // All values are gathered first, so the processor waits for many cache misses at once, not for one before each
+        // row.
         work.actions.clear();
         work.actions.extend(records.iter().map(|&(logs, i)| logs.action()[i]));
         work.columns.clear();
@@ -320,14 +322,14 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
                 Spread::Shared(sigma) => *sigma * R::of(columns.norm),
                 Spread::PerFeature(variances) => sum_of_squares(row, variances).sqrt(),
             };
-            // A context of zeros has neither scores nor deviation: all actions are equal, whatever the posterior.
+            // A context of zeros has no scores and no deviation: all actions are equal for any posterior.
             let inverse = if deviation == R::ZERO { R::ZERO } else { R::ONE / deviation };
             s.iter_mut().for_each(|s| *s *= inverse);
             work.inverse.push(inverse);
         }
     }
 
-    /// The probabilities of a block's actions, the exploration floor counted, and `dp/ds` without it.
+    /// The probabilities of a block's actions with the exploration floor, and `dp/ds` without it.
     fn gradients(&self, records: &[Record<'a>], work: &mut Work<R>) {
         let k = self.objective.shape.actions();
         work.d.clear();
@@ -345,7 +347,7 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
         work.p.extend(p[..records.len()].iter().map(|p| floored(p.to_f64(), self.objective.exploration, k)));
     }
 
-    /// The probability of a record's action, the exploration floor counted, and, if asked for, `dp/ds` without it.
+    /// The probability of a record's action with the exploration floor and, if `gradient`, `dp/ds` without it.
     fn propensity(&self, (logs, row): Record<'a>, i: usize, work: &mut Work<R>, gradient: bool) -> f64 {
         let o = self.objective;
         let (k, action) = (o.shape.actions(), work.actions[i]);
@@ -375,7 +377,7 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
         floored(p.to_f64(), o.exploration, set.len())
     }
 
-    /// Puts the parts' gradients and that of `KL/(lambda N)` together, and returns the latter's value.
+    /// Adds up the gradients of the parts and of `KL/(lambda N)`, and returns the value of the latter.
     fn finish(&self, x: &[R], point: &Point<'_, R>, parts: &[&Sums<R>], gradient: &mut [R]) -> f64 {
         let o = self.objective;
         let (p, k) = (o.shape.features(), o.shape.actions());
@@ -385,7 +387,7 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
             let range = piece * PIECE..piece * PIECE + gradient.len();
             let (x, anchor, precision) =
                 (&x[range.clone()], &self.anchor[range.clone()], &self.precision[range.clone()]);
-            // A part without a record that weighs has nothing in its means.
+            // The means of a part without an active record are not set.
             let mut parts = parts.iter().filter(|sums| sums.begun);
             match parts.next() {
                 None => gradient.fill(R::ZERO),
@@ -401,7 +403,7 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
         } else {
             means.par_chunks_mut(PIECE).enumerate().map(work).collect::<Vec<f64>>().into_iter().sum()
         };
-        // The ratio of the variances, over the anchor's.
+        // The variance divided by the anchor's.
         let ratio = |f: usize| match &point.spread {
             Spread::Shared(sigma) => *sigma * *sigma * self.precision[f * k],
             Spread::PerFeature(variances) => variances[f] * self.precision[f * k],

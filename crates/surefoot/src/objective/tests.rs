@@ -1,4 +1,4 @@
-//! The search in `f32` against the one in `f64`, and the ends of a batch.
+//! Tests of the search in `f32` against `f64`, and of the boundaries of a batch.
 
 use super::*;
 use crate::contexts::Contexts;
@@ -40,7 +40,7 @@ impl Problem {
             Posterior::new(k, mean, scale).unwrap()
         };
         let (anchor, shape) = (posterior(), posterior());
-        // Two rounds, the first of which is short; entries of 0 in the contexts and costs of 0.
+        // Two rounds, of which the first is short, with entries of 0 in the contexts and costs of 0.
         let rounds = [n / 3, n - n / 3].map(|n| {
             let mut value = || if number(0.0, 1.0) < 0.3 { 0.0 } else { number(-1.0, 1.0) };
             let x = Contexts::dense((0..n * p).map(|_| value() as f32).collect(), p).unwrap();
@@ -88,13 +88,13 @@ fn criteria() -> [Criterion; 4] {
     ]
 }
 
-/// Value and gradient at the posterior of the shape.
+/// The value and the gradient at the posterior `shape`.
 fn evaluate<R: Integrate>(objective: &Objective<'_>, batch: &[usize]) -> (f64, Vec<f64>) {
     let x: Vec<R> = objective.parameters(objective.shape).iter().map(|&x| R::of(x)).collect();
     let mut gradient = vec![R::ONE; x.len()];
     let search = Search::<R>::new(objective);
     let value = search.evaluate(&x, batch, &mut gradient).unwrap();
-    // Again, in rooms that have been used.
+    // Again, in workspaces that have been used.
     let mut again = vec![R::ZERO; x.len()];
     assert_eq!(search.evaluate(&x, batch, &mut again).unwrap().to_bits(), value.to_bits());
     assert_eq!(again, gradient);
@@ -147,7 +147,7 @@ fn a_batch_gives_the_same_bits_on_every_number_of_threads() {
     }
 }
 
-/// The parts of a batch, and the blocks in them, are cut at odd places; the mean over a batch is that of its records.
+/// The parts of a batch and their blocks end at odd positions. The mean over a batch is the mean over its records.
 #[test]
 fn a_batch_is_the_mean_of_its_records() {
     let problem = Problem::new(Kind { seed: 2, n: 300, p: 4, k: 3, sparse: false, shared: true, eligible: false });
@@ -165,7 +165,7 @@ fn a_batch_is_the_mean_of_its_records() {
     }
 }
 
-/// Also where a slope depends on all records, and those are in several parts.
+/// Also if a slope depends on all records, and those are in several parts.
 #[test]
 fn the_gradient_of_every_criterion_is_the_finite_difference() {
     let problem = Problem::new(Kind { seed: 5, n: 400, p: 3, k: 3, sparse: false, shared: false, eligible: true });
@@ -229,13 +229,13 @@ fn parameters_that_are_not_numbers_are_no_value() {
     }
 }
 
-/// A pass over all records, a batch of all of them, and shards that are merged all say the same, up to rounding. The bits of
-/// shards depend on where they are cut, and not on the number of threads.
+/// A pass over all records, a batch of all records, and merged shards give the same result, up to rounding. The bits of
+/// shards depend on where they are split, and not on the number of threads.
 #[test]
 fn shards_add_up_to_a_pass_over_all_records() {
     let kind = Kind { seed: 9, n: 3 * CHUNK + 500, p: 3, k: 3, sparse: false, shared: false, eligible: false };
     let problem = Problem::new(kind);
-    // One round, so that chunks and shards are cut at the same places.
+    // One round, so that chunks and shards are split at the same positions.
     let all: Vec<Arc<Logs>> = {
         let rounds = &problem.rounds;
         let column = |of: fn(&Logs) -> &[f64]| rounds.iter().flat_map(|logs| of(logs).to_vec()).collect::<Vec<f64>>();

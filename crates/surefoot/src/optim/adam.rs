@@ -12,16 +12,16 @@ use crate::error::{Error, Result, check_setting};
 use crate::math::kernels::{PIECE, wide};
 use crate::math::real::Real;
 
-/// How the learning rate moves over the steps of one run.
+/// How the learning rate decays over the steps of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Decay {
-    /// It stays.
+    /// Constant.
     #[default]
     None,
-    /// It falls linearly to 0.
+    /// Linear, to 0.
     Linear,
-    /// It falls to 0 along half a cosine.
+    /// To 0 along half a cosine.
     Cosine,
 }
 
@@ -39,7 +39,7 @@ impl FromStr for Decay {
 }
 
 impl Decay {
-    /// The factor at a share `t` in `[0, 1)` of the run.
+    /// The factor after a share `t` in `[0, 1)` of the run.
     fn factor(self, t: f64) -> f64 {
         match self {
             Decay::None => 1.0,
@@ -49,24 +49,24 @@ impl Decay {
     }
 }
 
-/// Settings of Adam; the default is the paper's.
+/// The settings of Adam; the default is that of the paper.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Adam {
-    /// The size of a step: above 0.
+    /// The step size: above 0.
     pub learning_rate: f64,
-    /// Its course.
+    /// The decay of the step size.
     pub decay: Decay,
-    /// Passes over the records: at least 1.
+    /// The number of passes over the records: at least 1.
     pub epochs: usize,
-    /// Records a step: at least 1.
+    /// The number of records per step: at least 1.
     pub batch_size: usize,
-    /// The memory of the gradient: in `[0, 1)`.
+    /// The decay rate of the mean gradient: in `[0, 1)`.
     pub beta1: f64,
-    /// The memory of its square: in `[0, 1)`.
+    /// The decay rate of the mean squared gradient: in `[0, 1)`.
     pub beta2: f64,
     /// Keeps the division finite: above 0.
     pub epsilon: f64,
-    /// Stops after an epoch whose mean objective improves the last one's by less than this; 0 never stops early.
+    /// Stops after an epoch whose mean objective improves on the last epoch's by less than this; 0 never stops early.
     pub tolerance: f64,
 }
 
@@ -86,7 +86,7 @@ impl Default for Adam {
 }
 
 impl Adam {
-    /// Fails, and names the range, if a setting is outside it.
+    /// Checks the settings. The error names the allowed range.
     pub fn check(&self) -> Result<()> {
         let rate = self.learning_rate;
         check_setting("the learning rate", rate, rate > 0.0, "above 0")?;
@@ -103,8 +103,8 @@ impl Adam {
     }
 
     /// Minimises `f(x, batch, gradient) -> value` over minibatches of the records `0..records`, in a new random order
-    /// each epoch; `f` overwrites the gradient. One batch that holds everything is not shuffled, so that such runs
-    /// use no randomness.
+    /// each epoch; `f` overwrites the gradient. A single batch of all records is not shuffled, so such runs use no
+    /// randomness.
     pub fn minimise(
         &self,
         start: Vec<f64>,
@@ -115,7 +115,7 @@ impl Adam {
         self.search(start, records, rng, f)
     }
 
-    /// The same in `f32` or `f64`.
+    /// Like [`minimise`](Adam::minimise), in `f32` or `f64`.
     pub(crate) fn search<R: Real>(
         &self,
         start: Vec<R>,
@@ -206,7 +206,7 @@ mod tests {
     use crate::math::random::{Purpose, stream};
     use rand::RngExt;
 
-    /// `mean_i |x - i|^2`, least at the mean of the records.
+    /// `mean_i |x - i|^2`, which is least at the mean of the records.
     fn spread(x: &[f64], batch: &[usize], g: &mut [f64]) -> f64 {
         g.fill(0.0);
         let n = batch.len() as f64;

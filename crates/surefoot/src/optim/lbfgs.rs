@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 use super::Trace;
 use crate::error::{Error, Result, check_setting};
 
-/// Settings of L-BFGS.
+/// The settings of L-BFGS.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Lbfgs {
-    /// Iterations at the most: at least 1.
+    /// The largest number of iterations: at least 1.
     pub iterations: usize,
-    /// Pairs of steps and gradients that are remembered: at least 1.
+    /// The number of pairs of steps and gradients that are stored: at least 1.
     pub memory: usize,
-    /// Stops when the gradient's norm is below this: at least 0.
+    /// Stops when the norm of the gradient is below this: at least 0.
     pub tolerance: f64,
 }
 
@@ -29,7 +29,7 @@ impl Default for Lbfgs {
 }
 
 impl Lbfgs {
-    /// Fails, and names the range, if a setting is outside it.
+    /// Checks the settings. The error names the allowed range.
     pub fn check(&self) -> Result<()> {
         for (name, count) in [("iterations", self.iterations), ("the memory", self.memory)] {
             if count == 0 {
@@ -41,8 +41,8 @@ impl Lbfgs {
 
     /// Minimises `f(x, gradient) -> value`; `f` overwrites the gradient.
     ///
-    /// Near the rounding of the objective a line search can find no further descent. That is an end like any other:
-    /// the best point seen is the result.
+    /// Near the rounding error of the objective, a line search may find no further descent. That is not an error: the
+    /// result is the best point found.
     pub fn minimise(
         &self,
         start: Vec<f64>,
@@ -87,19 +87,20 @@ struct Point {
     gradient: Vec<f64>,
 }
 
-/// `argmin` asks for value and gradient one after the other; the closure gives both at once, so the last point is
-/// kept.
+/// `argmin` asks for value and gradient one after the other, but the closure returns both at once, so the last point is
+/// stored.
 struct Evaluations<F> {
     f: F,
     last: Option<Point>,
     best: Option<Point>,
     count: usize,
-    /// Evaluations since the last improvement.
+    /// The number of evaluations since the last improvement.
     idle: usize,
 }
 
-/// A line search that has not found a better point after so many trials will not find one: steps shrink or grow by
-/// a factor at each, and forty halvings are beyond the precision of the objective. (`argmin`'s has no limit.)
+/// A line search that has found no better point after this many trials will not find one: each trial shrinks or grows
+/// the step by a factor, and forty halvings are beyond the precision of the objective. (The line search of `argmin` has
+/// no limit.)
 const PATIENCE: usize = 40;
 
 impl<F: FnMut(&[f64], &mut [f64]) -> f64> Evaluations<F> {

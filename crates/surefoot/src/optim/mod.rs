@@ -1,4 +1,4 @@
-//! OPTIMISER: a closure goes in, a minimiser and its trace come out.
+//! OPTIMISER: minimises a closure, and returns the minimiser and the trace of the search.
 
 mod adam;
 mod lbfgs;
@@ -8,14 +8,14 @@ pub use lbfgs::Lbfgs;
 
 use serde::{Deserialize, Serialize};
 
-/// How an objective is minimised.
+/// The optimiser of an objective.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "method")]
 #[non_exhaustive]
 pub enum Optimiser {
-    /// Minibatches: the paper's.
+    /// Adam on minibatches, as in the paper.
     Adam(Adam),
-    /// The whole batch, without randomness.
+    /// L-BFGS on the whole batch, without randomness.
     Lbfgs(Lbfgs),
 }
 
@@ -25,13 +25,13 @@ impl Default for Optimiser {
     }
 }
 
-/// What happened on the way.
+/// The trace of a minimisation.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Trace {
     /// The objective: the mean over the minibatches of each epoch (Adam), or after each iteration (L-BFGS).
     pub objective: Vec<f64>,
-    /// How often the closure was asked for a value and a gradient.
+    /// The number of evaluations of the closure.
     pub evaluations: usize,
     /// Whether the tolerance was met before the budget was spent.
     pub converged: bool,

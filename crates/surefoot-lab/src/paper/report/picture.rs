@@ -21,7 +21,7 @@ impl Picture {
     }
 }
 
-/// A line through something that a method's points have.
+/// A line through a quantity of a method's points.
 fn line(label: String, row: &Summary, of: impl Fn(&Point) -> Option<(f64, f64)>) -> Series {
     let all: Vec<(f64, (f64, f64))> =
         row.curve.iter().filter_map(|point| Some((point.round as f64, of(point)?))).collect();
@@ -34,7 +34,7 @@ fn line(label: String, row: &Summary, of: impl Fn(&Point) -> Option<(f64, f64)>)
 }
 
 impl Results<'_> {
-    /// The picture of a result, if it has one and there is something to show.
+    /// The picture of a result, if it has one and there is data to show.
     pub(super) fn picture(&self, what: What, rows: &[Summary]) -> Option<Picture> {
         let panels: Vec<Figure> = match what {
             What::Table1 | What::Table2 => groups(rows, |row| (row.set.key(), row.alpha))
@@ -109,7 +109,7 @@ impl Results<'_> {
             let method = row.method.label();
             let truth = |point: &Point| Some((point.true_risk, point.true_deviation));
             series.push(line(format!("{method}, true"), row, truth));
-            // That nothing is worse than always wrong is known without a proof.
+            // A cost of `-NOISE`, of a policy that is always wrong, is the worst possible.
             let proven = |point: &Point| Some((point.certified_true_risk?.min(-NOISE), 0.0));
             series.push(Series { dashed: true, band: None, ..line(format!("{method}, proven"), row, proven) });
         }

@@ -6,7 +6,7 @@ use super::{Point, Results, Summary};
 use crate::paper::methods::Method;
 use crate::paper::{LITERAL, TABLE, What};
 
-/// Rows of text.
+/// A table of texts.
 pub(super) struct Table {
     title: String,
     header: Vec<String>,
@@ -18,7 +18,7 @@ impl Table {
         Table { title: title.into(), header: header.iter().map(|&h| h.into()).collect(), rows: Vec::new() }
     }
 
-    /// For the terminal.
+    /// The table for the terminal.
     pub(super) fn text(&self) -> String {
         let mut table = comfy_table::Table::new();
         table.load_style(presets::NOTHING);
@@ -78,7 +78,7 @@ impl Results<'_> {
         }
     }
 
-    /// A row for each set, alpha and number of rounds: each method beside the paper's number.
+    /// One row per set, alpha and number of rounds: each method beside the paper's number.
     fn by_rounds(&self, title: &str, rows: &[Summary]) -> Table {
         let mut header = vec!["set", "alpha", "k"];
         for method in TABLE {
@@ -90,7 +90,7 @@ impl Results<'_> {
         let mut table = Table::new(title, &header);
         for places in groups(rows, |row| (row.set.key(), row.alpha)) {
             let first = places[0];
-            // Before the first round all methods are where the first policy is, but for the features that it has.
+            // Before the first round, all methods have the first policy; only its features differ.
             if first.alpha != 0.2 {
                 let mut cells = vec![self.title(first), first.alpha.to_string(), "0".into()];
                 for method in TABLE {
@@ -133,7 +133,7 @@ impl Results<'_> {
         table
     }
 
-    /// A row for each set and alpha, a column for each method.
+    /// One row per set and alpha, one column per method.
     fn last_rounds(&self, title: &str, rows: &[Summary]) -> Table {
         let mut methods: Vec<Method> = Vec::new();
         rows.iter().for_each(|row| {
@@ -225,7 +225,7 @@ impl Results<'_> {
     }
 }
 
-/// The name of a result.
+/// The title of a result.
 pub(super) fn title(what: What) -> &'static str {
     match what {
         What::Table1 => "Table 1",
@@ -241,7 +241,7 @@ pub(super) fn title(what: What) -> &'static str {
     }
 }
 
-/// Rows that have something in common, in the order in which it first comes.
+/// Groups rows by a key, in the order in which the keys first occur.
 pub(super) fn groups<'a, K: PartialEq>(
     rows: impl IntoIterator<Item = &'a Summary>,
     key: impl Fn(&Summary) -> K,

@@ -1,9 +1,10 @@
-//! How many misses are too many.
+//! The number of misses that are allowed.
 
-/// The smallest number that misses with probability `delta` in each of `runs` runs exceed at most once in a thousand.
+/// The smallest `m` with `P(X > m) <= 0.001`, where `X` is the number of misses in `runs` runs, each with probability
+/// `delta`.
 pub(super) fn allowed(runs: u64, delta: f64) -> u64 {
     let n = runs as f64;
-    // From 0 on: P(X = 0), then P(X = m + 1) = P(X = m) (n - m)/(m + 1) delta/(1 - delta), in logarithms, which do not
+    // Starts at P(X = 0), then P(X = m + 1) = P(X = m) (n - m)/(m + 1) delta/(1 - delta), in logarithms, which do not
     // underflow.
     let odds = delta.ln() - (-delta).ln_1p();
     let mut log = n * (-delta).ln_1p();
@@ -32,7 +33,7 @@ mod tests {
     fn the_limit_is_the_quantile_of_the_binomial_distribution() {
         // By hand: P(X <= 1) = 0.75, P(X <= 2) = 1; P(X > 0) = 0.001 is allowed, 0.0011 is not.
         assert_eq!((allowed(2, 0.5), allowed(1, 0.001), allowed(1, 0.0011)), (2, 0, 1));
-        // From the sum of the probabilities by log-gamma functions.
+        // Computed from the sum of the probabilities by log-gamma functions.
         for (runs, delta, limit) in LIMITS {
             assert_eq!(allowed(runs, delta), limit, "{runs} {delta}");
         }

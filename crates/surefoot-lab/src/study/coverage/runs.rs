@@ -1,4 +1,4 @@
-//! One run: every certificate at every round of loops in worlds whose risks are known.
+//! One run: every certificate at every round of loops in worlds with known risks.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use surefoot::{Algorithm, Certificate, Gate, Lambda, Learner, Logs, Policy, Prot
 
 use super::worlds::{CLEAR, NARROW, Played, SET, WIDE, World};
 
-/// What a run saw of a statement.
+/// The result of a run for one statement.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seen {
-    /// The statement.
+    /// The name of the statement.
     pub(super) name: &'static str,
-    /// Where.
+    /// The world in which it was tested.
     pub(super) world: &'static str,
-    /// Whether it is false, and must be seen to be.
+    /// Whether it is a negative control: a false statement that the study must detect.
     pub(super) control: bool,
-    /// The smallest of what it claims minus what is true, over all rounds: below 0 it was missed.
+    /// The smallest difference of claimed and true value over all rounds; below 0, the statement was missed.
     pub(super) margin: f64,
 }
 
@@ -33,7 +33,7 @@ impl Seen {
         Seen { control: true, ..Self::claim(name, world) }
     }
 
-    /// Compares what is claimed with what is true.
+    /// Compares the claimed value with the true value.
     fn look(&mut self, claimed: f64, truth: f64) {
         self.margin = self.margin.min(claimed - truth);
     }
@@ -52,7 +52,7 @@ impl Run {
         Ok(Run { wide: World::new(WIDE, seed)?, narrow: World::new(NARROW, seed)?, clear: World::new(CLEAR, seed)? })
     }
 
-    /// All that is seen in a run.
+    /// Tests all statements in one run.
     pub(super) fn see(&self, seed: u64, delta: f64) -> Result<Vec<Seen>> {
         let Run { wide, narrow, clear } = self;
         let seen = [
@@ -76,7 +76,7 @@ impl Run {
     }
 }
 
-/// What was learned is judged on the records that it was learned from.
+/// Certifies learned policies on the records they were learned from.
 fn sequential(world: &World, learner: &Learner, sizes: &[usize], delta: f64, lambda: f64) -> Result<Vec<Seen>> {
     let Played { logs, policies, .. } = world.play(&world.still, &learner.clone().into(), sizes)?;
     let risks = policies.iter().map(|policy| world.still[0].risk(policy)).collect::<Result<Vec<f64>>>()?;
@@ -105,7 +105,7 @@ fn sequential(world: &World, learner: &Learner, sizes: &[usize], delta: f64, lam
     Ok(vec![psi, plain, grid, adjusted, running, combined])
 }
 
-/// One batch.
+/// Certifies a policy that was learned from one batch.
 fn batch(world: &World, seed: u64, delta: f64) -> Result<Vec<Seen>> {
     let learner = learner(Algorithm::BatchLs, 0.5, seed);
     let Played { newest, policies, logs, .. } = world.play(&world.still, &learner.into(), &[60])?;
@@ -115,7 +115,7 @@ fn batch(world: &World, seed: u64, delta: f64) -> Result<Vec<Seen>> {
     Ok(vec![batch])
 }
 
-/// Contexts drift: each policy is judged by the round that it was learned from.
+/// Certifies policies on drifting contexts: each policy's risk is that in the round it was learned from.
 fn shift(world: &World, seed: u64, sizes: &[usize], delta: f64, lambda: f64) -> Result<Vec<Seen>> {
     let learner = learner(Algorithm::ShiftAdjLs, lambda, seed);
     let Played { logs, policies, .. } = world.play(&world.drifting, &learner.into(), sizes)?;
@@ -136,7 +136,7 @@ fn shift(world: &World, seed: u64, sizes: &[usize], delta: f64, lambda: f64) -> 
     Ok(vec![ls, adjusted])
 }
 
-/// Policies that were fixed before the records; each round is collected by the one that looks best.
+/// Certifies policies that were fixed before the records. The policy with the best bound collects the next round.
 fn fixed(world: &World, seed: u64, delta: f64) -> Result<Vec<Seen>> {
     const ROUNDS: usize = 25;
     const SIZE: usize = 20;
@@ -160,8 +160,7 @@ fn fixed(world: &World, seed: u64, delta: f64) -> Result<Vec<Seen>> {
     Ok(vec![ls, adjusted, best])
 }
 
-/// Records are held back, lambda is chosen on them, and each policy is judged on the ladder and against the one before
-/// it.
+/// Holds records back and chooses lambda on them. Certifies each policy on the ladder and against the policy before it.
 fn held_back(world: &World, seed: u64, sizes: &[usize], delta: f64) -> Result<Vec<Seen>> {
     let protocol = Protocol { spending: Spending::Even { rounds: sizes.len() }, ..one(delta, 0.6) };
     let learner = Learner {
@@ -189,7 +188,7 @@ fn held_back(world: &World, seed: u64, sizes: &[usize], delta: f64) -> Result<Ve
     Ok(vec![ladder, improvement])
 }
 
-/// Promotions: none may be a step back, by more than the margin.
+/// Checks promotions: none may be a step back, by more than the margin.
 fn gates(world: &World, seed: u64, delta: f64) -> Result<Vec<Seen>> {
     const MARGIN: f64 = 0.05;
     let sizes = [150; 5];
@@ -215,13 +214,14 @@ fn gates(world: &World, seed: u64, delta: f64) -> Result<Vec<Seen>> {
     gates.into_iter().map(judge).collect()
 }
 
-/// A loop as the command line runs it, with a gate, over rounds of unequal size.
+/// A loop with the settings of the command line and a gate, over rounds of unequal size.
 #[derive(Clone, Copy, PartialEq)]
 enum Loop {
     Default,
-    /// More than a round is held back.
+    /// More than one round is held back.
     HoldingMoreBack,
-    /// The same, and lambda and the sharpness of the prior are kept between the rounds in which they are chosen.
+    /// More than one round is held back, and lambda and the sharpness of the prior are kept between the rounds in which
+    /// they are chosen.
     KeepingSettings,
 }
 
@@ -255,7 +255,7 @@ fn defaults(world: &World, seed: u64, kind: Loop, delta: f64) -> Result<Vec<Seen
     Ok(vec![ladder, gate])
 }
 
-/// Theorem 3.2 with what was learned as its own prior.
+/// Control: Theorem 3.2 with the learned policy as its own prior.
 fn without_divergence(world: &World, seed: u64, delta: f64) -> Result<Vec<Seen>> {
     let sizes = [60; 5];
     let learner = learner(Algorithm::SeqAdjLs, 0.9, seed);
@@ -268,7 +268,7 @@ fn without_divergence(world: &World, seed: u64, delta: f64) -> Result<Vec<Seen>>
     Ok(vec![free])
 }
 
-/// A fixed policy, judged by weights that are too large.
+/// Control: a fixed policy, with importance weights that are too large.
 fn wrong_propensities(world: &World, seed: u64, delta: f64) -> Result<Vec<Seen>> {
     let place = Finite::new(world.still.clone(), seed)?;
     let policy = &world.set[0];
@@ -282,7 +282,7 @@ fn wrong_propensities(world: &World, seed: u64, delta: f64) -> Result<Vec<Seen>>
     Ok(vec![wrong])
 }
 
-/// A fresh policy each round, judged on that round alone with all of delta.
+/// Control: another policy in each round, certified on that round alone with all of delta.
 fn reused_delta(world: &World, seed: u64, delta: f64) -> Result<Vec<Seen>> {
     const ROUNDS: usize = 100;
     const SIZE: usize = 20;
@@ -298,13 +298,13 @@ fn reused_delta(world: &World, seed: u64, delta: f64) -> Result<Vec<Seen>> {
     Ok(vec![reused])
 }
 
-/// A learner that is quick, and overfits at a bold lambda.
+/// A fast learner, which overfits at a large lambda.
 fn learner(algorithm: Algorithm, lambda: f64, seed: u64) -> Learner {
     let adam = Adam { learning_rate: 0.3, epochs: 6, batch_size: 32, ..Adam::default() };
     Learner { algorithm, lambda: Lambda::Fixed(lambda), optimiser: Optimiser::Adam(adam), seed, ..Learner::default() }
 }
 
-/// Protocol with a single lambda.
+/// A protocol with a single lambda.
 fn one(delta: f64, lambda: f64) -> Protocol {
     Protocol { delta, lambdas: vec![lambda], ..Protocol::default() }
 }

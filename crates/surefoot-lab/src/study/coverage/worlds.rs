@@ -1,4 +1,4 @@
-//! The worlds of the study: finitely many contexts, so that every risk is known exactly.
+//! The worlds of the study. They have finitely many contexts, so that every risk is known exactly.
 
 use std::sync::Arc;
 
@@ -21,34 +21,34 @@ pub(super) struct Kind {
     pub(super) exploration: f64,
 }
 
-/// Many predictors, hardly any of them better than others: what is learned is noise.
+/// Many predictors, of which hardly any is better than the others: learning fits noise.
 pub(super) const WIDE: Kind =
     Kind { name: "wide", actions: 3, features: 4, contexts: 24, margin: 0.05, exploration: 0.05 };
 
-/// Next to no choice, so that a divergence hardly loses anything, and bounds are nearly tight.
+/// Hardly any choice, so that the divergence costs almost nothing and bounds are nearly tight.
 pub(super) const NARROW: Kind =
     Kind { name: "narrow", actions: 2, features: 2, contexts: 1, margin: 0.02, exploration: 0.0 };
 
-/// Something to learn.
+/// A world with a clear best action.
 pub(super) const CLEAR: Kind =
     Kind { name: "clear", actions: 3, features: 4, contexts: 24, margin: 0.5, exploration: 0.1 };
 
-/// A world, and what was there before any record.
+/// A world, and the policies that were fixed before any record.
 #[derive(Debug)]
 pub(super) struct World {
     pub(super) name: &'static str,
-    /// Contexts that stand still.
+    /// The truth with contexts that do not drift.
     pub(super) still: Vec<Truth>,
-    /// Contexts that drift, one truth a round.
+    /// The truths with drifting contexts, one per round.
     pub(super) drifting: Vec<Truth>,
     pub(super) first: LinearGaussian,
-    /// Fixed policies.
+    /// The fixed policies.
     pub(super) set: Vec<Softmax>,
 }
 
 /// The number of fixed policies.
 pub(super) const SET: usize = 20;
-/// The rounds after which drifting contexts are where they were.
+/// The number of rounds after which drifting contexts repeat.
 const CYCLE: usize = 5;
 
 impl World {
@@ -57,7 +57,7 @@ impl World {
         let settings = SyntheticSettings { actions, features, margin, seed, ..SyntheticSettings::default() };
         let still = Synthetic::new(settings.clone())?;
         let drifting = Synthetic::new(SyntheticSettings { drift: 1.0, concentration: 2.0, ..settings })?;
-        // Unit vectors serve as weights.
+        // Unit vectors are used as weights.
         let known = still.known_contexts()?;
         let policy = |i: usize| {
             let mut weights = vec![0.0; features * actions];
@@ -75,7 +75,7 @@ impl World {
         })
     }
 
-    /// The loop, from the first policy on; contexts and luck have the learner's seed.
+    /// Runs the loop from the first policy on. Contexts and rewards use the learner's seed.
     pub(super) fn play(&self, phases: &[Truth], plan: &Plan, sizes: &[usize]) -> Result<Played> {
         let world = Finite::new(phases.to_vec(), plan.learner.seed)?;
         let outcome = simulate(&world, self.first.clone(), plan, sizes, |_| ())?;
@@ -90,11 +90,11 @@ impl World {
     }
 }
 
-/// What a loop left behind.
+/// The result of a loop.
 pub(super) struct Played {
     pub(super) rounds: Vec<SimulatedRound>,
     pub(super) logs: Vec<Logs>,
-    /// What was deployed in each round, and at the end what the last one left.
+    /// The policy deployed in each round, and at the end the policy deployed after the last round.
     pub(super) policies: Vec<LinearGaussian>,
     /// The last policy learned.
     pub(super) newest: LinearGaussian,

@@ -1,4 +1,4 @@
-//! What the runs show: slopes, inequalities that held or not, a table and a figure.
+//! The report of the runs: slopes, how often inequalities held, a table and a figure.
 
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
@@ -12,9 +12,9 @@ use crate::statistics::mean_and_deviation;
 pub(super) struct MethodResult {
     #[serde(flatten)]
     method: Method,
-    /// The slope of the proven rate, where there is one for this lambda.
+    /// The slope of the proven rate, if there is one for this lambda.
     theory: Option<f64>,
-    /// The mean over the seeds of the fitted slopes, and its standard deviation.
+    /// The mean of the fitted slopes over the seeds, and their standard deviation.
     slope: f64,
     slope_deviation: f64,
     /// The mean suboptimality of the policy learned from `k` rounds, from `k = 0` on.
@@ -58,7 +58,7 @@ impl MethodResult {
     }
 }
 
-/// The first round of those over which slopes are fitted: the first quarter is left out.
+/// The first round of the fit of slopes: the first quarter is left out.
 fn first_fitted(size: Size) -> usize {
     size.rounds.div_ceil(4)
 }
@@ -89,20 +89,20 @@ impl Held {
     }
 }
 
-/// What Theorem 4.4 says, at its best.
+/// The most optimistic reading of Theorem 4.4.
 #[derive(Debug, Serialize)]
 struct Theorem {
     gamma: f64,
     lambda: f64,
-    /// `C_alpha/(sqrt(m) K^alpha)` at the last round, as if the optimum had no divergence from the first policy at all.
+    /// `C_alpha/(sqrt(m) K^alpha)` at the last round, as if the optimum had no divergence from the first policy.
     bound: f64,
-    /// The largest suboptimality that a policy under the floor can have, of all seeds.
+    /// The largest possible suboptimality of a policy under the floor, over all seeds.
     largest: f64,
-    /// The round from which on that bound says anything.
+    /// The first round at which the bound is not vacuous.
     informative_from: f64,
 }
 
-/// Everything, as it is written with `--json`.
+/// The JSON output.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     version: &'static str,
@@ -111,7 +111,7 @@ pub(super) struct Report {
     seeds: usize,
     floor: f64,
     delta: f64,
-    /// Slopes are fitted from this round on.
+    /// The first round of the fit of slopes.
     fitted_from: usize,
     /// Lemma 4.3 at the world's `u`.
     lemma: Held,
@@ -161,7 +161,7 @@ impl Report {
         }
     }
 
-    /// The tables, and a line on each statement.
+    /// The tables, and one line per statement.
     pub(super) fn text(&self) -> String {
         let Report { size, theorem, lemma, lemma_of_all, proposition_3_3: slow, proposition_4_2: fast, .. } = self;
         let facts = &self.methods[0].runs[0].facts;
@@ -199,7 +199,7 @@ impl Report {
         .join("\n")
     }
 
-    /// Rounds 1, 2, 4 and so on, and the last one.
+    /// The table of rounds 1, 2, 4 and so on, and of the last one.
     fn rounds(&self) -> String {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
@@ -234,7 +234,7 @@ impl Report {
         table.trim_fmt()
     }
 
-    /// Suboptimality per round, from the lowest to the highest seed, and lines of the theory's slopes.
+    /// Suboptimality per round with its range over seeds, and lines with the slopes of the theory.
     pub(super) fn figure(&self) -> Figure {
         let rounds = 1..=self.size.rounds;
         let mut series: Vec<Series> = self
@@ -248,7 +248,7 @@ impl Report {
             })
             .collect();
         let (from, to) = (self.fitted_from as f64, self.size.rounds as f64);
-        // From where the method that it is meant for begins to be fitted, a little below it.
+        // Starts at the first fitted round of the line's method, a little below its curve.
         let line = |m: &MethodResult| {
             let slope = m.theory?;
             let start = 0.8 * m.suboptimality[self.fitted_from];
@@ -276,7 +276,7 @@ fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)))
 }
 
-/// Three digits.
+/// Formats a number with three digits.
 fn short(value: f64) -> String {
     let digits = if value > 0.0 { (2.0 - value.log10().floor()).clamp(0.0, 8.0) as usize } else { 2 };
     format!("{value:.digits$}")

@@ -1,4 +1,4 @@
-//! One method, one world: after each round what happened, and what the theory says of it.
+//! One method in one world: the results after each round, and the bounds of the theory.
 
 use serde::Serialize;
 use surefoot::learn::State;
@@ -8,19 +8,19 @@ use surefoot::worlds::{Environment, Profile, Synthetic, SyntheticSettings, Truth
 use surefoot::{Algorithm, Lambda, Learner, LinearGaussian, Policy};
 use surefoot_terminal::Result;
 
-/// The world is small, so that the rounds reach the range in which rates show.
+/// The number of actions. The world is small, so that the rounds reach the range in which rates are visible.
 pub(super) const ACTIONS: usize = 3;
-/// Its contexts likewise.
+/// The number of features, small for the same reason.
 pub(super) const FEATURES: usize = 4;
-/// The exploration floor of all policies: it gives every action, and so the best one, a probability of `FLOOR/K`.
+/// The exploration floor of all policies. Every action, and so the best one, has a probability of at least `FLOOR/K`.
 pub(super) const FLOOR: f64 = 0.2;
-/// The probability with which the propositions may be wrong.
+/// The failure probability of the propositions.
 pub(super) const DELTA: f64 = 0.05;
 
-/// `b/s` of the comparators `N(b theta, s^2 I)`: 0 is the first policy itself.
+/// `b/s` of the comparators `N(b theta, s^2 I)`; 0 is the first policy itself.
 const SHARPNESS: [f64; 10] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 15.0, 40.0];
 
-/// What fixes `lambda`.
+/// The rule for `lambda`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Rule {
@@ -28,7 +28,7 @@ pub(super) enum Rule {
     InverseSqrtOfAll,
     /// `1/sqrt(m)` in all rounds.
     InverseSqrt,
-    /// Theorem 4.4's.
+    /// The lambda of Theorem 4.4.
     Theorem,
 }
 
@@ -47,12 +47,12 @@ pub(super) const METHODS: [Method; 4] = [
     Method { name: "SeqAdjLS, Theorem 4.4", algorithm: Algorithm::SeqAdjLs, rule: Rule::Theorem },
 ];
 
-/// How long and how large.
+/// The size of the study.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct Size {
     /// The number of rounds.
     pub(super) rounds: usize,
-    /// Records a round, `m`.
+    /// The number of records per round, `m`.
     pub(super) records: usize,
     /// The exponent of Theorem 4.4.
     pub(super) alpha: f64,
@@ -74,24 +74,24 @@ impl Method {
     }
 }
 
-/// What is known about a world.
+/// The true quantities of a world.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct Facts {
-    /// The share of the contexts that may have a smaller margin, `u`.
+    /// The share `u` of the contexts that may have a smaller margin.
     pub(super) u: f64,
-    /// `Delta_u`.
+    /// The margin `Delta_u`.
     pub(super) margin: f64,
-    /// The margin of all contexts, `Delta_0`.
+    /// The margin `Delta_0` of all contexts.
     pub(super) least_margin: f64,
-    /// The coverage that the floor guarantees, `C*`.
+    /// The coverage `C*` that the floor guarantees.
     pub(super) coverage: f64,
     /// `3/(Delta_u (1 - u) C*)`.
     pub(super) gamma: f64,
     /// The lowest risk of all policies.
     pub(super) optimal_risk: f64,
-    /// The lowest risk under the floor.
+    /// The lowest risk of all policies under the floor.
     pub(super) floored_risk: f64,
-    /// `L(pi, pi)` of the best policy under the floor: 0 without one.
+    /// `L(pi, pi)` of the best policy under the floor; without a floor it is 0.
     pub(super) floored_distance: f64,
 }
 
@@ -115,17 +115,17 @@ impl Facts {
     }
 }
 
-/// A policy that the propositions compare with, in the place of an optimum whose divergence is infinite.
+/// A policy with which the propositions compare, in place of the optimum, whose divergence is infinite.
 struct Comparator<'a> {
     sharpness: f64,
     profile: Profile<'a>,
     kl: f64,
-    /// The sum over rounds of `S_j` or `L` against what was deployed.
+    /// The sum over rounds of `S_j` or `L` against the deployed policy.
     sum: f64,
 }
 
 impl<'a> Comparator<'a> {
-    /// For each sharpness the policy of the least divergence.
+    /// The policy of least divergence for each sharpness.
     fn family(world: &Synthetic, truth: &'a Truth, first: &LinearGaussian) -> Result<Vec<Self>> {
         let theta = world.comparator(1.0, 1.0)?;
         let theta = theta.posterior().mean();
@@ -139,28 +139,28 @@ impl<'a> Comparator<'a> {
     }
 }
 
-/// A policy: what it is, and what the theory says of it.
+/// A policy, its true quantities and the bounds of the theory.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct Point {
-    /// The rounds that it was learned from, `k`.
+    /// The number `k` of rounds that it was learned from.
     pub(super) round: usize,
-    /// `R(pi_k) - R(pi*)`, where `pi*` is the best under the floor.
+    /// `R(pi_k) - R(pi*)`, where `pi*` is the best policy under the floor.
     pub(super) suboptimality: f64,
-    /// `C*_k`.
+    /// The coverage `C*_k`.
     pub(super) coverage: f64,
     /// `L(pi*, pi_k)` for the deterministic `pi*`.
     pub(super) distance: f64,
-    /// Lemma 4.3, the constant and the right-hand side, at the world's `u`.
+    /// The constant and the right-hand side of Lemma 4.3 at the world's `u`.
     pub(super) gamma_k: f64,
     pub(super) lemma: f64,
-    /// The right-hand side at `u = 0`.
+    /// The right-hand side of Lemma 4.3 at `u = 0`.
     pub(super) lemma_of_all: f64,
-    /// What is known of the search; nothing is of the first policy.
+    /// The result of the search; `None` for the first policy.
     #[serde(flatten)]
     pub(super) learned: Option<Learned>,
 }
 
-/// What led to a policy.
+/// The search that led to a policy.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct Learned {
     pub(super) lambda: f64,
@@ -169,16 +169,16 @@ pub(super) struct Learned {
     pub(super) converged: bool,
     /// The right-hand side of Proposition 3.3 or 4.2, with the best comparator.
     pub(super) bound: f64,
-    /// Its `b/s`.
+    /// `b/s` of the best comparator.
     pub(super) comparator: f64,
 }
 
-/// One method in one world.
+/// The result of one method in one world.
 #[derive(Debug, Serialize)]
 pub(super) struct Run {
     pub(super) seed: u64,
     pub(super) facts: Facts,
-    /// From the first policy on.
+    /// The policies, from the first policy on.
     pub(super) points: Vec<Point>,
 }
 
@@ -197,7 +197,7 @@ pub(super) fn run(method: &Method, size: Size, seed: u64, on_round: impl Fn()) -
         let learner = Learner {
             algorithm: method.algorithm,
             lambda: Lambda::Fixed(lambda),
-            // The theory is about minimisers.
+            // The theory is about minimisers, so the search is exact.
             optimiser: Optimiser::Lbfgs(Lbfgs { iterations: 30, tolerance: 1e-5, ..Lbfgs::default() }),
             seed,
             ..Learner::default()

@@ -1,4 +1,4 @@
-//! What all runs saw: numbers for a program, tables for a reader, figures.
+//! The report of all runs: JSON, tables and figures.
 
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
@@ -8,7 +8,7 @@ use super::run::{METHODS, Run};
 use crate::options::Config;
 use crate::statistics::mean_and_deviation;
 
-/// The result, as it is written with `--json`.
+/// The JSON output.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     version: &'static str,
@@ -17,26 +17,27 @@ pub(super) struct Report {
     speeds: Vec<Speed>,
 }
 
-/// What was seen at one speed of the drift.
+/// The results at one speed of the drift.
 #[derive(Debug, Serialize)]
 struct Speed {
-    /// Degrees a round.
+    /// The drift in degrees per round.
     drift: f64,
-    /// The mean over seeds of the best possible risk in each round's world, from round 0 on.
+    /// The lowest possible risk in each round's world, from round 0 on: the mean over seeds.
     best: Vec<f64>,
     methods: Vec<MethodResult>,
     forgetting: Vec<Forgetting>,
 }
 
-/// What came of a method: means over seeds.
+/// The result of a method: means over seeds.
 #[derive(Debug, Serialize)]
 struct MethodResult {
     method: &'static str,
-    /// The true risk of what runs in each round's world, from round 0 on, and its deviation over seeds; the last is the
-    /// world of the round that would come next.
+    /// The true risk of the running policy in each round's world, from round 0 on, and its standard deviation over
+    /// seeds. The last world is that of the round after the last.
     risk: Vec<f64>,
     deviation: Vec<f64>,
-    /// The mean over rounds of the risk above the best possible in the next world, and its deviation over seeds.
+    /// The mean over rounds of the risk above the lowest possible in the next world, and its standard deviation over
+    /// seeds.
     regret: f64,
     regret_deviation: f64,
     /// The expected reward of all interactions.
@@ -45,43 +46,45 @@ struct MethodResult {
     certificate: Option<CertificateResult>,
 }
 
-/// What a method's certificates said; counts are of runs in which it was so after any round.
+/// The certificates of a method. Counts are numbers of runs in which it happened after any round, unless stated.
 #[derive(Debug, Serialize)]
 struct CertificateResult {
     theorem: &'static str,
-    /// Whether what it takes on trust is so in this world.
+    /// Whether the assumptions of the theorem hold in this world.
     assumptions_hold: bool,
-    /// What is certified after the last round, and what is true of the quantity that it speaks of.
+    /// The certified bound after the last round, and the true value of the bounded quantity.
     certified: f64,
     bounded: f64,
-    /// Runs in which it was below that quantity, and all rounds of all runs.
+    /// The number of runs in which the bound was below that quantity, and the number of such rounds in all runs.
     misses: usize,
     rounds_missed: usize,
-    /// Runs in which it was below the risk in the next round's world, which is not what Theorem C.1 speaks of.
+    /// The number of runs in which the bound was below the risk in the next round's world, which Theorem C.1 does not
+    /// bound.
     below_next: usize,
-    /// Runs in which the best rung of the ladder was below the risk in the next round's world.
+    /// The number of runs in which the best rung of the ladder was below the risk in the next round's world.
     ladder_misses: Option<usize>,
-    /// The last policy's risk in the worlds of all rounds so far, their mean; and the runs in which Theorem 3.2 was
-    /// below it.
+    /// The last policy's mean risk over the worlds of all rounds so far, and the number of runs in which Theorem 3.2
+    /// was below it after the last round.
     past: Option<f64>,
     past_misses: Option<usize>,
 }
 
-/// What forgetting does to the regret, seed by seed: below 0 where it helps.
+/// The difference of regrets, seed by seed, between the method that forgets and the one that remembers; below 0,
+/// forgetting helps.
 #[derive(Debug, Serialize)]
 struct Forgetting {
     forgets: &'static str,
     remembers: &'static str,
     difference: f64,
-    /// Its standard error.
+    /// The standard error of the difference.
     error: f64,
-    /// Seeds in which the one that forgets is better.
+    /// The number of seeds in which the method that forgets is better.
     better: usize,
     verdict: &'static str,
 }
 
 impl Report {
-    /// From the runs of every method at every speed, in that order.
+    /// Summarises the runs, which are ordered by speed and then by method.
     pub(super) fn new(config: Config, seeds: u64, drifts: &[f64], runs: &[Vec<Run>]) -> Self {
         let speeds = drifts.iter().zip(runs.chunks_exact(METHODS.len())).map(|(&drift, runs)| Speed::new(drift, runs));
         Report { version: env!("CARGO_PKG_VERSION"), seeds, config, speeds: speeds.collect() }
@@ -188,7 +191,7 @@ impl Speed {
             band: Some(m.risk.iter().zip(&m.deviation).map(|(risk, sd)| (risk - sd, risk + sd)).collect()),
             ..Series::default()
         };
-        // The first policy is a reference, as the best possible is.
+        // The first policy is a reference, like the lowest possible risk.
         let (first, learned) = self.methods.split_first().expect("the first policy is always there");
         let mut series: Vec<Series> = learned.iter().map(line).collect();
         for (label, values) in [(first.method, &first.risk), ("best possible", &self.best)] {
@@ -207,7 +210,7 @@ impl Speed {
     }
 }
 
-/// The mean and the deviation over runs, world by world.
+/// The mean and the standard deviation over runs, in each world.
 fn mean_path(runs: &[Run], of: impl Fn(&Run) -> &[f64]) -> (Vec<f64>, Vec<f64>) {
     (0..of(&runs[0]).len()).map(|k| mean_and_deviation(runs.iter().map(|run| of(run)[k]))).unzip()
 }
@@ -244,7 +247,7 @@ impl CertificateResult {
 }
 
 impl Forgetting {
-    /// The one that remembers first, then the one that forgets.
+    /// Compares two methods: first the one that remembers, then the one that forgets.
     fn new(names: &[&'static str], runs: &[Vec<Run>]) -> Self {
         let regret = |run: &Run| run.regret(&run.risk);
         let differences: Vec<f64> = runs[1].iter().zip(&runs[0]).map(|(a, b)| regret(a) - regret(b)).collect();
@@ -261,7 +264,7 @@ impl Forgetting {
     }
 }
 
-/// What a difference tells, with two standard errors.
+/// The verdict on a difference, at two standard errors.
 fn verdict(difference: f64, error: f64, seeds: usize) -> &'static str {
     if seeds < 2 || difference.abs() <= 2.0 * error {
         "not told"

@@ -1,4 +1,4 @@
-//! One loop in a world that shifts: risks, and what was certified beside what was true.
+//! One loop in a world that shifts: true risks, and certified beside true values.
 
 use surefoot::certificate::Quantity;
 use surefoot::simulate::Outcome;
@@ -7,31 +7,31 @@ use surefoot_terminal::Result;
 
 use crate::experiment::Experiment;
 
-/// The learners, each that remembers beside the one that forgets.
+/// The learners: each method that remembers, followed by its variant that forgets.
 pub(super) const METHODS: [&str; 4] = ["seq-ls", "shift-ls", "seq-adj-ls", "shift-adj-ls"];
 
-/// One loop. Worlds are those of rounds 0 to K, the last of which is never collected in.
+/// One loop. The worlds are those of rounds 0 to K; no records are collected in the last one.
 pub(super) struct Run {
-    /// The true risk in each world of the policy that runs there.
+    /// The true risk of the running policy in each world.
     pub(super) risk: Vec<f64>,
-    /// The same of the first policy.
+    /// The true risk of the first policy in each world.
     pub(super) first: Vec<f64>,
-    /// The best possible risk in each world.
+    /// The lowest possible risk in each world.
     pub(super) best: Vec<f64>,
-    /// What is certified after each round, beside what is true.
+    /// The certified and true values after each round.
     pub(super) certified: Vec<Certified>,
-    /// The mean over the worlds of all rounds of the last policy's risk.
+    /// The mean of the last policy's risk over the worlds of all rounds, weighted by their records.
     pub(super) past: f64,
 }
 
-/// What is certified after a round, beside what is true.
+/// The certified and true values after a round.
 pub(super) struct Certified {
     /// Theorem 3.2 with the first policy as prior; for Shift, Theorem C.1.
     pub(super) upper: f64,
     /// The best rung of the ladder.
     pub(super) ladder: Option<f64>,
-    /// The quantity that the theorem speaks of: the policy's risk, in the next world; for Theorem C.1, the mean over
-    /// rounds of each policy's risk in the world it was learned from.
+    /// The quantity that the theorem bounds: the policy's risk in the next world; for Theorem C.1, the mean over rounds
+    /// of each policy's risk in the world it was learned from.
     pub(super) bounded: f64,
     /// The policy's risk in the next world.
     pub(super) next: f64,
@@ -72,19 +72,20 @@ impl Run {
         })
     }
 
-    /// The mean over the rounds of the risk that ran: minus the expected reward while learning.
+    /// The mean over rounds of the running policy's risk: minus the expected reward while learning.
     pub(super) fn while_learning(risk: &[f64]) -> f64 {
         let rounds = risk.len() - 1;
         risk[..rounds].iter().sum::<f64>() / rounds as f64
     }
 
-    /// What the learned policies cost above the best possible in the worlds they ran in or would run in next: the mean.
+    /// The mean difference between the risk of the learned policies and the lowest possible risk, in the worlds they
+    /// ran in or would run in next.
     pub(super) fn regret(&self, risk: &[f64]) -> f64 {
         let rounds = risk.len() - 1;
         risk.iter().zip(&self.best).skip(1).map(|(risk, best)| risk - best).sum::<f64>() / rounds as f64
     }
 
-    /// Whether any certificate is below the quantity that it is held against.
+    /// Whether any certificate is a miss.
     pub(super) fn misses(&self, misses: impl Fn(&Certified) -> bool) -> bool {
         self.certified.iter().any(misses)
     }
