@@ -1,11 +1,21 @@
 //! Tests of the inside of a step: the number type of the search, and contexts that are left out.
 
+use std::sync::Arc;
+
+use rand::RngExt;
+
+use super::search::Progress;
+use super::settings::Setting;
 use super::*;
-use crate::certificate::{Case, Certificate};
+use crate::certificate::{Case, Certificate, Since, Smoothing};
 use crate::contexts::Contexts;
 use crate::features::FeatureMap;
+use crate::logs::Logs;
+use crate::math::random::{Purpose, stream};
+use crate::objective::{Objective, ObjectiveParts};
+use crate::observer::Silent;
 use crate::optim::{Adam, Decay, Lbfgs};
-use rand::RngExt;
+use crate::policy::{LinearGaussian, Policy, Posterior, Scale};
 
 fn adam(epochs: usize) -> Optimiser {
     Optimiser::Adam(Adam { learning_rate: 0.03, decay: Decay::Linear, epochs, batch_size: 50, ..Adam::default() })

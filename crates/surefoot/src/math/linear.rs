@@ -276,7 +276,7 @@ mod tests {
                 let weight = match kind {
                     // Of low rank; graded; nearly a multiple of the identity.
                     0 => 1.0,
-                    1 => 10f64.powi(-3 * r as i32),
+                    1 => 1e-3f64.powf(r as f64),
                     2 => 1e-9,
                     // Indefinite; a few columns in use; indicators, whose sums are whole.
                     3 => draw().signum(),

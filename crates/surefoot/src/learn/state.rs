@@ -1,0 +1,89 @@
+//! What a learner remembers between rounds.
+
+use std::sync::Arc;
+
+use super::settings::Setting;
+use crate::error::{Error, Result};
+use crate::logs::Logs;
+use crate::policy::LinearGaussian;
+
+/// The state of a loop: its policies and the rounds so far. Cloning shares the data.
+#[derive(Debug, Clone)]
+pub struct State {
+    pub(super) first: LinearGaussian,
+    /// The first policy, in the basis of the learned policies.
+    pub(super) prior: LinearGaussian,
+    pub(super) current: LinearGaussian,
+    pub(super) deployed: LinearGaussian,
+    /// The lambda and the sharpness of the last policy, for rules that keep them between rounds.
+    pub(super) kept: Option<Setting>,
+    /// The rounds so far, as features of the policies, in the basis of their posteriors.
+    pub(super) rounds: Vec<Arc<Logs>>,
+}
+
+impl State {
+    /// The state before the first round. `first` will collect it, and is also the prior of every bound.
+    pub fn new(first: LinearGaussian) -> Self {
+        let (prior, current, deployed) = (first.clone(), first.clone(), first.clone());
+        State { first, prior, current, deployed, kept: None, rounds: Vec::new() }
+    }
+
+    /// The first policy.
+    pub fn first(&self) -> &LinearGaussian {
+        &self.first
+    }
+
+    /// The last policy learned; before any round, the first policy.
+    pub fn current(&self) -> &LinearGaussian {
+        &self.current
+    }
+
+    /// The policy to deploy next: the last policy learned, unless the algorithm never redeploys or the policy [was not
+    /// promoted](State::keep).
+    pub fn deployed(&self) -> &LinearGaussian {
+        &self.deployed
+    }
+
+    /// The state with `incumbent` deployed in place of the last policy learned.
+    pub fn keep(mut self, incumbent: &LinearGaussian) -> Result<Self> {
+        self.turned(incumbent)?;
+        self.deployed = incumbent.clone();
+        Ok(self)
+    }
+
+    /// The lambda and the sharpness of the last policy, for rules that keep them between rounds.
+    pub(crate) fn kept(&self) -> Option<(f64, f64)> {
+        self.kept.map(|Setting { lambda, sharpness }| (lambda, sharpness))
+    }
+
+    /// Restores the policies and the kept settings of a loop whose rounds have been remembered.
+    pub(crate) fn resumed(
+        mut self,
+        current: &LinearGaussian,
+        deployed: &LinearGaussian,
+        kept: Option<(f64, f64)>,
+    ) -> Result<Self> {
+        self.current = self.turned(current)?;
+        self.deployed = deployed.clone();
+        self.kept = kept.map(|(lambda, sharpness)| Setting { lambda, sharpness });
+        Ok(self)
+    }
+
+    /// The policy in the basis of the learned policies.
+    pub(super) fn turned(&self, policy: &LinearGaussian) -> Result<LinearGaussian> {
+        let posterior = policy.posterior().in_basis(self.prior.posterior().basis()).ok_or_else(|| {
+            Error::setting("the policy that is kept", "in the basis of the others, or with one shared scale", "not")
+        })?;
+        Ok(policy.with_posterior(posterior))
+    }
+
+    /// The number of rounds so far.
+    pub fn rounds(&self) -> usize {
+        self.rounds.len()
+    }
+
+    /// The number of records so far.
+    pub fn records(&self) -> usize {
+        self.rounds.iter().map(|logs| logs.len()).sum()
+    }
+}

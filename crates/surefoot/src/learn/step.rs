@@ -1,0 +1,261 @@
+//! One round: what is held back, what is searched, and which candidate wins.
+
+use std::sync::Arc;
+
+use super::algorithm::{Anchor, Window};
+use super::search::Progress;
+use super::settings::{Setting, sharpened};
+use super::{Candidate, Family, Lambda, Learner, Precision, Sharpness, Start, State, StepReport};
+use crate::certificate::{Evidence, Factor, FixedSince, Gate, Since, Smoothing, Subject, Weighed, bound};
+use crate::error::{Error, Result, check_setting};
+use crate::features::FeatureMap;
+use crate::logs::Logs;
+use crate::math::random::{Purpose, stream};
+use crate::objective::{Objective, ObjectiveParts};
+use crate::observer::{Observer, Silent};
+use crate::optim::{Optimiser, Trace};
+use crate::policy::{Basis, LinearGaussian, Policy, Posterior, Scale};
+
+/// The result of one search.
+struct Learned {
+    policy: LinearGaussian,
+    setting: Setting,
+    anchor: LinearGaussian,
+    records: usize,
+    trace: Trace,
+}
+
+/// The policy on the features that a [`State`] stores, which are mapped and in the basis.
+fn in_coordinates(policy: &LinearGaussian) -> Result<LinearGaussian> {
+    let posterior = policy.posterior();
+    let plain = Posterior::new(posterior.actions(), posterior.mean().to_vec(), posterior.scale().clone())?;
+    LinearGaussian::new(FeatureMap::identity(posterior.features()), plain)?.with_exploration(policy.exploration())
+}
+
+impl Learner {
+    /// The usual value of `held_back`: 1 round if candidates are compared by their certificates on it, or if there is a
+    /// gate; else 0.
+    pub fn usually_held_back(&self, gate: Gate) -> f64 {
+        let chosen = matches!(self.lambda, Lambda::Auto | Lambda::AutoDoubling) || self.sharpness == Sharpness::Auto;
+        if (chosen && self.algorithm.smooths()) || gate != Gate::Always { 1.0 } else { 0.0 }
+    }
+
+    /// Adds a round to the state without learning from it. The next [`step`](Learner::step) learns from all rounds.
+    pub fn remember(&self, state: &State, logs: &Logs) -> Result<State> {
+        self.check_logs(state, logs)?;
+        self.take_in(state, logs)
+    }
+
+    fn check_logs(&self, state: &State, logs: &Logs) -> Result<()> {
+        if logs.is_empty() {
+            return Err(Error::size("the logs of a round", "at least 1 record", 0));
+        }
+        let k = state.prior.actions();
+        if logs.actions() != k {
+            return Err(Error::size("the logs", format!("{k} actions, as the policy"), logs.actions()));
+        }
+        Ok(())
+    }
+
+    /// Learns the next policy from the new logs and the rounds of the state. The given state is not changed.
+    pub fn step(&self, state: &State, logs: &Logs) -> Result<(State, StepReport)> {
+        self.step_observed(state, logs, &mut Silent)
+    }
+
+    /// Like [`step`](Learner::step), with an observer of the search.
+    pub fn step_observed(
+        &self,
+        state: &State,
+        logs: &Logs,
+        observer: &mut dyn Observer,
+    ) -> Result<(State, StepReport)> {
+        self.check_logs(state, logs)?;
+        let mut next = self.take_in(state, logs)?;
+        check_setting("what is held back", self.held_back, self.held_back >= 0.0, "at least 0")?;
+        check_setting("the trade", self.trade, (0.0..=1.0).contains(&self.trade), "in [0, 1]")?;
+        let window = match self.algorithm.recipe(1.0).window {
+            Window::All => 0,
+            Window::Newest => next.rounds.len() - 1,
+        };
+        let (rounds, unseen) = self.hold_back(&next.rounds[window..]);
+        let m = if self.algorithm.redeploys() { next.rounds[0].len() } else { next.records() };
+        let (settings, all) = self.settings(m, state)?;
+        for setting in &settings {
+            self.algorithm.recipe(setting.lambda).criterion.check()?;
+            check_setting("lambda", setting.lambda, setting.lambda > 0.0, "in (0, inf)")?;
+        }
+        // Records of earlier rounds were used to choose the current policy. If some of them are held back again, a warm
+        // start would leak them to the new policy.
+        let warm = self.start == Start::Warm && state.rounds() > 0 && unseen.len() < 2;
+        let mut learned = Vec::new();
+        let searches = settings.len() as f64;
+        for (done, setting) in settings.into_iter().enumerate() {
+            let anchor = match self.algorithm.recipe(setting.lambda).anchor {
+                Anchor::First => sharpened(&next.prior, setting.sharpness)?,
+                Anchor::Incumbent => next.turned(&next.deployed)?,
+            };
+            let start = if warm { &next.current } else { &anchor };
+            let mut progress = Progress { observer, done: done as f64 / searches, searches, stopped: false };
+            let (policy, records, trace) = self.learn(setting.lambda, &rounds, &anchor, start, &next, &mut progress)?;
+            learned.push(Learned { policy, setting, anchor, records, trace });
+        }
+        // If more than the newest round is held back, some of it was used to choose the kept setting. Then the policy
+        // could be that of any setting. In round 0 the set has one more member: the first policy, fixed before it.
+        let size = if unseen.len() > 1 { all } else { learned.len() } + usize::from(state.rounds() == 0);
+        let candidates = self.judge(&learned, &next, &unseen, size)?;
+        let chosen = candidates.iter().enumerate().min_by(|a, b| a.1.score.total_cmp(&b.1.score)).map_or(0, |(i, _)| i);
+        let Learned { policy, setting, anchor, records, trace } = learned.swap_remove(chosen);
+        let kl = policy.kl(&anchor)?;
+        let fixed_since = (!unseen.is_empty()).then(|| {
+            let round = next.rounds.len() - unseen.len();
+            let since = Since { round, record: next.rounds[round].len() - unseen[0].len() };
+            FixedSince { round: state.rounds(), since, size }
+        });
+        next.deployed = if self.algorithm.redeploys() { policy.clone() } else { next.first.clone() };
+        next.current = policy;
+        next.kept = Some(setting);
+        let Setting { lambda, sharpness } = setting;
+        Ok((next, StepReport { n: logs.len(), records, lambda, sharpness, kl, trace, candidates, fixed_since }))
+    }
+
+    /// How many of the newest records are held back: at most half of all.
+    fn held_back(&self, newest: usize, all: usize) -> usize {
+        ((self.held_back * newest as f64).round() as usize).min(all / 2)
+    }
+
+    /// Splits the rounds into those to learn from and the newest records, which are held back.
+    fn hold_back(&self, rounds: &[Arc<Logs>]) -> (Vec<Arc<Logs>>, Vec<Arc<Logs>>) {
+        let mut left = self.held_back(rounds[rounds.len() - 1].len(), rounds.iter().map(|logs| logs.len()).sum());
+        let (mut seen, mut unseen) = (rounds.to_vec(), Vec::new());
+        while left > 0 {
+            let logs = seen.pop().expect("at most half is held back");
+            let split = logs.len().saturating_sub(left);
+            left -= logs.len() - split;
+            if split > 0 {
+                seen.push(Arc::new(logs.slice(0..split)));
+            }
+            unseen.insert(0, if split > 0 { Arc::new(logs.slice(split..logs.len())) } else { logs });
+        }
+        (seen, unseen)
+    }
+
+    /// The next policy at one lambda, the number of records it is learned from, and the trace of the search.
+    fn learn(
+        &self,
+        lambda: f64,
+        rounds: &[Arc<Logs>],
+        anchor: &LinearGaussian,
+        start: &LinearGaussian,
+        state: &State,
+        progress: &mut Progress<'_>,
+    ) -> Result<(LinearGaussian, usize, Trace)> {
+        let recipe = self.algorithm.recipe(lambda);
+        let shape = self.shaped(start.posterior())?;
+        let objective = Objective::new(ObjectiveParts {
+            rounds,
+            total: None,
+            criterion: recipe.criterion,
+            custom: self.custom.as_ref(),
+            anchor: anchor.posterior(),
+            shape: &shape,
+            learn_scale: recipe.learn_scale,
+            lambda: recipe.divergence.then_some(lambda),
+            exploration: state.prior.exploration(),
+            tolerance: match self.optimiser {
+                Optimiser::Adam(_) => self.tolerance,
+                // A line search compares values, so values and gradients must agree.
+                Optimiser::Lbfgs(_) => self.tolerance.min(1e-10),
+            },
+        })?;
+        let x = objective.parameters(&shape);
+        let mut rng = stream(self.seed, Purpose::Shuffle, state.rounds() as u64 - 1);
+        let (x, trace) = match self.precision {
+            Precision::Single => self.search::<f32>(&objective, &x, &mut rng, progress)?,
+            Precision::Double => self.search::<f64>(&objective, &x, &mut rng, progress)?,
+        };
+        let policy = state.current.with_posterior(objective.posterior(&x)?);
+        Ok((policy, objective.records(), trace))
+    }
+
+    /// Certifies each policy: as one of a set that was fixed before the records held back or, if there are none, by
+    /// Theorem 3.2 on all records. A single policy is not certified.
+    fn judge(&self, learned: &[Learned], state: &State, unseen: &[Arc<Logs>], size: usize) -> Result<Vec<Candidate>> {
+        if learned.len() < 2 {
+            return Ok(Vec::new());
+        }
+        let judge = |learned: &Learned| {
+            let policy = in_coordinates(&learned.policy)?;
+            let (rounds, subject, factor) = if unseen.is_empty() {
+                let kl = learned.policy.kl(&state.prior)?;
+                (&state.rounds[..], Subject::Posterior { kl, error: 0.0, turned: false }, Factor::LS)
+            } else {
+                (unseen, Subject::Fixed { size }, Factor::FIXED)
+            };
+            // At the last lambda the estimate is nearly unbiased; the bound does not use it.
+            const NEARLY_UNBIASED: f64 = 1e-3;
+            let lambdas: Vec<f64> = self.protocol.lambdas.iter().copied().chain([NEARLY_UNBIASED]).collect();
+            let factors = if factor == Factor::FIXED { vec![factor] } else { vec![factor, Factor::FIXED] };
+            let mut evidence = Evidence::none(&factors, &lambdas);
+            for logs in rounds {
+                evidence.merge(&Weighed::new(&policy, logs)?.evidence(&factors, &lambdas));
+            }
+            let upper = bound(&evidence, Smoothing::Ls, subject, &self.protocol, self.protocol.delta)?.upper;
+            let plain = evidence.at(Factor::FIXED)[lambdas.len() - 1].logs.value();
+            let estimate = -plain / (NEARLY_UNBIASED * evidence.records() as f64);
+            let score = (1.0 - self.trade) * upper + self.trade * estimate;
+            let Setting { lambda, sharpness } = learned.setting;
+            Ok(Candidate { lambda, sharpness, upper, estimate, score })
+        };
+        learned.iter().map(judge).collect()
+    }
+
+    /// Adds the new round to the state. The first round fixes the basis, if the family needs one.
+    fn take_in(&self, state: &State, logs: &Logs) -> Result<State> {
+        let features = state.prior.features();
+        let mut next = state.clone();
+        let plain = state.prior.posterior().basis().is_none();
+        if self.family == Family::Shaped && plain {
+            if !state.rounds.is_empty() {
+                let (allowed, value) = ("isotropic or per-feature, as in the rounds before", "shaped");
+                return Err(Error::setting("the posterior's shape", allowed, value));
+            }
+            // Records that are held back are left out: the new policy, and so its axes, must not have seen them.
+            let seen = logs.contexts().slice(0..logs.len() - self.held_back(logs.len(), logs.len()));
+            let basis = Arc::new(Basis::principal(&features.apply(&seen)?)?);
+            let prior = state.prior.posterior().in_basis(Some(&basis)).ok_or_else(|| {
+                let (allowed, value) = ("a posterior with one shared scale", "one with a scale per feature");
+                Error::setting("the first policy", allowed, value)
+            })?;
+            next.prior = state.prior.with_posterior(prior);
+            next.current = next.prior.clone();
+        }
+        let basis = next.prior.posterior().basis();
+        // Unchanged contexts are shared and cost no memory. Features are computed only for records whose features will
+        // be read.
+        let made = basis.is_some() || !features.is_identity();
+        let logs = logs.clone().map_contexts(
+            made && (self.custom.is_some() || self.algorithm.ignores_zero_costs()),
+            |contexts| {
+                let x = features.apply(contexts)?;
+                basis.map_or(Ok(x.clone()), |basis| basis.apply(&x))
+            },
+        )?;
+        next.rounds.push(Arc::new(logs));
+        Ok(next)
+    }
+
+    /// The posterior with the kind of scale that the family has.
+    fn shaped(&self, posterior: &Posterior) -> Result<Posterior> {
+        let scale = match (self.family, posterior.scale()) {
+            (Family::Isotropic, Scale::PerFeature(_)) => {
+                let (allowed, value) = ("per-feature, as the policy to start from", "isotropic");
+                return Err(Error::setting("the posterior's shape", allowed, value));
+            }
+            (Family::PerFeature | Family::Shaped, Scale::Shared(sigma)) => {
+                Scale::PerFeature(vec![*sigma; posterior.features()])
+            }
+            (_, scale) => scale.clone(),
+        };
+        posterior.with(posterior.mean().to_vec(), scale)
+    }
+}
