@@ -232,7 +232,11 @@ impl State {
     /// A policy in the basis of those that are learned.
     fn turned(&self, policy: &LinearGaussian) -> Result<LinearGaussian> {
         let posterior = policy.posterior().in_basis(self.prior.posterior().basis()).ok_or_else(|| {
-            Error::setting("the policy that is kept", "in the basis of the others, or with one shared scale", "not")
+            Error::setting(
+                "the running policy",
+                "in the basis of the learned policies, or with one shared scale",
+                "neither",
+            )
         })?;
         Ok(policy.with_posterior(posterior))
     }
@@ -343,7 +347,7 @@ impl Learner {
     ) -> Result<(State, StepReport)> {
         self.check_logs(state, logs)?;
         let mut next = self.take_in(state, logs)?;
-        check_setting("what is held back", self.held_back, self.held_back >= 0.0, "at least 0")?;
+        check_setting("the number of rounds held back", self.held_back, self.held_back >= 0.0, "at least 0")?;
         check_setting("the trade", self.trade, (0.0..=1.0).contains(&self.trade), "in [0, 1]")?;
         let window = match self.algorithm.recipe(1.0).window {
             Window::All => 0,
