@@ -1,8 +1,9 @@
-"""Writes logs.csv beside it: 6,000 decisions of a made-up shop, always the same ones.
+"""Writes logs.csv beside this file: 6,000 decisions of a made-up shop, the same in every run.
 
-A visitor sees a coupon, a banner or nothing, and buys or does not. The first 3,000 decisions were taken by chance (v1), the
-others by a rule that looks at the country and still tries everything (v2). The columns pi_* are the probabilities of a
-candidate that also looks at the device: what `surefoot evaluate logs.csv --policy columns:pi_` judges.
+A visitor sees a coupon, a banner or nothing, and buys or does not. The first 3,000 decisions are drawn uniformly (v1).
+The others come from a policy that depends on the country and gives every action a positive probability (v2). The
+columns pi_* are the probabilities of a candidate policy that also depends on the device;
+`surefoot evaluate logs.csv --policy columns:pi_` evaluates it.
 """
 
 import csv

@@ -1,12 +1,13 @@
 """The paper's first figure, scaled down: true risk per round of four learners, on the digits that ship with Surefoot.
 
-As in the paper: labels turned into a bandit with noise 0.2, ten rounds, a first policy of alpha 0.2, rounds of doubling
-size for SCRM and of equal size for the others, and the risk is -E pi(y|x), from -1, always right, to 0. Not as in the
-paper: 3,632 interactions in place of MNIST's 57,000, and so batches of 128, a learning rate of 0.01 that falls, and
-lambda 0.4 (there: 1,024, 0.001 and 0.1). `surefoot paper figure1` runs it at full size; paper/README.md tells what
-comes out.
+As in the paper: labelled data as a bandit with noise 0.2, ten rounds, a first policy with alpha 0.2, rounds of doubling
+size for SCRM and of equal size for the others. The risk is -E pi(y|x), from -1 (always right) to 0.
 
-    python paper_figure.py [folder for the picture] [number of seeds]
+Unlike the paper: 3,632 interactions instead of MNIST's 57,000, and therefore batches of 128, a learning rate of 0.01
+that decays, and lambda 0.4 (in the paper's setting: 1,024, 0.001 and 0.1). `surefoot paper figure1` runs it at full
+size; paper/README.md has the results.
+
+    python paper_figure.py [folder for the plot] [number of seeds]
 """
 
 import sys
@@ -35,7 +36,7 @@ def main(folder: Path, seeds: int) -> None:
         world = surefoot.Environment.dataset("digits", seed=seed)
         for name, learner in learners(seed).items():
             run = surefoot.simulate(world, learner, rounds=ROUNDS, alpha=0.2)
-            # How often it takes the right action is E pi(y|x).
+            # The accuracy is E pi(y|x).
             right = [run.first_accuracy, *(report["accuracy"] for report in run.rounds)]
             risks.setdefault(name, []).append([-share for share in right])
 
@@ -43,7 +44,7 @@ def main(folder: Path, seeds: int) -> None:
     marks = {"SeqAdjLS": "o-", "SeqLS": "s--", "SCRM": "^-.", "BatchLS": "x:"}
     rounds = np.arange(ROUNDS + 1)
     shown = (0, 1, 2, 5, 10)
-    print(f"risk on digits, mean ± deviation over {seeds} seeds, after so many rounds\n")
+    print(f"risk on digits, mean ± standard deviation over {seeds} seeds, by number of rounds\n")
     print(f"{'':10}" + "".join(f"{round:>18}" for round in shown))
     for name, runs in risks.items():
         mean, deviation = np.mean(runs, axis=0), np.std(runs, axis=0, ddof=1 if seeds > 1 else 0)
@@ -52,12 +53,12 @@ def main(folder: Path, seeds: int) -> None:
         ax.fill_between(rounds, mean - deviation, mean + deviation, color=line.get_color(), alpha=0.2, linewidth=0)
     ax.set_xlabel("round")
     ax.set_ylabel("true risk, lower is better")
-    ax.set_title(f"Digits, alpha 0.2; bands: deviation over {seeds} seeds")
+    ax.set_title(f"Digits, alpha 0.2; bands: standard deviation over {seeds} seeds")
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(axis="y", color="#DDDDDD")
     ax.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
     figure.savefig(folder / "paper_figure.png", dpi=150)
-    print(f"\npicture: {folder / 'paper_figure.png'}")
+    print(f"\nplot: {folder / 'paper_figure.png'}")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""The loop by hand, in a world of one's own: deploy, log, learn, and know after every round what is proven.
+"""The loop by hand, in a made-up world: deploy, log, learn, and certify after every round.
 
-A page has three banners. Which one a visitor clicks depends on the visitor, and nobody tells: only the banner that was
-shown can be clicked. The truth is known here, and the learner never sees it.
+A page has three banners. Which banner a visitor clicks depends on the visitor. Only the shown banner can be clicked, so
+the logs contain the response to that banner only. The script knows the true click rates, but the learner does not.
 
-    python quickstart.py [folder for the picture]
+    python quickstart.py [folder for the plot]
 """
 
 import sys
@@ -18,12 +18,12 @@ ROUNDS, VISITORS, BANNERS = 8, 1000, 3
 
 
 def visitors(chance: np.random.Generator, n: int) -> np.ndarray:
-    """What is known of so many visitors: four numbers each."""
+    """The contexts of n visitors: four numbers each."""
     return chance.normal(size=(n, 4)).astype(np.float32)
 
 
 def click_rates(X: np.ndarray) -> np.ndarray:
-    """How likely each banner is clicked by each visitor."""
+    """The probability that each visitor clicks each banner."""
     liking = np.stack([X[:, 0], X[:, 1], -X[:, 0] - X[:, 1]], axis=1)
     return np.where(liking == liking.max(axis=1, keepdims=True), 0.7, 0.2)
 
@@ -33,7 +33,7 @@ def main(folder: Path) -> None:
     everybody = visitors(chance, 20_000)
     truth = lambda policy: float((policy.predict_proba(everybody) * click_rates(everybody)).sum(axis=1).mean())
 
-    # The first policy prefers nothing. Every policy after it shows a banner by chance in 2 % of all cases.
+    # The first policy is uniform. Every later policy draws the banner uniformly in 2 % of all cases.
     first = surefoot.Policy.standard(surefoot.Features.raw(4, intercept=True), BANNERS, exploration=0.02)
     learner = surefoot.SeqAdjLS(prior=first, seed=1)
     true = [truth(first)]
@@ -49,12 +49,12 @@ def main(folder: Path) -> None:
     print(f"best possible {click_rates(everybody).max(axis=1).mean():.3f}")
 
     ax = plot.risk(learner)
-    ax.plot(range(ROUNDS + 1), true, "o-", color="#0072B2", label="true, which only the world knows")
+    ax.plot(range(ROUNDS + 1), true, "o-", color="#0072B2", label="true (unknown to the learner)")
     ax.legend(loc="upper left", frameon=False)
     ax.set_ylim(top=0.85)
-    ax.set_title("Each policy of the loop: clicks a visitor")
+    ax.set_title("Each policy of the loop: clicks per visitor")
     ax.figure.savefig(folder / "quickstart.png", dpi=150)
-    print(f"picture: {folder / 'quickstart.png'}")
+    print(f"plot: {folder / 'quickstart.png'}")
 
 
 if __name__ == "__main__":

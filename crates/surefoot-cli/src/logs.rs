@@ -1,4 +1,4 @@
-//! What the commands on log files have in common: flags, and policies by name.
+//! Shared by the commands on log files: their flags, and the policies that the user names.
 
 use std::path::PathBuf;
 
@@ -7,29 +7,31 @@ use surefoot::RewardRange;
 use surefoot_data::{ColumnNames, Format, LogReader, NamedPolicy, PolicyReader, RecordPolicy};
 use surefoot_terminal::{Failure, Result};
 
-/// The log files, and what their columns mean.
+/// The log files, and the roles of their columns.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct LogFlags {
-    #[arg(required = true, help = format!("Log files, in the order in which they were written: {}", Format::extensions()))]
+    #[arg(required = true, help = format!("Log files, in the order in which they were written; their names end in \
+        {}", Format::extensions()))]
     logs: Vec<PathBuf>,
-    #[arg(long, help_heading = "Columns", help = format!("Their format, if their names do not tell: {}", Format::names()))]
+    #[arg(long, help_heading = "Columns", help = format!("Format of the log files, if their names do not show it: \
+        {}", Format::names()))]
     format: Option<Format>,
-    /// The column of the action [usual names: action, item_id]
+    /// Column of the action [default: action or item_id]
     #[arg(long, value_name = "COLUMN", help_heading = "Columns")]
     action: Option<String>,
-    /// Actions that are numbers are counted from 1
+    /// Numbers of actions start at 1 instead of 0
     #[arg(long, help_heading = "Columns")]
     actions_from_one: bool,
-    /// The column of its probability [usual names: pscore, propensity, action_prob, propensity_score]
+    /// Column of the propensity [default: pscore, propensity, action_prob or propensity_score]
     #[arg(long, value_name = "COLUMN", help_heading = "Columns")]
     propensity: Option<String>,
-    /// The column of the reward [usual names: reward, click; or cost, which is minus it]
+    /// Column of the reward [default: reward or click; or cost, which is minus the reward]
     #[arg(long, value_name = "COLUMN", help_heading = "Columns")]
     reward: Option<String>,
-    /// The column that tells records apart [usual name: event_id]
+    /// Column of the unique id of each record [default: event_id or EventId, if it exists]
     #[arg(long, value_name = "COLUMN", help_heading = "Columns")]
     event_id: Option<String>,
-    /// The column of the version of the policy that took the decision [usual name: policy_version]
+    /// Column of the version of the logging policy [default: policy_version, if it exists]
     #[arg(long, value_name = "COLUMN", help_heading = "Columns")]
     policy_version: Option<String>,
 }
@@ -51,7 +53,7 @@ impl LogFlags {
 /// The range of the rewards.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RewardFlags {
-    /// The lowest and the highest reward that there can be
+    /// Lowest and highest possible reward: two numbers, the first below the second
     #[arg(long, value_name = "LO,HI", default_value = "0,1", value_parser = range, allow_hyphen_values = true)]
     pub(crate) reward_range: [f64; 2],
 }
@@ -64,11 +66,13 @@ fn range(text: &str) -> std::result::Result<[f64; 2], String> {
     RewardRange::new(lo, hi).map(|_| [lo, hi]).map_err(|e| e.to_string())
 }
 
-/// What a policy may be on the command line.
-pub(crate) const POLICY: &str = "a Surefoot policy file, a mixture that select wrote, columns:PREFIX (the probabilities of action A in column PREFIX \
-                                 and A), list:COLUMN (a list of all probabilities), uniform, or logged; NAME=... names it";
+/// The policies that can be named on the command line.
+pub(crate) const POLICY: &str = "a Surefoot policy file, a mixture written by select, columns:PREFIX (one column of \
+                                 probabilities per action, named PREFIX and the action), list:COLUMN (a column with \
+                                 the list of all probabilities), uniform, or logged (the logging policy). NAME=... \
+                                 gives it a name";
 
-/// The policies that the command line names, and what they were named by.
+/// The policies that the command line names, and the file or expression of each.
 pub(crate) fn policies(texts: &[String]) -> Result<(Vec<NamedPolicy>, Vec<String>)> {
     let mut reader = PolicyReader::default();
     let (mut named, mut files): (Vec<NamedPolicy>, Vec<String>) = (Vec::new(), Vec::new());
@@ -78,8 +82,8 @@ pub(crate) fn policies(texts: &[String]) -> Result<(Vec<NamedPolicy>, Vec<String
             _ => (text.rsplit('/').next().unwrap_or(text).trim_end_matches(".safetensors").to_owned(), text.as_str()),
         };
         if named.iter().any(|other| other.name == name) {
-            let hint = format!("name them: --policy one={what} --policy other=...");
-            return Err(Failure::new(format!("two policies are called {name}")).hint(hint));
+            let hint = format!("give them different names: --policy one={what} --policy other=...");
+            return Err(Failure::new(format!("two policies have the name {name}")).hint(hint));
         }
         named.push(NamedPolicy { name, policy: opened(what, &mut reader)? });
         files.push(what.to_owned());
@@ -87,19 +91,23 @@ pub(crate) fn policies(texts: &[String]) -> Result<(Vec<NamedPolicy>, Vec<String
     Ok((named, files))
 }
 
-/// The policy, or the mixture, that a text names.
+/// Opens the policy or the mixture that a text names.
 pub(crate) fn opened(what: &str, reader: &mut PolicyReader) -> Result<RecordPolicy> {
     RecordPolicy::open(what, reader).map_err(|e| Failure::new(e).hint(format!("a policy is {POLICY}")))
 }
 
-/// What is wrong with logs; lint tells more of it.
+/// The failure for an error in logs, with a hint to lint.
 pub(crate) fn logs_failure(error: surefoot_data::Error) -> Failure {
     match error {
         surefoot_data::Error::Core(error) => {
             let text = error.to_string();
             let failure = Failure::from(error);
-            if text.contains("needs one, but is none") { failure.hint("--model linear fits one") } else { failure }
+            if text.contains("needs one, but is none") {
+                failure.hint("--model linear fits a reward model")
+            } else {
+                failure
+            }
         }
-        error => Failure::new(error).hint("surefoot lint tells all that is wrong with logs at once"),
+        error => Failure::new(error).hint("surefoot lint lists all errors in logs at once"),
     }
 }

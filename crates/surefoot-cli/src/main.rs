@@ -1,4 +1,4 @@
-//! The binary `surefoot`: one file a subcommand.
+//! The binary `surefoot`: one file per subcommand.
 
 mod commands;
 mod logs;
@@ -7,15 +7,15 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Sequential off-policy learning: from the logs of a deployed policy to the next one.
+/// Sequential off-policy learning: learn the next policy from the logs of the deployed one.
 #[derive(Debug, Parser)]
 #[command(
     name = "surefoot",
     version,
     max_term_width = 100,
-    after_help = "Data goes to standard output, progress and errors to standard error.\n\n\
-                  Exit codes: 0 done, 1 the work failed (bad data, bad settings, files, a certificate \
-                  that does not hold), 2 the command line is wrong.",
+    after_help = "Results go to standard output. Progress and errors go to standard error.\n\n\
+                  Exit codes: 0 for success; 1 if the work failed (bad data, bad settings, a file that cannot be \
+                  read or written, a certificate that does not hold); 2 if the command line is wrong.",
     arg_required_else_help = true
 )]
 struct Cli {
@@ -23,7 +23,7 @@ struct Cli {
     command: Command,
 }
 
-/// In the order of the help: what one types first, what simulates, and the research.
+/// The subcommands in the order of the help: the demo, the commands on logs, the simulation, then the research.
 #[derive(Debug, Subcommand)]
 enum Command {
     Demo(commands::demo::Demo),

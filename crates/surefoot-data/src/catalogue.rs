@@ -174,7 +174,8 @@ static ALL: [Entry; 6] = [
         title: "EMNIST, 47 classes: a subset",
         shape: shape(38_399, 4_700, 784, 47),
         licence: "images of EMNIST, see there",
-        how_to_get: "it is not published; who has the file: scripts/get-data --from emnist47-subset.npz emnist-subset",
+        how_to_get: "it is not published; if you have the file: scripts/get-data --from emnist47-subset.npz \
+            emnist-subset",
         stands_in_for: Some("emnist"),
         stand_in: Some(
             "a class-balanced subset of real EMNIST images, about a third as many as the official Balanced split has; it \
@@ -204,7 +205,7 @@ static ALL: [Entry; 6] = [
         title: "CIFAR-100: features of a ResNet-50",
         shape: shape(50_000, 10_000, 128, 100),
         licence: "made from the images of CIFAR-100, see there",
-        how_to_get: "it is not published; who has the file: scripts/get-data --from cifar100-resnet50-128.npz \
+        how_to_get: "it is not published; if you have the file: scripts/get-data --from cifar100-resnet50-128.npz \
                      cifar-100-resnet50",
         stands_in_for: Some("cifar-100"),
         stand_in: Some(

@@ -353,7 +353,7 @@ impl<'a> Encoded<'a> {
         match (0..lists.len()).find(|&i| lists.offsets[i + 1] != offsets[i + 1]) {
             Some(i) => {
                 let (allowed, found) = (offsets[i + 1] - offsets[i], lists.get(i).len());
-                Err(column.error(i, format!("{allowed} numbers, one a place"), found))
+                Err(column.error(i, format!("{allowed} numbers, one per index"), found))
             }
             None => Ok(Encoded::Entries { column, places, lists }),
         }

@@ -38,7 +38,7 @@ pub enum Error {
     },
     /// The name of a log file does not imply a format.
     #[error(
-        "{}: the name should end in {}, or the format be given, but it does not",
+        "{}: the format is unknown: the name should end in {}, or the format should be given",
         path.display(), crate::table::Format::extensions()
     )]
     UnknownFormat {

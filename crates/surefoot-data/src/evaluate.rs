@@ -252,8 +252,8 @@ impl ProvenReward {
     }
 }
 
-const ASSUMPTION: &str = "every candidate was fixed before the records, each record has its right propensity, none was \
-                          dropped for its reward, and contexts are independent, from one distribution";
+const ASSUMPTION: &str = "every candidate was fixed before the records, each propensity is right, no record was \
+    dropped for its reward, and contexts are independent, from one distribution";
 
 /// Bounds the rewards of several policies and chooses among them. `on_batch` is called with the number of records of
 /// each batch.
@@ -296,7 +296,7 @@ impl Selected {
             candidates: candidates.map(candidate).collect(),
             mixture,
             assumption: ASSUMPTION,
-            warnings: nothing.then(|| "these logs prove nothing of any candidate".into()).into_iter().collect(),
+            warnings: nothing.then(|| "these logs prove nothing about any candidate".into()).into_iter().collect(),
         }
     }
 }
@@ -304,7 +304,7 @@ impl Selected {
 /// A warning about a policy that was learned from logs: if it was learned from these logs, the results are too
 /// optimistic.
 fn learned(policy: &RecordPolicy) -> Option<String> {
-    let text = "was learned from logs: if these are among them, what is said of it here is too good to be true";
+    let text = "was learned from logs: if these logs are among them, its results here are too optimistic";
     policy.was_learned().then(|| text.into())
 }
 

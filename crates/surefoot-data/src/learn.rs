@@ -172,7 +172,7 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
     let certified = provenance.certified();
     let mut warnings = audit::warnings(certified, &proven, &better);
     if rounds.interleaved {
-        warnings.push("rounds are interleaved: a policy goes on after another has begun".into());
+        warnings.push("rounds are interleaved: a policy logs records after the next policy has begun".into());
     }
     let [lo, hi] = rounds.reward_range;
     let (range, width) = (RewardRange::new(lo, hi)?, hi - lo);

@@ -214,7 +214,8 @@ impl Lint {
             return Report { summary, findings };
         }
         if skipped > 0 {
-            let message = format!("{} asked to be skipped, and are not counted here", findings::of(skipped, "record"));
+            let message =
+                format!("{} skipped on request of the logger, and not counted", findings::of(skipped, "record"));
             findings.push(Finding::new(Severity::Note, "skip", message).counted(skipped));
         }
         let dropped = self.thinning.constant();

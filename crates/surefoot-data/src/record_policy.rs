@@ -112,8 +112,7 @@ impl RecordPolicy {
         let (policy, inputs) = reader.read_with(path)?;
         let inputs = inputs.ok_or_else(|| Error::Malformed {
             place: path.display().to_string(),
-            reason: "the policy does not say how records become its features, as those that were learned from logs do"
-                .into(),
+            reason: "the policy does not say how records become its features; policies learned from logs do".into(),
         })?;
         Ok(RecordPolicy::Encoded { policy, inputs: Arc::new(inputs) })
     }
@@ -227,7 +226,7 @@ impl Cells {
             Cells::List(column) => {
                 let lists = first.required(column)?.lists()?;
                 return match (lists.len() > 0).then(|| lists.get(0).len()) {
-                    Some(k @ 0..=1) => Err(first.required(column)?.error(0, "at least 2 numbers, one an action", k)),
+                    Some(k @ 0..=1) => Err(first.required(column)?.error(0, "at least 2 numbers, one per action", k)),
                     k => Ok(k.map(Actions::Count)),
                 };
             }
@@ -264,7 +263,7 @@ impl Cells {
                 let column = batch.required(name)?;
                 let lists = column.lists()?;
                 match (0..n).find(|&i| lists.get(i).len() != k) {
-                    Some(i) => Err(column.error(i, format!("{k} numbers, one an action"), lists.get(i).len())),
+                    Some(i) => Err(column.error(i, format!("{k} numbers, one per action"), lists.get(i).len())),
                     None => Ok(lists.values),
                 }
             }

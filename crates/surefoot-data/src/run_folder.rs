@@ -76,7 +76,7 @@ pub fn check_new_folder(folder: &Path) -> Result<()> {
 /// incomplete.
 pub fn write_session(folder: &Path, session: &Session, statements: Vec<Statement>) -> Result<()> {
     if session.learner().custom.is_some() {
-        return Err(malformed(folder, "an estimator of the user's own cannot be saved"));
+        return Err(malformed(folder, "a session with a custom estimator cannot be saved"));
     }
     let (rounds, policies) = make(folder)?;
     let mut written: Vec<Fingerprint> = Vec::new();
@@ -137,7 +137,9 @@ pub fn read_session(folder: &Path) -> Result<Session> {
     };
     let all = |named: &[Named]| named.iter().map(challenger).collect::<Result<Vec<_>>>();
     let collected_by = |round: &AuditedRound| {
-        let print = round.collected_by.ok_or_else(|| malformed(&path, format!("{}: by whom?", round.name)))?;
+        let print = round
+            .collected_by
+            .ok_or_else(|| malformed(&path, format!("{}: its logging policy is not named", round.name)))?;
         find(print)
     };
     let first = find(file.first)?;
@@ -265,7 +267,7 @@ fn in_order(files: Vec<(usize, PathBuf)>) -> Result<Vec<PathBuf>> {
     for (expected, (number, path)) in files.iter().enumerate() {
         if *number != expected {
             let missing = path.with_file_name(numbered("", expected));
-            return Err(malformed(&missing, format!("is missing, but {} is there", path.display())));
+            return Err(malformed(&missing, format!("is missing, but {} exists", path.display())));
         }
     }
     Ok(files.into_iter().map(|(_, path)| path).collect())

@@ -40,7 +40,8 @@ impl Scorer {
         let (Some(RecordPolicy::Encoded { inputs, .. }), Some(version)) = (encoded, policy.version()) else {
             return Err(Error::Malformed {
                 place: "the policy".into(),
-                reason: "should be one that says how records become its features, or a mixture of such, but is another"
+                reason: "should be one that says how records become its features, or a mixture of such policies, but \
+                    is another"
                     .into(),
             });
         };

@@ -24,33 +24,33 @@ use work::Work;
 
 /// Run the paper's experiments, and print each result beside the paper's number
 ///
-/// The paper is "Sequential Off-Policy Learning with Logarithmic Smoothing"; paper/README.md tells what it leaves open,
-/// which settings were chosen and what could not be reproduced. Each result becomes a table on standard output and files in the
-/// output folder: CSV, Markdown, SVG and PNG. Runs that are done are kept there in cells.jsonl, so that an interrupted
-/// command goes on where it was. Sets that are missing are left out and named.
+/// The paper is "Sequential Off-Policy Learning with Logarithmic Smoothing". paper/README.md lists the details that it
+/// leaves open, the settings that were chosen, and the results that could not be reproduced. Each result is printed as
+/// a table and written to the output folder as CSV, Markdown, SVG and PNG. Finished runs are stored there in
+/// cells.jsonl, so an interrupted command continues where it stopped. Missing data sets are left out and reported.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  surefoot paper all --quick\n  surefoot paper table1 --sets mnist\n  \
                   surefoot paper figure1 figure2 --seeds 3 --data path/to/data --output results")]
 pub struct Paper {
-    /// What to run
+    /// Results to compute
     #[arg(required = true, value_name = "RESULT")]
     results: Vec<What>,
-    /// Everything at small size, on the digits that ship with Surefoot, in a minute
+    /// Run everything at small size on the digits that ship with Surefoot, in about a minute
     #[arg(long)]
     quick: bool,
-    /// Seeds of each run; half of them for runs of 100 rounds [default: 6, or 2 with --quick]
+    /// Number of seeds per run, from 1 to 1000; half as many for runs of 100 rounds [default: 6, or 2 with --quick]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: Option<u64>,
-    /// Only these sets; the files then have nothing of the others
+    /// Use only these data sets, separated by commas; the written files then contain no others [default: all]
     #[arg(long, value_name = "SETS", value_delimiter = ',')]
     sets: Vec<Set>,
-    /// Where the data sets are
+    /// Folder of the data sets
     #[arg(long, value_name = "FOLDER", env = crate::sets::VARIABLE, default_value = crate::sets::FOLDER, hide_env_values = true)]
     data: PathBuf,
-    /// Where the results go [default: paper/results, or paper-quick with --quick]
+    /// Folder to write the results to [default: paper/results, or paper-quick with --quick]
     #[arg(long, value_name = "FOLDER")]
     output: Option<PathBuf>,
-    /// Run again what has been run: the newest counts
+    /// Repeat runs that are already stored; the newest result is used
     #[arg(long)]
     fresh: bool,
     #[command(flatten)]
@@ -61,7 +61,7 @@ pub struct Paper {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum What {
-    /// Table 1: the last policy's risk by the number of rounds, alpha 0.2
+    /// Table 1: risk of the last policy by number of rounds, alpha 0.2
     Table1,
     /// Table 2: the same on CIFAR-100 for other alphas
     Table2,
@@ -73,13 +73,13 @@ enum What {
     Figure3,
     /// Figure 4: the same with alpha 1
     Figure4,
-    /// Not in the paper: what SCRM does in each of its readings
+    /// Not in the paper: SCRM in each of its variants
     Scrm,
-    /// Not in the paper: certified against true risk per round
+    /// Not in the paper: certified and true risk per round
     Certified,
-    /// Not in the paper: Surefoot's best setting beside the best of all others
+    /// Not in the paper: Surefoot's best setting compared with the best of all others
     Best,
-    /// All of them
+    /// All results
     All,
 }
 

@@ -9,8 +9,9 @@ mod trade;
 use clap::{Args, Subcommand};
 use surefoot_terminal::Result;
 
-/// Compare what the theory says with what is seen where the truth is known
+/// Compare the theory with simulations in worlds where the truth is known
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  surefoot study coverage\n  surefoot study gate --seeds 20")]
 pub struct Study {
     #[command(subcommand)]
     which: Which,

@@ -10,7 +10,7 @@ use crate::failure::{Failure, Result};
 /// The flags that all commands share.
 #[derive(Debug, Args)]
 pub struct Running {
-    /// Threads; 0 for one a core. It does not change the result
+    /// Number of threads, at most 1024; 0 for one per core. The result is the same for any number
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1024))]
     threads: u64,
     /// Write the results as one JSON object instead of a table

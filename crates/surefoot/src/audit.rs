@@ -109,8 +109,8 @@ pub fn warnings(certified: bool, proven: &Certificate, better: &Certificate) -> 
     let mut warnings: Vec<String> = Vec::new();
     if !certified {
         warnings.push(
-            "NOT certified: features or prior may have been fitted to the records that the numbers are from; set some \
-             records aside, or declare that the prior was learned from earlier logs (prior-is-older)"
+            "NOT certified: the features or the prior may have been fitted to the records that these numbers come \
+             from; set some records aside, or declare that the prior was learned from earlier logs (prior-is-older)"
                 .into(),
         );
     }
@@ -118,8 +118,8 @@ pub fn warnings(certified: bool, proven: &Certificate, better: &Certificate) -> 
         warnings.push("these logs cannot certify any reward of the new policy above the lowest".into());
     } else if better.upper >= 0.0 {
         warnings.push(
-            "these logs do not show that the new policy is better than what collected the newest round: deploy it to \
-             part of the traffic, or collect more"
+            "these logs do not show that the new policy is better than the logging policy of the newest round: \
+             deploy it to part of the traffic, or collect more records"
                 .into(),
         );
     }
@@ -255,14 +255,14 @@ fn propensities(
 ) -> Result<usize, String> {
     let Some(print) = round.collected_by else { return Ok(0) };
     let Some(place) = prints.iter().position(|other| *other == Some(print)) else {
-        return Err(format!("collected by the policy {print}, which is not among those given"));
+        return Err(format!("its logging policy {print} is not among the given policies"));
     };
     let (AuditedPolicy { name, policy }, logs) = (&policies[place], &round.logs);
     if policy.actions() != logs.actions() {
-        return Err(format!("has {} actions, but {name}, which collected it, {}", logs.actions(), policy.actions()));
+        return Err(format!("has {} actions, but its logging policy {name} has {}", logs.actions(), policy.actions()));
     }
     let found = policy.propensity(logs.contexts(), logs.action(), logs.eligible());
-    let found = found.map_err(|e| format!("cannot be asked about by {name}: {e}"))?;
+    let found = found.map_err(|e| format!("its propensities cannot be computed with {name}: {e}"))?;
     let differs = |&i: &usize| {
         let (p, q) = (found[i], logs.propensity()[i]);
         // A NaN counts as a difference too.
@@ -273,7 +273,7 @@ fn propensities(
     match wrong[..] {
         [] => Ok(logs.len()),
         [first, ..] => Err(format!(
-            "{} of {} logged propensities are not those of {name}, which collected it; the first is record {first}: \
+            "{} of {} logged propensities differ from those of its logging policy {name}; the first is record {first}: \
              logged {}, but the policy gives {}",
             wrong.len(),
             logs.len(),
@@ -299,7 +299,7 @@ fn check(
     let on_trust = timing(certificate, collected_by, &mut differences);
     match verify(certificate, policies, logs) {
         Ok(found) => differences.extend(found.iter().map(ToString::to_string)),
-        Err(reason) => differences.push(format!("cannot be computed again: {reason}")),
+        Err(reason) => differences.push(format!("cannot be recomputed: {reason}")),
     }
     let Certificate { theorem, upper, vacuous, .. } = *certificate;
     Checked { round: *round, kind: *kind, theorem, upper, vacuous, on_trust, differences }
@@ -312,7 +312,7 @@ fn outside_family(statement: &Statement, first: &Statement) -> Option<String> {
     let protocol = |c: &Certificate| (c.delta, c.lambdas.clone(), c.form, c.spending);
     let Statement { kind, certificate, .. } = statement;
     if protocol(certificate) != protocol(&first.certificate) {
-        return Some("delta, lambdas, form or spending: not those of the first certificate".into());
+        return Some("delta, lambdas, form or spending: should be those of the first certificate, but are not".into());
     }
     let anew = *kind != StatementKind::Certificate;
     (certificate.share.round.is_some() != anew).then(|| {

@@ -115,10 +115,11 @@ impl Session {
         learner.protocol.check()?;
         gate.check()?;
         if gate != Gate::Always && !learner.algorithm.redeploys() {
-            return Err(Error::setting("the gate", "always, where nothing is ever redeployed", gate));
+            return Err(Error::setting("the gate", "always, because this algorithm never redeploys", gate));
         }
         if gate != Gate::Always && learner.algorithm.shifts() {
-            let allowed = "always, where contexts may shift: a comparison in past worlds says nothing about the next";
+            let allowed =
+                "always, because contexts may shift: past rounds do not show which policy is better in the next one";
             return Err(Error::setting("the gate", allowed, gate));
         }
         let fixed_since = Some(FixedSince { round: 0, since: Since::round(0), size: 1 });
@@ -142,7 +143,9 @@ impl Session {
         let Checkpoint { first, logs, deployed, learned, incumbent, started, challengers, kept } = checkpoint;
         let mut session = Session::new(learner, gate, first)?;
         let rounds = logs.len();
-        for (what, found) in [("what was deployed", deployed.len()), ("what was learned", learned.len())] {
+        for (what, found) in
+            [("the list of deployed policies", deployed.len()), ("the list of learned policies", learned.len())]
+        {
             if found != rounds {
                 return Err(Error::size(what, format!("{rounds} policies, one for each round"), found));
             }
@@ -151,9 +154,9 @@ impl Session {
             session.state = session.learner.remember(&session.state, logs)?;
         }
         if let Some(newest) = learned.last() {
-            let newest = gaussian(&newest.policy, "what was learned")?;
+            let newest = gaussian(&newest.policy, "the newest learned policy")?;
             let running = match session.learner.algorithm.redeploys() {
-                true => gaussian(&incumbent.policy, "what is running")?,
+                true => gaussian(&incumbent.policy, "the running policy")?,
                 false => session.state.first(),
             };
             session.state = session.state.clone().resumed(newest, running, kept)?;
@@ -246,7 +249,7 @@ impl Session {
     /// was prepared, because another round was committed.
     pub fn commit(&mut self, done: Done) -> Result<RoundReport> {
         if !Arc::ptr_eq(&self.version, &done.session.version) {
-            let (allowed, value) = ("prepared from the session as it is now", "from one that has changed since");
+            let (allowed, value) = ("prepared from the current state of the session", "prepared from an earlier state");
             return Err(Error::setting("the job", allowed, value));
         }
         *self = Session { version: Arc::default(), ..done.session };
@@ -286,7 +289,7 @@ impl Session {
             None if self.first().fingerprint() == collected_by => Arc::new(self.first().clone()),
             None => {
                 return Err(Error::setting(
-                    "what collected the round",
+                    "the logging policy of the round",
                     "the running policy or one that ran before",
                     collected_by,
                 ));
@@ -349,7 +352,8 @@ impl Session {
         let round = self.logs.len() - 1;
         if redeploys && self.deployed[round].identity() != Some(self.state.deployed().fingerprint()) {
             // Under shift, the search is anchored at the policy that collected the round.
-            self.state = self.state.clone().keep(gaussian(&self.deployed[round], "what collected the round")?)?;
+            self.state =
+                self.state.clone().keep(gaussian(&self.deployed[round], "the logging policy of the round")?)?;
         }
         let (state, learned) = self.learner.step_observed(&self.state, &self.logs[round], observer)?;
         self.state = state;
@@ -378,7 +382,7 @@ impl Session {
                 self.challengers.clear();
                 self.started = None;
             }
-            self.state = self.state.clone().keep(gaussian(&self.incumbent.policy, "what is running")?)?;
+            self.state = self.state.clone().keep(gaussian(&self.incumbent.policy, "the running policy")?)?;
         }
         // The policy to certify: the incumbent, or the candidate if the algorithm never redeploys.
         let ends_with = if redeploys { &self.incumbent } else { &candidate };
@@ -389,7 +393,7 @@ impl Session {
 
 /// The fingerprint of a policy.
 fn name(policy: &dyn Policy) -> Result<Fingerprint> {
-    policy.identity().ok_or_else(|| Error::setting("a policy of a session", "one with a fingerprint", "without"))
+    policy.identity().ok_or_else(|| Error::setting("a policy of a session", "one with a fingerprint", "one without"))
 }
 
 /// The policy as a linear Gaussian.

@@ -1,4 +1,4 @@
-//! `surefoot convert`: log files from one format to another.
+//! `surefoot convert`: converts log files from one format to another.
 
 use std::path::PathBuf;
 
@@ -11,8 +11,9 @@ use crate::logs::LogFlags;
 
 /// Convert log files between Parquet, CSV, JSON lines, dsjson, Vowpal Wabbit's text and Open Bandit Pipeline's npz
 ///
-/// Columns get Surefoot's names (propensity_score becomes pscore, click becomes reward, cost becomes reward with its sign
-/// turned); those that have no role keep theirs. Values are not checked (see surefoot lint), not repaired, and not left out unless asked.
+/// Columns with a role get Surefoot's names: propensity_score becomes pscore, click becomes reward, and cost becomes
+/// reward with the opposite sign. Other columns keep their names. Values are neither checked (see surefoot lint) nor
+/// repaired, and no column is left out without --ignore.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     surefoot convert decisions.dsjson --out logs.parquet\n  \
@@ -21,13 +22,14 @@ use crate::logs::LogFlags;
 pub(crate) struct Convert {
     #[command(flatten)]
     logs: LogFlags,
-    /// The file that is written; the end of its name tells the format
+    /// File to write; the ending of its name determines the format
     #[arg(long, short, value_name = "FILE")]
     out: PathBuf,
-    /// Its format, if its name does not tell
+    /// Format of the written file, if its name does not show it; the names are those of --format
     #[arg(long, value_name = "FORMAT")]
     to: Option<Format>,
-    /// Columns to leave out, such as those that the format has no place for; pi_* stands for all that begin with pi_
+    /// Columns to leave out, separated by commas, such as those that the format cannot store; pi_* means all columns
+    /// that begin with pi_
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     ignore: Vec<String>,
     #[command(flatten)]
@@ -50,9 +52,7 @@ impl Convert {
         let format = self.to.map_or_else(|| Format::of(&self.out), Ok).map_err(Failure::new)?;
         let bar = progress::doing("converting", self.running.quiet);
         let Converted { records, renamed, numbered } = convert(&self.logs.reader(), &self.out, format, &self.ignore)
-            .map_err(|e| {
-                Failure::new(e).hint("columns that the format has no place for can be left out with --ignore")
-            })?;
+            .map_err(|e| Failure::new(e).hint("use --ignore to leave out columns that the format cannot store"))?;
         bar.finish_and_clear();
         let version = env!("CARGO_PKG_VERSION");
         let output = Output { version, file: &self.out, records, renamed: &renamed, numbered: numbered.as_deref() };

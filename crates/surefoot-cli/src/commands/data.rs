@@ -1,4 +1,4 @@
-//! `surefoot data`: the sets of the paper's experiments, whether they are there, and whether they are right.
+//! `surefoot data`: lists, checks and converts the data sets of the paper's experiments.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use surefoot_terminal::{Failure, Result, Running, progress};
 
 /// List, check and convert the data sets of the paper's experiments
 ///
-/// Without a command it lists them. Nothing is ever downloaded: scripts/get-data does that, where it can be done.
+/// Without a command it lists them. It never downloads anything; scripts/get-data downloads MNIST and Fashion-MNIST.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -46,17 +46,17 @@ impl Data {
     }
 }
 
-/// Where the sets are.
+/// The flag of the data folder.
 #[derive(Debug, Args)]
 struct Folder {
-    /// The folder with the data sets
+    /// Folder of the data sets
     #[arg(long, value_name = "FOLDER", env = sets::VARIABLE, default_value = sets::FOLDER, hide_env_values = true)]
     data: PathBuf,
 }
 
-/// List the sets, which of them are there, and how to get the others
+/// List the data sets, whether they are present, and how to get the missing ones
 ///
-/// It only looks for files, and opens none.
+/// It only looks for the files and does not open them.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     surefoot data list\n  \
@@ -97,7 +97,7 @@ struct ListedSet {
 enum State {
     There,
     Incomplete,
-    /// Missing, but a stand-in is there.
+    /// Missing, but a stand-in is present.
     StandIn,
     Missing,
 }
@@ -139,12 +139,12 @@ impl Listed<'_> {
     fn text(&self) -> String {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
-        table.set_header(["set", "what it is", "train / test x features", "state"]);
+        table.set_header(["set", "content", "train / test x features", "state"]);
         for set in &self.sets {
             let state = match set.state {
-                State::There => "there",
+                State::There => "present",
                 State::Incomplete => "incomplete",
-                State::StandIn => "missing, a stand-in is there",
+                State::StandIn => "missing, a stand-in is present",
                 State::Missing => "missing",
             };
             table.add_row([set.key, set.title, &set.shape.to_string(), state]);
@@ -156,11 +156,11 @@ impl Listed<'_> {
             }
         }
         for set in self.sets.iter().filter(|set| set.state == State::Incomplete) {
-            text += &format!("\n{} lacks {}", set.key, set.missing.join(", "));
+            text += &format!("\n{} is incomplete, without {}", set.key, set.missing.join(", "));
         }
         let absent: Vec<&ListedSet> = self.sets.iter().filter(|set| set.state != State::There).collect();
         if !absent.is_empty() {
-            text += "\n\nto get what is missing:";
+            text += "\n\nhow to get the missing sets:";
         }
         for set in absent {
             text += &format!("\n  {}: {}", set.key, set.how_to_get);
@@ -169,16 +169,16 @@ impl Listed<'_> {
     }
 }
 
-/// Check sizes, hashes and shapes of the sets that are there
+/// Check sizes, hashes and shapes of the data sets that are present
 ///
-/// Of gzipped files, what is in them is compared. A set that is missing is not wrong unless it is named. If anything is
-/// wrong, it is named and the exit code is 1.
+/// Gzipped files are unpacked before they are compared. A missing set is an error only if it is named on the command
+/// line. If there is an error, it is reported, and the exit code is 1.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     surefoot data check\n  \
     surefoot data check mnist fashion-mnist --data path/to/folder --json")]
 struct Check {
-    /// Which sets; all that are there if none is named
+    /// Sets to check [default: all that are present]
     #[arg(value_name = "SET", value_parser = PossibleValuesParser::new(catalogue::all().iter().map(|entry| entry.key)))]
     sets: Vec<String>,
     #[command(flatten)]
@@ -203,7 +203,7 @@ struct CheckedSet {
     verdict: Verdict,
     #[serde(flatten)]
     report: Option<Report>,
-    /// Why there is no report.
+    /// The error, if there is no report.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
@@ -212,7 +212,7 @@ struct CheckedSet {
 #[serde(rename_all = "kebab-case")]
 enum Verdict {
     Right,
-    /// No hash to compare it with is known, but sizes and shape are right.
+    /// Sizes and shape are right, but no hash is known.
     RightShape,
     Wrong,
     Missing,
@@ -276,7 +276,7 @@ impl Checked<'_> {
             let report = set.report.as_ref();
             let verdict = match set.verdict {
                 Verdict::Right => "right",
-                Verdict::RightShape => "right sizes and shape, no hash is known",
+                Verdict::RightShape => "sizes and shape are right, no hash is known",
                 Verdict::Wrong => "WRONG",
                 Verdict::Missing => "missing",
             };
@@ -284,7 +284,7 @@ impl Checked<'_> {
                 set.key,
                 &report.and_then(|report| report.shape).map_or(String::new(), |shape| shape.to_string()),
                 verdict,
-                // The first digits tell sets apart; all are in the JSON.
+                // The first digits are enough to tell sets apart; the JSON has all digits.
                 report.map_or("", |report| &report.fingerprint[..16]),
             ]);
         }
@@ -292,21 +292,21 @@ impl Checked<'_> {
     }
 }
 
-/// Write a set as an .npz file, which numpy reads too
+/// Write a data set as an .npz file, which NumPy can read
 ///
-/// Values are those that Surefoot learns from, before rows are scaled: pixels divided by 255, as 32-bit numbers.
+/// The values are those that Surefoot learns from, before rows are scaled: pixels divided by 255, as 32-bit numbers.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     surefoot data convert mnist mnist.npz\n  \
     surefoot data convert path/to/cifar-10-batches-bin cifar-10.npz --force")]
 struct Convert {
-    /// A set of the catalogue, digits, or the path of anything that simulate --dataset reads
+    /// A set that surefoot data lists, digits, or the path of a data set that simulate --dataset reads
     #[arg(value_name = "FROM")]
     from: String,
-    /// The file to write, which ends in .npz
+    /// File to write; its name ends in .npz
     #[arg(value_name = "TO")]
     to: PathBuf,
-    /// Replace the file if it is there
+    /// Replace the file if it exists
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -315,7 +315,7 @@ struct Convert {
     running: Running,
 }
 
-/// What was written, with `--json`.
+/// The result, as it is written with `--json`.
 #[derive(Debug, Serialize)]
 struct Converted<'a> {
     version: &'static str,
@@ -333,7 +333,7 @@ impl Convert {
             return Err(Failure::new(format!("the file to write should end in .npz, but is {to}")));
         }
         if self.to.exists() && !self.force {
-            return Err(Failure::new(format!("{to}: is there already")).hint("--force replaces it"));
+            return Err(Failure::new(format!("{to}: already exists")).hint("--force replaces it"));
         }
         let data = sets::load(&self.from, &self.folder.data)?;
         surefoot_data::write_npz(&self.to, &data).map_err(Failure::new)?;

@@ -13,19 +13,19 @@ use surefoot_terminal::{Failure, Result, Running};
 
 /// Learn from handwritten digits with five methods, and compare them in a table and a figure
 ///
-/// The digits are learned from bandit feedback: a guess brings a noisy reward, the right answer is never told. All
-/// methods start from the same poor first policy and have the same number of interactions. The figure shows the true
-/// risk per round with its spread over the seeds.
+/// The digits are learned from bandit feedback: a policy guesses the digit and sees a noisy reward, but never the right
+/// answer. All methods start from the same poor first policy and have the same number of interactions. The figure shows
+/// the true risk per round, with its mean and standard deviation over the seeds.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  surefoot demo\n  surefoot demo --seeds 10 --output figures/demo --json")]
 pub(crate) struct Demo {
-    /// Seeds for each method
+    /// Number of seeds per method, from 1 to 1000
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
-    /// Rounds of deploying, logging and learning
+    /// Number of rounds of deploying, logging and learning, from 1 to 12 (the rounds of SCRM double in size)
     #[arg(long, value_name = "K", default_value_t = 10)]
     rounds: usize,
-    /// The figure becomes STEM.svg and STEM.png
+    /// Write the figure to STEM.svg and STEM.png
     #[arg(long, value_name = "STEM", default_value = "surefoot-demo")]
     output: PathBuf,
     #[command(flatten)]
@@ -45,8 +45,9 @@ fn methods() -> [(&'static str, Options); 5] {
     ]
 }
 
-/// Surefoot's own setting: the adjusted estimator at a bold lambda, with one scale a principal axis of the contexts.
-/// (Random Fourier features would do better still, but from a better first policy: not the same race.)
+/// Surefoot's own setting: the adjusted estimator with a large lambda and one scale per principal axis of the contexts.
+/// Random Fourier features would give a lower risk, but also a better first policy, so the comparison would not be
+/// fair.
 fn best() -> Options {
     Options {
         algorithm: Some("seq-adj-ls".into()),
@@ -65,7 +66,7 @@ struct Output<'a> {
     methods: &'a [MethodResult],
 }
 
-/// What came of a method.
+/// The result of a method.
 #[derive(Debug, Serialize)]
 struct MethodResult {
     method: &'static str,
@@ -73,17 +74,17 @@ struct MethodResult {
     runs: Vec<Run>,
 }
 
-/// One seed.
+/// The result of one seed.
 #[derive(Debug, Serialize)]
 struct Run {
     seed: u64,
     initial: Beginning,
-    /// After each round.
+    /// The true risk after each round.
     true_risk: Vec<f64>,
     accuracy: Vec<f64>,
-    /// What the risk is certified to be below: the best rung of the ladder.
+    /// The certified risk after each round: the best rung of the ladder.
     certified: Vec<f64>,
-    /// The mean reward of all interactions.
+    /// The mean reward over all interactions.
     mean_reward: f64,
     seconds: f64,
 }
@@ -125,8 +126,8 @@ impl Demo {
         self.running.answer(&output, || {
             format!(
                 "Handwritten digits from bandit feedback: {} rounds, {} seeds, {:.0} s\n\n{}\n\n\
-             Risk is the expected cost of the last policy, from -0.8 (always right) to -0.2 (always wrong);\n\
-             certified is what it is proven to be below, with probability 95 % in all rounds at once.\n\
+             Risk is the expected cost of the last policy, from -0.8 (always right) to -0.2 (always wrong).\n\
+             Certified is a proven upper bound on the risk; it holds with probability 95 % in all rounds at once.\n\
              Figure: {} and {}",
                 self.rounds,
                 self.seeds,
@@ -163,7 +164,7 @@ impl Demo {
     }
 }
 
-/// What is proven about the policy of a round.
+/// The certified risk of the policy of a round.
 fn certified(round: &SimulatedRound) -> f64 {
     round.proven.as_ref().and_then(|proven| proven.ladder.as_ref()).map_or(f64::NAN, |ladder| ladder.upper)
 }
@@ -171,7 +172,7 @@ fn certified(round: &SimulatedRound) -> f64 {
 fn table(results: &[MethodResult]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(["method", "risk", "certified", "accuracy", "reward while learning", "seconds a run"]);
+    table.set_header(["method", "risk", "certified", "accuracy", "reward while learning", "seconds per run"]);
     for result in results {
         let last = |values: &[f64]| values.last().copied().unwrap_or(f64::NAN);
         let (risk, deviation) = mean_and_deviation(result.runs.iter().map(|r| last(&r.true_risk)));

@@ -1,4 +1,4 @@
-//! `surefoot evaluate`: what the logs say of policies that did not collect them.
+//! `surefoot evaluate`: estimates the values of policies from logs.
 
 use std::path::PathBuf;
 
@@ -12,12 +12,14 @@ use surefoot_terminal::{Failure, Result, Running, progress};
 
 use crate::logs::{LogFlags, POLICY, RewardFlags, logs_failure, policies};
 
-/// What the logs say of policies that did not collect them: the value by every estimator, with intervals
+/// Estimate the values of target policies from logs, by every estimator and with intervals
 ///
-/// One pass (three where a linear reward model is fitted), in memory that does not grow with the logs. Values are rewards. The
-/// anytime interval is proven and may be looked at as often as one likes; Bernstein's is proven for a number of records that
-/// was fixed before, where the largest weight is known; the bootstrap's holds in the limit. Look at the weights first: a mean
-/// away from 1 tells of wrong propensities, a small effective sample size that the logs know little of the policy.
+/// It reads the logs once (three times if a linear reward model is fitted), in memory that does not grow with the logs.
+/// Values are mean rewards. There are three kinds of intervals. The anytime interval is proven, and holds however often
+/// you look at it. Bernstein's interval is proven if the number of records was fixed in advance and the largest weight
+/// is known. The bootstrap interval is only asymptotically valid. Look at the weights first: a mean that differs
+/// significantly from 1 indicates wrong propensities; with a small effective sample size, the logs say little about the
+/// policy.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     surefoot evaluate logs.parquet --policy next.safetensors --policy uniform\n  \
@@ -28,32 +30,35 @@ pub(crate) struct Evaluate {
     logs: LogFlags,
     #[command(flatten)]
     reward: RewardFlags,
-    #[arg(long, value_name = "POLICY", required = true, help = format!("A policy to judge: {POLICY}"))]
+    #[arg(long, value_name = "POLICY", required = true, help = format!("A target policy: {POLICY}. Repeat \
+        the option for several policies"))]
     policy: Vec<String>,
-    /// The reward model of the direct method, doubly robust and switch: none, linear (ridge regression an action, on the
-    /// logs' own columns, each record predicted by what others say), columns:PREFIX or list:COLUMN (predicted rewards)
+    /// Reward model of the direct method, doubly robust and switch: none, linear (one ridge regression per action on
+    /// the columns of the logs, cross-fitted), columns:PREFIX or list:COLUMN (columns with predicted rewards)
     #[arg(long, value_name = "MODEL", default_value = "none", help_heading = "Estimators")]
     model: String,
-    /// Columns that the linear model does not look at
+    /// Columns that the linear model does not use, separated by commas
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',', help_heading = "Estimators")]
     ignore: Vec<String>,
-    /// Estimators, separated by commas [default: all; those that need a reward model, if there is one]: ips, snips,
-    /// clipped:MAX, es:BETA, ix:GAMMA, power-mean:LAMBDA, shrinkage:LAMBDA, ls:LAMBDA, dm, dr, sndr, switch:TAU
+    /// Estimators, separated by commas: ips, snips, clipped:MAX, es:BETA, ix:GAMMA, power-mean:LAMBDA,
+    /// shrinkage:LAMBDA, ls:LAMBDA, dm, dr, sndr, switch:TAU [default: all; dm, dr, sndr and switch only with a reward
+    /// model]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Estimators")]
     estimators: Option<Vec<String>>,
-    /// Probability with which each interval may be wrong
+    /// Failure probability of each interval, in (0, 1)
     #[arg(long, default_value_t = 0.05, help_heading = "Intervals")]
     delta: f64,
-    /// Replicates of the bootstrap
+    /// Number of bootstrap replicates; 0 for no bootstrap
     #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Intervals")]
     replicates: usize,
-    /// The largest weight that can occur, for Bernstein's intervals: 1 over the smallest propensity that the logger allows
+    /// Largest possible importance weight, for Bernstein's intervals: 1 over the smallest possible propensity [default:
+    /// unknown; then only estimators with bounded weights have Bernstein's intervals]
     #[arg(long, value_name = "W", help_heading = "Intervals")]
     largest_weight: Option<f64>,
     /// Seed of the bootstrap
     #[arg(long, default_value_t = 1, help_heading = "Intervals")]
     seed: u64,
-    /// Draw the intervals to STEM.svg and STEM.png
+    /// Draw the intervals into STEM.svg and STEM.png
     #[arg(long, value_name = "STEM")]
     figure: Option<PathBuf>,
     #[command(flatten)]
@@ -143,7 +148,7 @@ fn text(output: &Evaluated) -> String {
     parts.join("\n\n")
 }
 
-/// A number with its thousands apart.
+/// A number with commas between its thousands.
 fn grouped(n: usize) -> String {
     let digits = n.to_string();
     let parts: Vec<&str> =

@@ -1,4 +1,4 @@
-//! `surefoot learn`: the next policy, from all rounds that are in the logs.
+//! `surefoot learn`: learns the next policy from all rounds in the logs.
 
 use std::path::{Path, PathBuf};
 
@@ -20,9 +20,10 @@ use crate::logs::{LogFlags, RewardFlags, logs_failure};
 
 /// Learn the next policy from all rounds in the logs, with a certificate
 ///
-/// The first records are set aside: they fix how columns become features, and the prior if it is estimated. All others are
-/// learned from and certified on; what is certified holds whatever the policy is. The policy file has all that is needed to
-/// score raw records; beside it, FILE.certificates.json has what is proven about it.
+/// The first records are set aside. They determine how columns become features, and the prior if it is estimated. All
+/// other records are used to learn and to certify. The certificate is valid for any policy that the search finds. The
+/// policy file contains everything that is needed to score raw records. The certificates are written beside it: for
+/// next.safetensors, to next.certificates.json.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     surefoot learn logs.parquet --out next.safetensors\n  \
@@ -33,71 +34,75 @@ pub(crate) struct Learn {
     logs: LogFlags,
     #[command(flatten)]
     reward: RewardFlags,
-    /// What makes a round: policy-version, file, or a column
+    /// Definition of a round: policy-version, file, or the name of a column; records with the same value are one round
     #[arg(long, value_name = "WHAT", default_value = "policy-version", help_heading = "Rounds")]
     rounds_by: String,
-    /// Share of the first round that is set aside; with 0, features are fitted to all records, and nothing is certified
+    /// Share of the first round that is set aside, in [0, 1). With 0, the features are fitted to all records, and
+    /// nothing is certified
     #[arg(long, value_name = "SHARE", default_value_t = 0.1, help_heading = "Rounds")]
     set_aside: f64,
 
-    /// The columns that are features, separated by commas [default: all that are nothing else]
+    /// Columns to use as features, separated by commas [default: all columns without another role]
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',', help_heading = "Features")]
     features: Option<Vec<String>>,
-    /// Columns that are not; pi_* stands for all that begin with pi_
+    /// Columns not to use as features, separated by commas; pi_* means all columns that begin with pi_
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',', help_heading = "Features")]
     ignore: Vec<String>,
-    /// Columns of numbers that stand for categories
+    /// Columns of numbers that are categories, separated by commas
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',', help_heading = "Features")]
     categorical: Vec<String>,
-    /// The most categories that have a feature each; a column with more is hashed
+    /// Largest number of categories with one feature each; a column with more categories is hashed
     #[arg(long, value_name = "N", default_value_t = 64, help_heading = "Features")]
     vocabulary: usize,
-    /// A column is hashed to 2^BITS features
+    /// A hashed column has 2^BITS features; BITS is at most 20
     #[arg(long, value_name = "BITS", default_value_t = 8, help_heading = "Features")]
     hash_bits: u32,
-    /// Take numbers as they are instead of standardising them
+    /// Use numbers as they are, without standardising them
     #[arg(long, help_heading = "Features")]
     raw: bool,
     /// Add no constant feature
     #[arg(long, help_heading = "Features")]
     no_intercept: bool,
 
-    /// The prior: the file of the first policy that was deployed, uniform, or estimated (from the actions that were set
-    /// aside). A file brings its own features
+    /// The prior: the file of the first deployed policy, uniform, or estimated (from the actions that were set aside).
+    /// A policy file also determines the features
     #[arg(long, value_name = "FILE|NAME", default_value = "uniform", help_heading = "Learning")]
     prior: String,
-    /// The prior was not learned from any of these records, though from others
+    /// Declare that the prior was learned from other records and from none of these; without it, a policy with a
+    /// learned prior is not certified
     #[arg(long, help_heading = "Learning")]
     prior_is_older: bool,
-    /// How it is learned
+    /// Learning algorithm
     #[arg(long, value_name = "NAME", default_value = "seq-adj-ls", help_heading = "Learning",
           value_parser = ["batch-ls", "seq-ls", "seq-adj-ls"])]
     algorithm: String,
-    /// Scales of the posterior: one, one a feature, or one a principal axis of the contexts
+    /// Scales of the posterior: one (isotropic), one per feature (per-feature), or one per principal axis of the
+    /// contexts (shaped)
     #[arg(long, value_name = "SHAPE", default_value = "shaped", help_heading = "Learning",
           value_parser = ["isotropic", "per-feature", "shaped"])]
     posterior: String,
-    /// Smoothing and strength of the divergence: auto (chosen by certificate) or a number
+    /// Smoothing of the estimator, and strength of the divergence KL/(lambda N): auto (chosen by certificate) or a
+    /// number, above 0, and below 1 for seq-adj-ls
     #[arg(long, default_value = "auto", help_heading = "Learning")]
     lambda: String,
-    /// Share of decisions that are drawn uniformly, so that later logs can tell of every action; a prior from a file brings
-    /// its own
+    /// Exploration floor: share of decisions that are drawn uniformly, in [0, 1), so that later logs cover every
+    /// action. A prior from a file has its own
     #[arg(long, value_name = "E", default_value_t = 0.05, help_heading = "Learning")]
     exploration: f64,
-    /// Share of all records, the newest, that only choose and certify
+    /// Share of all records that are held back: the newest ones, used only to choose and to certify, in [0, 0.5]
     #[arg(long, value_name = "SHARE", default_value_t = 0.2, help_heading = "Learning")]
     held_back: f64,
-    /// Probability with which what is said of a kind may be wrong
+    /// Failure probability of each kind of certificate, in (0, 1)
     #[arg(long, default_value_t = 0.05, help_heading = "Learning")]
     delta: f64,
-    /// Passes over the records
+    /// Number of passes over the records, at least 1
     #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Learning")]
     epochs: usize,
     /// Seed of the order of the records
     #[arg(long, default_value_t = 1, help_heading = "Learning")]
     seed: u64,
 
-    /// Where the policy is written
+    /// File of the learned policy
     #[arg(long, short, value_name = "FILE", default_value = "policy.safetensors")]
     out: PathBuf,
     /// Also save rounds, prior, policy and certificates in a new folder, for surefoot verify
@@ -112,7 +117,7 @@ pub(crate) struct Learn {
 struct Output {
     version: &'static str,
     policy: PathBuf,
-    /// The basis of the policy, which is a file beside it.
+    /// The fingerprint of the policy's basis, which is stored in a file beside it.
     basis: Option<Fingerprint>,
     #[serde(flatten)]
     summary: LearnSummary,
@@ -158,7 +163,7 @@ impl Learn {
             "uniform" => Prior::Uniform,
             "estimated" => Prior::Estimated,
             file => Prior::read(file.as_ref()).map_err(|e| {
-                Failure::new(e).hint("a prior is the file of a policy that surefoot learn wrote, uniform, or estimated")
+                Failure::new(e).hint("a prior is a policy file written by surefoot learn, uniform, or estimated")
             })?,
         };
         Ok(LearnRequest {
@@ -216,7 +221,7 @@ fn text(output: &Output, certificates: &Path) -> String {
     table.add_row(["set aside", &summary.set_aside.to_string()]);
     table.add_row(["held back", &summary.held_back.to_string()]);
     if summary.skipped > 0 {
-        table.add_row(["skipped, as the logger asks", &summary.skipped.to_string()]);
+        table.add_row(["skipped on request of the logger", &summary.skipped.to_string()]);
     }
     table.add_row(["features", &summary.features.to_string()]);
     table.add_row(["actions", &summary.actions.to_string()]);
@@ -232,7 +237,7 @@ fn text(output: &Output, certificates: &Path) -> String {
     }
     let warnings: String = summary.warnings.iter().map(|warning| format!("\nwarning: {warning}")).collect();
     let on_trust = super::on_trust(output.certificates.iter().map(|statement| &statement.certificate));
-    let on_trust = format!("{on_trust}; that there are no other actions than those in the logs");
+    let on_trust = format!("{on_trust}; there are no actions other than those in the logs");
     let beside = output.basis.map_or_else(String::new, |print| format!(", basis-{print}.safetensors beside it"));
     format!(
         "{}\n\nwrote {}{beside} and {}{on_trust}{warnings}",

@@ -1,4 +1,4 @@
-//! `surefoot lint`: what is wrong with logs, and what they can support.
+//! `surefoot lint`: checks logs for errors, and measures how well they support the evaluation of policies.
 
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
@@ -9,12 +9,13 @@ use surefoot_terminal::{Failure, Result, Running, progress};
 
 use crate::logs::{self, LogFlags, POLICY, RewardFlags};
 
-/// Say what is wrong with logs, and what they can support
+/// Check logs for errors, and report how well they support the evaluation of policies
 ///
-/// It reads the files once, and keeps no records. An error is what makes estimates and certificates wrong, or is refused by
-/// learn and evaluate: values that cannot be, records that came twice, and propensities that do not fit the choices. For
-/// these it needs no reward: for every policy that does nothing the logger could not do, the mean of the policy's
-/// probability over the logged one is 1. Tests of chance are made at the level 0.0001, divided by their number.
+/// It reads the files once and keeps no records in memory. An error makes estimates and certificates wrong, or is
+/// refused by learn and evaluate: impossible values, duplicate records, and propensities that do not match the logged
+/// actions. The test of the propensities needs no rewards. If the propensities are right, the mean importance weight is
+/// 1 for every policy that takes only actions that the logging policy could take. Each statistical check has the
+/// significance level 0.0001, divided by the number of its tests.
 ///
 /// The exit code is 1 if there is an error (with --strict, also if there is a warning), and 0 otherwise.
 #[derive(Debug, Args)]
@@ -27,13 +28,14 @@ pub(crate) struct Lint {
     logs: LogFlags,
     #[command(flatten)]
     reward: RewardFlags,
-    #[arg(long, value_name = "POLICY", help = format!("A policy to test the propensities with, and whose support to measure: {POLICY}"))]
+    #[arg(long, value_name = "POLICY", help = format!("A target policy, to test the propensities and to measure its \
+        effective sample size: {POLICY}. Repeat the option for several policies"))]
     policy: Vec<String>,
-    /// The Surefoot policy that took the decisions of a version, or without VERSION= all of them: each logged propensity is
-    /// computed again
+    /// The logging policy of a policy version, or without VERSION= of all records: each logged propensity is recomputed
+    /// and compared
     #[arg(long, value_name = "[VERSION=]FILE")]
     deployed: Vec<String>,
-    /// Let warnings fail too
+    /// Fail if there is a warning, too
     #[arg(long)]
     strict: bool,
     #[command(flatten)]
@@ -74,16 +76,14 @@ impl Lint {
         let output = Output { version: env!("CARGO_PKG_VERSION"), errors, warnings, report };
         self.running.answer(&output, || output.text())?;
         match (errors, warnings) {
-            (1.., _) => Err(Failure::new("the logs are not in order")),
-            (0, 1..) if self.strict => {
-                Err(Failure::new("the logs may not be in order, and --strict allows no warning"))
-            }
+            (1.., _) => Err(Failure::new("the logs have errors")),
+            (0, 1..) if self.strict => Err(Failure::new("the logs have warnings, and --strict allows none")),
             _ => Ok(()),
         }
     }
 }
 
-/// The policies that took the decisions, and their versions.
+/// The logging policies, with their versions.
 fn deployed(texts: &[String]) -> Result<Vec<(Option<String>, surefoot_data::RecordPolicy)>> {
     let mut reader = PolicyReader::default();
     let one = |text: &String| {
@@ -109,16 +109,16 @@ impl Output {
     fn verdict(&self) -> String {
         let of = |n: usize, noun: &str| format!("{n} {noun}{}", if n == 1 { "" } else { "s" });
         match (self.errors, self.warnings) {
-            (0, 0) => "no errors: nothing here speaks against learning from these logs".into(),
-            (0, n) => format!("no errors, {}: these logs can be learned from, but see above", of(n, "warning")),
+            (0, 0) => "no errors: these logs can be used for learning".into(),
+            (0, n) => format!("no errors, {}: these logs can be used for learning, but see above", of(n, "warning")),
             (n, m) => {
-                format!("{}, {}: these logs cannot be learned from as they are", of(n, "error"), of(m, "warning"))
+                format!("{}, {}: these logs cannot be used for learning as they are", of(n, "error"), of(m, "warning"))
             }
         }
     }
 }
 
-/// What is written for a reader.
+/// The text form of a part of the report.
 trait Text {
     fn text(&self) -> String;
 }
@@ -141,12 +141,12 @@ impl Text for Summary {
         if !self.policies.is_empty() {
             let mut table = Table::new();
             table.load_style(presets::NOTHING);
-            table.set_header(["policy", "mean weight", "z", "effective records", "largest weight"]);
+            table.set_header(["policy", "mean weight", "z", "effective sample size", "largest weight"]);
             for support in &self.policies {
                 table.add_row([
                     support.policy.clone(),
                     format!("{:.4} +- {:.4}", support.mean_weight, support.standard_error),
-                    // Without the sign that rounding leaves on a 0.
+                    // Adding 0 turns the -0 that rounding can give into 0.
                     format!("{:.1}", (support.z * 10.0).round() / 10.0 + 0.0),
                     format!("{:.0}", support.effective),
                     format!("{:.1}", support.largest),

@@ -14,12 +14,12 @@ pub(crate) mod verify;
 use surefoot::Certificate;
 use surefoot_terminal::Failure;
 
-/// Why a run cannot be saved in a folder.
+/// The failure if a run cannot be saved in a folder.
 fn folder_failure(error: surefoot_data::Error) -> Failure {
-    Failure::new(error).hint("a saved run is never written over: choose another folder, or remove this one")
+    Failure::new(error).hint("a saved run is never overwritten: choose another folder, or remove this one")
 }
 
-/// A line that tells what certificates take on trust.
+/// A line with the assumptions of the certificates, which the user has to take on trust.
 fn on_trust<'a>(certificates: impl Iterator<Item = &'a Certificate>) -> String {
     let mut all: Vec<&str> = Vec::new();
     for assumption in certificates.flat_map(|certificate| &certificate.assumptions) {

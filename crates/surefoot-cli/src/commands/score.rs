@@ -1,4 +1,4 @@
-//! `surefoot score`: what a policy decides on raw records.
+//! `surefoot score`: the decisions of a policy on raw records.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -9,39 +9,39 @@ use surefoot_terminal::{Failure, Result, print};
 
 use crate::logs::opened;
 
-/// Let a policy decide on raw records: actions with their propensities
+/// Decide on raw records with a policy: write actions with their propensities
 ///
-/// The policy file says how columns become features. Each decision depends on the seed and the event's id alone (on its
-/// place in the files, if it has no id), so the same event gets the same action again, alone or among others. Log action,
-/// pscore and policy_version together with the reward: then surefoot lint and learn can trust them.
+/// The policy file defines how columns become features. A decision depends only on the features, the seed and the id of
+/// the event (on its position in the files, if it has no id). So the same event always gets the same action, alone or
+/// among others. Log action, pscore and policy_version together with the reward: surefoot lint and learn need them.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     surefoot score next.safetensors visitors.csv --seed 7 --out decisions.parquet\n  \
     surefoot score next.safetensors visitors.jsonl --probabilities")]
 pub(crate) struct Score {
-    /// A policy that surefoot learn wrote
+    /// Policy file written by surefoot learn, or mixture written by surefoot select
     policy: PathBuf,
-    /// Files of contexts, in any format of logs
+    /// Files of contexts, in any of the log formats
     #[arg(required = true)]
     contexts: Vec<PathBuf>,
-    #[arg(long, help = format!("Their format, if their names do not tell: {}", Format::names()))]
+    #[arg(long, help = format!("Format of the files of contexts, if their names do not show it: {}", Format::names()))]
     format: Option<Format>,
-    /// The column of the event's id [usual name: event_id]
+    /// Column of the event's id [default: event_id or EventId, if it exists]
     #[arg(long, value_name = "COLUMN")]
     event_id: Option<String>,
-    /// Seed of the decisions; a new one for each deployment
+    /// Seed of the decisions; use a new one for each deployment
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Also write the probabilities of all actions
     #[arg(long)]
     probabilities: bool,
-    /// Where the decisions are written, as .parquet, .csv or .jsonl [default: standard output, as CSV]
+    /// File to write the decisions to; its name ends in .parquet, .csv or .jsonl [default: standard output, as CSV]
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Write JSON lines to standard output instead of CSV
     #[arg(long, conflicts_with = "out")]
     json: bool,
-    /// Threads; 0 for one a core. It does not change the result
+    /// Number of threads, at most 1024; 0 for one per core. The result is the same for any number
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1024))]
     threads: u64,
 }
@@ -59,7 +59,7 @@ impl Score {
             let mut out = std::io::stdout();
             let written = write_table_to("standard output", &mut out, format, scorer.schema(), &mut decisions);
             return match written {
-                // A reader that has seen enough is not an error.
+                // It is not an error if the reader closes the pipe early.
                 Err(surefoot_data::Error::Write { reason, .. }) if reason.kind() == ErrorKind::BrokenPipe => Ok(()),
                 written => written.map_err(Failure::new),
             };

@@ -1,4 +1,4 @@
-//! `surefoot select`: which of several policies the logs let one trust.
+//! `surefoot select`: chooses among several policies by their proven rewards.
 
 use std::path::{Path, PathBuf};
 
@@ -11,12 +11,13 @@ use surefoot_terminal::{Failure, Result, Running, progress};
 
 use crate::logs::{LogFlags, POLICY, RewardFlags, logs_failure, policies};
 
-/// Choose among policies by what the logs prove of each, and mix them
+/// Choose among policies by their proven rewards, and mix them
 ///
-/// The policy with the highest proven reward is chosen, not the one with the highest estimate: an estimate is high by luck
-/// where the logs know little. All policies must have been fixed before the logs. The mixture takes each policy with a
-/// probability that the logs choose (the Gibbs posterior); what is proven of it is never below what is proven of any one of
-/// them. All that is proven holds together, at any time.
+/// The policy with the highest proven reward is chosen, not the one with the highest estimate: where the effective
+/// sample size is small, an estimate may be high by chance. All policies must have been fixed before the logs were
+/// collected. The mixture follows each policy with a probability that is learned from the logs (the Gibbs posterior).
+/// Its proven reward is never below the proven reward of any single policy. All proven rewards hold together, and at
+/// any time.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     surefoot select newer.parquet --policy a.safetensors --policy b.safetensors --policy uniform\n  \
@@ -26,22 +27,24 @@ pub(crate) struct Select {
     logs: LogFlags,
     #[command(flatten)]
     reward: RewardFlags,
-    #[arg(long, value_name = "POLICY", required = true, help = format!("A candidate: {POLICY}"))]
+    #[arg(long, value_name = "POLICY", required = true, help = format!("A candidate: {POLICY}. Repeat the option \
+        for several policies"))]
     policy: Vec<String>,
-    /// Prior weights of the candidates, in their order, separated by commas [default: equal]
+    /// Prior weights of the candidates, in the order of --policy, separated by commas [default: equal]
     #[arg(long, value_name = "WEIGHTS", value_delimiter = ',')]
     prior: Option<Vec<f64>>,
-    /// Probability with which anything that is said to be proven may be wrong
+    /// Failure probability of all proven rewards together, in (0, 1)
     #[arg(long, default_value_t = 0.05)]
     delta: f64,
-    /// Write the mixture, if all candidates are policy files; other commands take it as a policy
+    /// Write the mixture to a file that other commands accept as a policy; all candidates must be policy files in the
+    /// same folder
     #[arg(long, value_name = "FILE")]
     mixture: Option<PathBuf>,
     #[command(flatten)]
     running: Running,
 }
 
-/// The result, as it is written with `--json`; rewards, not costs.
+/// The result, as it is written with `--json`. It has rewards, not costs.
 #[derive(Debug, Serialize)]
 struct Output {
     version: &'static str,
@@ -72,7 +75,7 @@ impl Select {
     }
 }
 
-/// The files of the candidates, as the file of the mixture names them.
+/// The files of the candidates, for the file of the mixture.
 fn parts(
     policies: &[NamedPolicy],
     files: &[String],
@@ -85,10 +88,12 @@ fn parts(
         match policy {
             RecordPolicy::Encoded { policy, .. } if folder(file) == folder(path) => Ok(Part {
                 file: file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-                fingerprint: policy.identity().expect("its content names it"),
+                fingerprint: policy.identity().expect("it has a fingerprint"),
                 weight,
             }),
-            _ => Err(Failure::new(format!("{name}: a mixture is written of policy files in its own folder"))),
+            _ => Err(Failure::new(format!(
+                "{name}: every candidate of a written mixture should be a policy file in the folder of the mixture"
+            ))),
         }
     };
     policies.iter().zip(files).zip(weights).map(part).collect()

@@ -1,4 +1,4 @@
-//! `surefoot simulate`: one configuration.
+//! `surefoot simulate`: runs one configuration in a simulated world.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use super::folder_failure;
 
 /// Run the loop of deploying, logging and learning in a simulated world
 ///
-/// There the truth is known: after each round it tells the true risk of the policy learned (lower is better, -1 is
-/// best), its accuracy (how often it takes the best action) and its divergence from the prior; with --certify also what
-/// is proven about it, and with --gate whether it replaces what is running. The same seed gives the same result for
-/// every number of threads.
+/// In a simulated world the truth is known. After each round the command prints the true risk of the learned policy
+/// (lower is better, -1 is best), its accuracy (how often it takes the best action) and its divergence from the prior.
+/// With --certify it also prints the certified risk, and with --gate whether the learned policy replaces the running
+/// one. The same seed gives the same result for any number of threads.
 #[derive(Debug, Args)]
 #[command(
     allow_negative_numbers = true,
@@ -36,10 +36,10 @@ use super::folder_failure;
 pub(crate) struct Simulate {
     #[command(flatten)]
     options: Options,
-    /// Read settings from a TOML file; flags win over it
+    /// Read settings from a TOML file; flags override it
     #[arg(long, value_name = "FILE", help_heading = "Run")]
     config: Option<PathBuf>,
-    /// Draw risk per round into STEM.svg and STEM.png
+    /// Draw the risk per round into STEM.svg and STEM.png
     #[arg(long, value_name = "STEM", help_heading = "Run")]
     plot: Option<PathBuf>,
     /// Save policies, logs and certificates in a new folder, for surefoot verify; implies --certify
@@ -70,7 +70,7 @@ struct RoundOutput {
     sharpness: f64,
     objective: Option<f64>,
     mean_cost: f64,
-    /// The policies that were chosen from.
+    /// The candidates of the round.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     candidates: Vec<Candidate>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -117,7 +117,7 @@ impl Simulate {
         }
         let data = dataset(&config)?;
         let experiment = match self.save {
-            // What is saved says how its features are made.
+            // A saved policy must contain its own feature map.
             Some(_) => Experiment::in_world(&config, Arc::new(World::unmapped(&config, data.as_ref())?))?,
             None => Experiment::new(&config, data.as_ref())?,
         };
@@ -186,8 +186,8 @@ fn table(config: &Config, initial: Beginning, rounds: &[RoundOutput]) -> String 
     if certified {
         let confidence = (1e8 * (1.0 - config.delta)).round() / 1e6;
         text += &format!(
-            "\ncertified: with probability {confidence} % the risk is below, in all rounds at once \
-             (by: the theorem, and the round whose policy is the prior; * says nothing)"
+            "\ncertified: an upper bound on the risk, with probability {confidence} % in all rounds at once \
+             (by: the theorem, and the round whose policy is the prior; * is vacuous)"
         );
         if shifts {
             text +=
@@ -197,20 +197,20 @@ fn table(config: &Config, initial: Beginning, rounds: &[RoundOutput]) -> String 
     }
     if gated {
         text += &format!(
-            "\ngate: {}; in brackets what {} is certified to be below",
+            "\ngate: {}; in brackets the certified upper bound on {}",
             config.gate,
-            if config.gate == "certified-risk" { "its risk" } else { "the difference to the risk of what runs" }
+            if config.gate == "certified-risk" { "its risk" } else { "its risk minus the risk of the running policy" }
         );
     }
     text
 }
 
-/// The bound, marked if it says nothing.
+/// The bound, marked with * if it is vacuous.
 fn upper(certificate: &Certificate) -> String {
     format!("{:.4}{}", certificate.upper, if certificate.vacuous { "*" } else { "" })
 }
 
-/// Which statement it is: the theorem, and the round since which records count.
+/// The kind of a statement: its theorem, and the round of the first record that counts.
 fn rung(certificate: &Certificate) -> String {
     let since = certificate.since.round;
     match certificate.theorem {
@@ -225,7 +225,7 @@ fn figure(config: &Config, initial: Beginning, rounds: &[RoundOutput]) -> Figure
     let first = std::iter::once((0.0, initial.true_risk));
     let points: Vec<(f64, f64)> = first.chain(rounds.iter().map(|r| (r.round as f64, r.true_risk))).collect();
     let last = rounds.len() as f64;
-    // That a risk is at most 0 is known without a proof.
+    // A risk is at most 0 by definition.
     let certified = |of: fn(&RoundOutput) -> Option<&Certificate>| -> Vec<(f64, f64)> {
         rounds.iter().filter_map(|r| Some((r.round as f64, of(r)?.upper.min(0.0)))).collect()
     };

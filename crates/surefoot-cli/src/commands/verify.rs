@@ -1,4 +1,4 @@
-//! `surefoot verify`: every certificate of a saved run again, from logs and policies alone.
+//! `surefoot verify`: recomputes every certificate of a saved run from its logs and policies.
 
 use std::path::{Path, PathBuf};
 
@@ -11,26 +11,26 @@ use surefoot_terminal::{Failure, Result, Running, progress};
 
 /// Recompute every certificate of a saved run from its logs and policies alone
 ///
-/// Nothing that the learner said is believed: fingerprints, logged propensities, divergences and bounds are computed
-/// again. Priors must have been deployed before the records that they are used on. What no file can show, such as that
-/// no record was dropped, is listed with each certificate as an assumption. Any difference is named, and the exit code
-/// is 1.
+/// Nothing that the learner reported is trusted: fingerprints, logged propensities, divergences and bounds are
+/// recomputed. A prior must have been deployed before the records that it is used on. Facts that no file can show, such
+/// as that no record was dropped, are listed with each certificate as assumptions. If there is any difference, it is
+/// reported, and the exit code is 1.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     surefoot simulate --rounds 5 --save run\n  \
     surefoot verify run\n  \
     surefoot verify --certificates c.json --logs 0.safetensors 1.safetensors --policies p.safetensors")]
 pub(crate) struct Verify {
-    /// The folder that simulate --save wrote
+    /// Folder written by simulate --save or learn --save
     #[arg(required_unless_present = "certificates", conflicts_with_all = ["certificates", "logs", "policies"])]
     folder: Option<PathBuf>,
-    /// Certificates that lie elsewhere
+    /// File of the certificates, instead of a folder; needs --logs and --policies
     #[arg(long, value_name = "FILE", requires = "logs", requires = "policies", help_heading = "Parts")]
     certificates: Option<PathBuf>,
-    /// All rounds of logs, in their order
+    /// Log files of all rounds, in order
     #[arg(long, value_name = "FILE", num_args = 1.., requires = "certificates", help_heading = "Parts")]
     logs: Vec<PathBuf>,
-    /// All policies that the certificates speak of, and those that collected the logs, in any order
+    /// Policy files, in any order: all policies that the certificates name, and all logging policies
     #[arg(long, value_name = "FILE", num_args = 1.., requires = "certificates", help_heading = "Parts")]
     policies: Vec<PathBuf>,
     #[command(flatten)]
@@ -67,13 +67,13 @@ impl Verify {
     }
 }
 
-/// Why a folder cannot be verified.
+/// The failure if a folder cannot be verified.
 fn not_a_run(folder: &Path, error: &surefoot_data::Error) -> Failure {
     let failure = Failure::new(error);
     match error {
         surefoot_data::Error::Malformed { place, .. } if *place == folder.display().to_string() => failure.hint(
             "the folder should be one that simulate --save or learn --save wrote; the certificates are written last, so \
-             that a run which was interrupted has none",
+             an interrupted run has none",
         ),
         _ => failure,
     }
@@ -85,7 +85,7 @@ fn table(certificates: &[Checked]) -> String {
     table.set_header(["round", "kind", "theorem", "upper", "verdict"]);
     for judged in certificates {
         let verdict = match (&judged.differences[..], judged.vacuous, judged.on_trust) {
-            ([], true, _) => "verified, says nothing",
+            ([], true, _) => "verified, vacuous",
             ([], _, true) => "verified, on trust",
             ([], ..) => "verified",
             _ => "DIFFERS",
@@ -112,20 +112,22 @@ fn closing(output: &Report) -> String {
     let propensities = count(output.propensities, "logged propensity");
     let trust = match output.certificates.iter().any(|judged| judged.on_trust) {
         true => {
-            "\non trust: that a policy was fixed before the records and chosen from no more than it says, or what collected them"
+            "\non trust: that a policy was fixed before the records and chosen from a set of at most the stated size, \
+             or \
+             which policy collected the records"
         }
         false => "",
     };
     match output.all_differences().len() {
         0 => {
             let rounds = count(output.rounds, "round");
-            format!("{certificates} and {propensities} come out again from {rounds} of logs{trust}")
+            format!("{certificates} and {propensities} are reproduced from {rounds} of logs{trust}")
         }
         n => format!("NOT verified: {}", count(n, "difference")),
     }
 }
 
-/// A number and a noun.
+/// A number with its noun, in the plural where needed.
 fn count(n: usize, noun: &str) -> String {
     match (n, noun.strip_suffix('y')) {
         (1, _) => format!("1 {noun}"),

@@ -95,7 +95,10 @@ fn sets_that_are_there_incomplete_or_missing_are_told_apart() {
     );
     let table = output(&run_in(&folder, "data"));
     assert_eq!(table, output(&run_in(&folder, "data list --data data")));
-    assert!(table.contains("mnist lacks mnist/train-labels-idx1-ubyte, mnist/t10k-images-idx3-ubyte"), "{table}");
+    assert!(
+        table.contains("mnist is incomplete, without mnist/train-labels-idx1-ubyte, mnist/t10k-images-idx3-ubyte"),
+        "{table}"
+    );
     let command = Command::new(env!("CARGO_BIN_EXE_surefoot"))
         .current_dir(&folder)
         .args(["data", "list"])
@@ -134,7 +137,7 @@ fn a_set_is_checked_simulated_and_converted_by_its_key() {
     emnist(&folder.join("data"));
     let checked = output(&run_in(&folder, "data check emnist"));
     assert!(
-        checked.contains("112,800 / 18,800 x 784, 47 classes  right sizes and shape, no hash is known"),
+        checked.contains("112,800 / 18,800 x 784, 47 classes  sizes and shape are right, no hash is known"),
         "{checked}"
     );
     let small = "--interactions 100 --rounds 1 --epochs 1 --lambda 0.5 --json --quiet";
@@ -162,7 +165,7 @@ fn anything_that_is_read_can_be_converted_and_nothing_is_replaced_unasked() {
     assert_eq!(from.train().labels(), to.train().labels());
 
     let there = failure(&run_in(&folder, "data convert digits p.npz"));
-    assert_eq!(there, "error: p.npz: is there already\nhint: --force replaces it\n");
+    assert_eq!(there, "error: p.npz: already exists\nhint: --force replaces it\n");
     let replaced: Value =
         serde_json::from_str(&output(&run_in(&folder, "data convert digits p.npz --force --json"))).unwrap();
     assert_eq!((&replaced["train"], &replaced["features"]), (&Value::from(3_823), &Value::from(64)));

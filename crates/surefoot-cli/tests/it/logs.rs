@@ -101,7 +101,7 @@ fn a_better_policy_comes_out_of_a_log_file_with_a_certificate_that_verifies() {
     assert_eq!(fs::read(folder.join("next.safetensors")).unwrap(), bytes);
 
     let warned = output(&run_in(&folder, "learn logs.csv --epochs 1 --set-aside 0 --out a.safetensors"));
-    assert!(warned.contains("warning: NOT certified: features or prior may have been fitted"), "{warned}");
+    assert!(warned.contains("warning: NOT certified: the features or the prior may have been fitted"), "{warned}");
     let estimated = "learn logs.csv --prior estimated --epochs 1 --out a.safetensors --json";
     assert_eq!(json(&run_in(&folder, estimated))["certified"], true);
     // The next round starts from what was deployed.
@@ -222,7 +222,12 @@ fn of_several_policies_the_one_with_the_most_proven_is_chosen() {
     let wrong = failure(&run_in(&folder, "score mixed.json logs.csv"));
     assert!(wrong.contains("should have the actions of the first policy"), "{wrong}");
     let wrong = failure(&run_in(&folder, "select logs.csv --policy uniform --mixture other.json"));
-    assert!(wrong.contains("uniform: a mixture is written of policy files in its own folder"), "{wrong}");
+    assert!(
+        wrong.contains(
+            "uniform: every candidate of a written mixture should be a policy file in the folder of the mixture"
+        ),
+        "{wrong}"
+    );
 }
 
 #[test]
@@ -264,7 +269,7 @@ fn bad_logs_and_bad_policies_give_clear_errors() {
     assert_eq!(
         wrong,
         "error: zero.csv, row 0: pscore should be in (0, 1], but is 0\n\
-         hint: surefoot lint tells all that is wrong with logs at once\n"
+         hint: surefoot lint lists all errors in logs at once\n"
     );
     assert!(!folder.join("policy.safetensors").exists());
     let wrong = failure(&run_in(&folder, "evaluate logs.csv --policy nothing.safetensors"));

@@ -58,7 +58,7 @@ fn a_saved_run_of_every_kind_is_verified() {
     {
         let folder = saved(&format!("kind-{i}"), settings);
         let table = output(&run_in(&folder, "verify run"));
-        assert!(table.contains("240 logged propensities come out again from 3 rounds of logs"), "{settings}: {table}");
+        assert!(table.contains("240 logged propensities are reproduced from 3 rounds of logs"), "{settings}: {table}");
         assert!(!table.contains("DIFFERS"), "{settings}: {table}");
         let result: Value = serde_json::from_str(&output(&run_in(&folder, "verify run --json"))).unwrap();
         assert_eq!((&result["verified"], &result["propensities"]), (&true.into(), &240.into()));
@@ -132,7 +132,7 @@ fn a_folder_that_is_not_empty_is_not_written_to() {
     assert_eq!(
         text(&run.stderr),
         "error: run: the folder should be new or empty, but is not\n\
-         hint: a saved run is never written over: choose another folder, or remove this one\n"
+         hint: a saved run is never overwritten: choose another folder, or remove this one\n"
     );
     output(&run_in(&folder, "verify run"));
 }
@@ -186,8 +186,8 @@ fn propensities_that_the_policy_did_not_have_are_counted() {
         propensity[11] *= 0.5;
     });
     let error = failure(&folder);
-    let expected = "run/rounds/002.safetensors: 2 of 80 logged propensities are not those of \
-                    run/policies/002.safetensors, which collected it; the first is record 7: logged ";
+    let expected = "run/rounds/002.safetensors: 2 of 80 logged propensities differ from those of its logging policy \
+                    run/policies/002.safetensors; the first is record 7: logged ";
     assert!(error.contains(expected), "{error}");
 }
 
@@ -199,11 +199,10 @@ fn a_policy_that_was_exchanged_is_missed() {
     write_policy(&policy(1), &new).unwrap();
     let error = failure(&folder);
     let print = old.identity().unwrap();
-    let collected =
-        format!("run/rounds/001.safetensors: collected by the policy {print}, which is not among those given");
+    let collected = format!("run/rounds/001.safetensors: its logging policy {print} is not among the given policies");
     assert!(error.contains(&collected), "{error}");
     let judged =
-        format!("round 1, certificate: cannot be computed again: a policy should be among those given, but is {print}");
+        format!("round 1, certificate: cannot be recomputed: a policy should be among those given, but is {print}");
     assert!(error.contains(&judged), "{error}");
 }
 
@@ -251,7 +250,7 @@ fn every_edited_number_of_a_certificate_is_named() {
     assert!(failure(&folder).contains("round 2, certificate: round: says 2, but its records end with round 1"));
     fs::write(folder.join("run/certificates.json"), &original).unwrap();
     edit(&folder, |all| all[0]["certificate"]["since"]["round"] = u64::MAX.into());
-    assert!(failure(&folder).contains("cannot be computed again: the logs should have at least 18446744073709551615"));
+    assert!(failure(&folder).contains("cannot be recomputed: the logs should have at least 18446744073709551615"));
     fs::write(folder.join("run/certificates.json"), &original).unwrap();
     edit(&folder, |all| all[0]["certificate"]["kl"] = "small".into());
     let error = failure(&folder);
@@ -297,12 +296,12 @@ fn every_missing_file_is_named() {
     assert!(error.starts_with("error: run: no certificates.json\nhint: "), "{error}");
     assert_eq!(
         gone("rounds/001.safetensors"),
-        "error: run/rounds/001.safetensors: is missing, but run/rounds/002.safetensors is there\n"
+        "error: run/rounds/001.safetensors: is missing, but run/rounds/002.safetensors exists\n"
     );
     let error = gone("rounds/002.safetensors");
     assert!(error.contains("the logs should have at least 3 rounds, as the certificate, but has 2"), "{error}");
     let error = gone("policies/001.safetensors");
-    assert!(error.contains("run/rounds/001.safetensors: collected by the policy "), "{error}");
+    assert!(error.contains("run/rounds/001.safetensors: its logging policy "), "{error}");
     let basis =
         fs::read_dir(folder.join("run/policies")).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
     let basis = basis.into_iter().find(|name| name.starts_with("basis-")).unwrap();
@@ -323,6 +322,9 @@ fn a_statement_under_terms_of_its_own_is_named() {
     file["certificates"][1]["certificate"]["share"] = serde_json::json!({ "round": null, "part": 1.0 });
     fs::write(&path, file.to_string()).unwrap();
     let error = failure(&folder);
-    assert!(error.contains("delta, lambdas, form or spending: not those of the first certificate"), "{error}");
+    assert!(
+        error.contains("delta, lambdas, form or spending: should be those of the first certificate, but are not"),
+        "{error}"
+    );
     assert!(error.contains("share: a ladder should have a share of a round"), "{error}");
 }

@@ -187,8 +187,11 @@ impl Choices {
 
     pub(super) fn findings(&self, findings: &mut Vec<Finding>) {
         let error = Severity::Error;
-        findings
-            .extend(self.bad.finding(error, "action", |n| format!("{n} without an action, or with none from 0 on")));
+        findings.extend(
+            self.bad.finding(error, "action", |n| {
+                format!("{n} without an action, or with a number that is not 0, 1, 2, ...")
+            }),
+        );
         findings.extend(
             self.zero.finding(error, "action", |n| format!("{n} with action 0, but actions are counted from 1")),
         );
@@ -196,24 +199,27 @@ impl Choices {
             self.not_eligible.finding(error, "not-eligible", |n| format!("{n} with an action that was not eligible"));
         findings.extend(outside);
         findings.extend(
-            self.twice.finding(error, "eligible-twice", |n| format!("{n} with an action twice among the eligible")),
+            self.twice.finding(error, "eligible-twice", |n| {
+                format!("{n} with the same action twice among the eligible ones")
+            }),
         );
         let (names, all) = (self.vocabulary.names(), self.vocabulary.len());
         if names > 0 && names < all {
             let message = format!(
-                "{} are numbers and {} names: all are taken as names",
+                "{} are numbers and {} are names: all are treated as names",
                 of(all - names, "action"),
                 grouped(names)
             );
             findings.push(Finding::new(Severity::Warning, "mixed-actions", message).counted(all));
         }
         if let Some(highest) = self.counted_from_one() {
-            let message = format!("actions are numbers from 1 to {highest}, and 0 never occurs: counted from one?");
-            let hint = "if so, use --actions-from-one; if not, action 0 was never chosen";
+            let message =
+                format!("actions are numbers from 1 to {highest}, and 0 never occurs: are they counted from 1?");
+            let hint = "if they are, use --actions-from-one; otherwise action 0 was never chosen";
             findings.push(Finding::new(Severity::Warning, "from-one", message).hint(hint));
         }
         if self.vocabulary.full {
-            let message = format!("more than {} actions: those that came later are not told apart", grouped(all));
+            let message = format!("more than {} actions: the later ones are not told apart", grouped(all));
             findings.push(Finding::new(Severity::Note, "many-actions", message).counted(all));
         } else {
             findings.extend(self.coverage());
@@ -228,7 +234,7 @@ impl Choices {
         let never = count.saturating_sub(chosen);
         let mut findings = Vec::new();
         if chosen == 1 {
-            let message = "all records have the same action: nothing can be learned of any other";
+            let message = "all records have the same action: nothing can be learned about any other action";
             findings.push(Finding::new(Severity::Warning, "coverage", message).counted(1));
         }
         if never > 0 {
@@ -237,9 +243,11 @@ impl Choices {
             let message = format!("{} of {} never chosen: {shown}{more}", grouped(never), of(count, "action"));
             let finding = Finding::new(Severity::Warning, "coverage", message).counted(never);
             findings.push(match never > chosen && self.vocabulary.names() == 0 {
-                true => finding
-                    .hint("numbers of actions are counted from 0: if these are ids, give names such as id-17 instead"),
-                false => finding.hint("no estimate from these logs is about a policy that chooses them"),
+                true => finding.hint(
+                    "actions that are numbers are counted from 0: if these numbers are ids, use names such as \
+                        id-17 instead",
+                ),
+                false => finding.hint("these logs cannot evaluate a policy that chooses them"),
             });
         }
         let rare = (0..).zip(&self.actions).filter(|(_, action)| (1..RARE).contains(&action.chosen));

@@ -137,11 +137,12 @@ impl Distributions {
         findings.extend(self.outside.finding(error, CHECK, |n| format!("{n} with a probability outside [0, 1]")));
         findings.extend(self.sum.finding(error, CHECK, |n| format!("{n} with probabilities that do not sum to 1")));
         let differs = self.differs.finding(error, "distribution-propensity", |n| {
-            format!("{n} with another probability of the chosen action than the propensity")
+            format!("{n} whose probability of the chosen action differs from the propensity")
         });
         findings.extend(differs.map(|finding| {
             finding.hint(
-                "the distribution may be that of another policy, or its entries in another order than the actions",
+                "the distribution may be that of another policy, or its entries may have another order than the \
+                 actions",
             )
         }));
         findings.extend(self.calibration(vocabulary));

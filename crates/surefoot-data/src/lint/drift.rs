@@ -243,8 +243,9 @@ impl Drift {
         }
         let shown: Vec<&str> = found.iter().take(3).map(|(_, text)| text.as_str()).collect();
         let more = if found.len() > 3 { "; ..." } else { "" };
-        let message = format!("{} of the contexts change: {}{more}", of(found.len(), "column"), shown.join("; "));
-        let hint = "certificates are about contexts like those of all rounds; leave out columns that only count or tell the time";
+        let message = format!("the distribution of {} changes: {}{more}", of(found.len(), "column"), shown.join("; "));
+        let hint = "certificates assume that contexts have one distribution in all rounds; leave out columns that are \
+            counters or times";
         findings.push(Finding::new(Severity::Warning, "drift", message).counted(found.len()).hint(hint));
     }
 
@@ -315,7 +316,7 @@ fn numbers(one: &Moments, rest: &Moments, level: f64) -> Option<(f64, String)> {
     let size = (apart / deviation).abs();
     let more = if apart > 0.0 { "higher" } else { "lower" };
     (z.abs() > normal::limit(level) && size > SHIFT).then(|| match size.is_finite() {
-        true => (size, format!("is {} deviations {more}", short(size))),
+        true => (size, format!("is {} standard deviations {more}", short(size))),
         false => (size, format!("is {} {more}", short(apart.abs()))),
     })
 }

@@ -76,15 +76,18 @@ impl Ids {
         let Some(share) = 1usize.checked_shl(self.level) else { return };
         let again = self.again.values().sum::<usize>().saturating_mul(share).max(self.first.count.min(1)).min(records);
         let finding = self.first.finding(Severity::Error, "event-id", |_| match share {
-            1 => format!("{} with an id that came before", of(again, "record")),
+            1 => format!("{} with an id that an earlier record has", of(again, "record")),
             _ => {
-                format!("about {} with an id that came before (one of {share} ids was looked at)", of(again, "record"))
+                format!(
+                    "about {} with an id that an earlier record has (one in {share} ids was checked)",
+                    of(again, "record")
+                )
             }
         });
         findings.extend(finding.map(|finding| {
             finding
                 .counted(again)
-                .hint("records that count twice make every estimate surer than it is: keep the first of each")
+                .hint("duplicates make every estimate look more precise than it is: keep the first record of each id")
         }));
         // If no record has an id, the column is probably just unused.
         if self.any {

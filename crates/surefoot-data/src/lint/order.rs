@@ -64,22 +64,24 @@ impl Versions {
     pub(super) fn findings(&self, findings: &mut Vec<Finding>) {
         const CHECK: &str = "policy-version";
         if self.count().is_none() {
-            let message = "no policy versions: learn takes all records as one round of one policy";
+            let message = "no policy versions: learn treats all records as one round of one policy";
             findings.push(Finding::new(Severity::Note, CHECK, message));
             return;
         }
         if self.full {
-            let message = format!("{} policy versions or more: is it a column of versions?", grouped(MOST_VERSIONS));
+            let message =
+                format!("{} policy versions or more: does this column contain versions?", grouped(MOST_VERSIONS));
             findings.push(Finding::new(Severity::Warning, CHECK, message).counted(MOST_VERSIONS));
             return;
         }
         findings.extend(self.missing.finding(Severity::Warning, CHECK, |n| format!("{n} without a policy version")));
         let back = self.interleaved.finding(Severity::Warning, CHECK, |n| {
-            format!("versions interleave: {n} of a version that began before the one that they follow")
+            format!("versions interleave: {n} of a version that began before the version of the preceding record")
         });
         findings.extend(back.map(|finding| {
             finding.hint(
-                "learn takes all records of a version as one round; that it had not seen the later ones of them, nothing here shows",
+                "learn treats all records of a version as one round; nothing in the logs shows that the policy of a \
+                 version was fixed before its later records",
             )
         }));
         const SHOWN: usize = 6;
@@ -190,15 +192,15 @@ impl Thinning {
             .extend(self.bad.finding(Severity::Error, "pdrop", |n| format!("{n} with a pdrop that is not in [0, 1)")));
         let varies = self.varies.finding(Severity::Error, "pdrop", |n| {
             format!(
-                "{n} with another pdrop than the first: records left out unevenly are not a sample, and are refused"
+                "{n} with another pdrop than the first: records dropped with different probabilities are not a \
+                 sample, and are refused"
             )
         });
         findings.extend(
-            varies.map(|finding| finding.hint("keep all records, or drop all kinds with the same probability")),
+            varies.map(|finding| finding.hint("keep all records, or drop all of them with the same probability")),
         );
         if let Some(p) = self.constant().filter(|&p| p > 0.0) {
-            let message =
-                format!("every record was at risk of being left out with probability {p}: a smaller log, nothing more");
+            let message = format!("records were dropped with probability {p}: the log is smaller, but unbiased");
             findings.push(Finding::new(Severity::Note, "pdrop", message));
         }
     }

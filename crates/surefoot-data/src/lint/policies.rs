@@ -114,7 +114,7 @@ impl Weighted {
         if self.skipped > 0 {
             let skipped = of(self.skipped, "record");
             let message = format!(
-                "{}: {skipped} left out, with values that are wrong or actions that it does not know",
+                "{}: {skipped} left out, with wrong values or with actions that the policy does not know",
                 self.name
             );
             findings.push(Finding::new(Severity::Note, "policy-weight", message).counted(self.skipped));
@@ -175,26 +175,26 @@ pub(super) fn recomputed(all: &[Recomputed], records: usize, findings: &mut Vec<
         let what = one.version.as_ref().map_or("the deployed policy".into(), |version| format!("version {version}"));
         let compared = of(one.compared, "record");
         if one.compared == 0 {
-            let message = format!("{what}: no record of it that could be compared");
+            let message = format!("{what}: no record could be compared");
             findings.push(Finding::new(Severity::Warning, CHECK, message));
             continue;
         }
         match one.differs.finding(Severity::Error, CHECK, |_| {
             let n = grouped(one.differs.count);
-            format!("{what}: {n} of {compared} with another propensity than the policy gives")
+            format!("{what}: {n} of {compared} with a propensity that differs from the policy's")
         }) {
             Some(finding) => findings.push(finding.hint(
-                "another policy took these decisions, or it saw other features than the logs have, or what was logged is not its \
-                 probability",
+                "another policy took these decisions, or it saw other features than the logs have, or the logged \
+                 number is not its probability",
             )),
             None => {
-                let message = format!("{what}: the propensities of {compared} come out again");
+                let message = format!("{what}: the propensities of {compared} are reproduced");
                 findings.push(Finding::new(Severity::Note, CHECK, message).counted(one.compared));
             }
         }
         if one.skipped > 0 {
             let message = format!(
-                "{what}: {} with wrong values, or actions that it does not know, not compared",
+                "{what}: {} not compared, with wrong values or with actions that the policy does not know",
                 of(one.skipped, "record")
             );
             findings.push(Finding::new(Severity::Warning, CHECK, message).counted(one.skipped));
@@ -202,7 +202,7 @@ pub(super) fn recomputed(all: &[Recomputed], records: usize, findings: &mut Vec<
     }
     let looked_at: usize = all.iter().map(|one| one.compared + one.skipped).sum();
     if !all.is_empty() && looked_at < records {
-        let message = format!("{} of versions whose policy was not given", of(records - looked_at, "record"));
+        let message = format!("{} of versions without a given policy", of(records - looked_at, "record"));
         findings.push(Finding::new(Severity::Note, CHECK, message).counted(records - looked_at));
     }
 }

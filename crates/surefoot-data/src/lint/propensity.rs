@@ -95,22 +95,23 @@ impl Propensities {
         };
         push(self.missing.finding(Severity::Error, CHECK, |n| format!("{n} without a propensity")), None);
         push(
-            self.not_finite.finding(Severity::Error, CHECK, |n| format!("{n} with a propensity that is no number")),
+            self.not_finite
+                .finding(Severity::Error, CHECK, |n| format!("{n} with a propensity that is not a finite number")),
             None,
         );
         let logarithms = self.largest.is_some_and(|largest| largest <= 0.0);
         push(
             self.not_positive.finding(Severity::Error, CHECK, |n| {
-                format!("{n} with a propensity of 0 or below: what was chosen had a chance")
+                format!("{n} with a propensity of 0 or below, though the action was chosen")
             }),
-            logarithms.then_some("none is above 0: logarithms? log their exponentials"),
+            logarithms.then_some("no propensity is above 0: if they are logarithms, log their exponentials"),
         );
         let percent = self.largest.is_some_and(|largest| largest <= 100.0) && self.above_one.count > self.count;
         push(
             self.above_one.finding(Severity::Error, CHECK, |n| {
-                format!("{n} with a propensity above 1; nothing is cut to 1 here, for it may be anything")
+                format!("{n} with a propensity above 1; it is not clipped to 1, because the true value is unknown")
             }),
-            percent.then_some("most are above 1, and none above 100: percentages? divide them by 100"),
+            percent.then_some("most are above 1, and none above 100: if they are percentages, divide them by 100"),
         );
         findings.extend(self.form(uniform));
     }
@@ -122,10 +123,11 @@ impl Propensities {
         if let [q] = values[..] {
             let one_over = |k: usize| (q * k as f64 - 1.0).abs() <= NEGLIGIBLE;
             if q == 1.0 {
-                let message = "every propensity is 1: the logger left nothing to chance";
+                let message = "every propensity is 1: the logging policy is deterministic";
                 let finding = Finding::new(Severity::Error, "constant-propensity", message).counted(self.count);
                 return Some(finding.hint(
-                    "such logs tell nothing about any other policy; log what was really drawn, with its chance",
+                    "such logs say nothing about other policies; draw actions at random, and log each with its true \
+                     probability",
                 ));
             }
             if self.count < ENOUGH {
@@ -134,13 +136,13 @@ impl Propensities {
             let constant = format!("every propensity is {}", short(q));
             return Some(match one_over(actions) || one_over(chosen) || over_sets {
                 true => {
-                    let message = format!("{constant}: a uniform logger");
+                    let message = format!("{constant}: the logging policy is uniform");
                     Finding::new(Severity::Note, "constant-propensity", message).counted(self.count)
                 }
                 false => {
-                    let message = format!("{constant}, which is not one over the number of actions, {actions}");
+                    let message = format!("{constant}, which is not 1 over the number of actions, {actions}");
                     let finding = Finding::new(Severity::Warning, "constant-propensity", message).counted(self.count);
-                    finding.hint("a policy that looks at the context or has learned anything has other propensities")
+                    finding.hint("the propensities of a policy that depends on the context, or that has learned, vary")
                 }
             });
         }
@@ -151,18 +153,19 @@ impl Propensities {
             let shown: Vec<String> = values.iter().map(|&q| short(q)).collect();
             let what = match values.len() {
                 _ if over_sets => "uniform over the eligible actions",
-                2 => "as of a greedy policy that explores",
-                _ => "as of a policy that hardly looks at the context",
+                2 => "typical of an epsilon-greedy policy",
+                _ => "typical of a policy that hardly depends on the context",
             };
             let message = format!("only {} different propensities ({}): {what}", values.len(), shown.join(", "));
             return Some(Finding::new(Severity::Note, "few-propensities", message).counted(values.len()));
         }
         // Of values that are not rounded, one in five thousand looks rounded.
         if self.round as f64 >= 0.99 * self.count as f64 {
-            let message = "nearly all propensities have at most two decimals: rounded, or written by hand?";
+            let message = "nearly all propensities have at most two decimals: they may be rounded, or written by hand";
             let finding = Finding::new(Severity::Warning, "round-propensities", message).counted(self.round);
             return Some(
-                finding.hint("log them as they were computed: 0.01 may have been 0.014, whose weight is a third less"),
+                finding
+                    .hint("log them as they were computed: if 0.01 was 0.014, the importance weight is 40 % too large"),
             );
         }
         None

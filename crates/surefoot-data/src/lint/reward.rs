@@ -73,10 +73,13 @@ impl Rewards {
         let [lo, hi] = self.range;
         findings.extend(self.missing.finding(error, CHECK, |n| format!("{n} without a reward")).map(|finding| {
             finding.hint(
-                "a reward that did not come is not a record to leave out: log what it means, such as 0 for no click",
+                "do not leave out records without a reward: log the reward that its absence means, such as 0 for no \
+                 click",
             )
         }));
-        findings.extend(self.not_finite.finding(error, CHECK, |n| format!("{n} with a reward that is no number")));
+        findings.extend(
+            self.not_finite.finding(error, CHECK, |n| format!("{n} with a reward that is not a finite number")),
+        );
         let outside = self.outside.finding(error, CHECK, |n| {
             let costs = if self.costs { ", each minus the cost," } else { "" };
             format!(
@@ -87,12 +90,14 @@ impl Rewards {
         });
         let hint = match (self.costs, self.lowest, self.highest) {
             (false, _, highest) if highest <= 0.0 && lo >= 0.0 => {
-                "none is above 0: costs? then name the column cost; otherwise give --reward-range".into()
+                "no reward is above 0: if they are costs, name the column cost; otherwise use --reward-range".into()
             }
             (true, lowest, _) if lowest >= 0.0 => {
-                "the column cost is taken as minus the reward, and its numbers are not above 0: rewards with a sign too many?".into()
+                "the column cost is minus the reward, and none of its numbers is above 0: the sign may be wrong".into()
             }
-            (_, lowest, highest) => format!("if they can be so large, give --reward-range {lowest},{highest} or wider"),
+            (_, lowest, highest) => {
+                format!("if such rewards are possible, use --reward-range {lowest},{highest} or a wider range")
+            }
         };
         findings.extend(outside.map(|finding| finding.hint(hint)));
         if self.lowest == self.highest && self.moments.count > 1.0 {

@@ -44,20 +44,20 @@ fn judge(check: &'static str, support: &Support, verdict: WeightVerdict, cannot_
         WeightVerdict::Fits => return None,
         WeightVerdict::CannotTell => {
             let message = format!(
-                "whether propensities are right cannot be told with the {policy} policy: {} count for {} of equal weight, \
-                 and it takes {ENOUGH}",
-                of(support.records, "record"),
-                short(effective.floor())
+                "the {policy} policy cannot test the propensities: the effective sample size is {} of {}, and the \
+                 test needs {ENOUGH}",
+                short(effective.floor()),
+                of(support.records, "record")
             );
             return Some(Finding::new(cannot_tell, check, message).counted(support.records));
         }
         WeightVerdict::Above => (Severity::Error, format!("{mean}: propensities are too small")),
         WeightVerdict::Below => {
-            (Severity::Error, format!("{mean}: propensities are too large, or some actions had no chance"))
+            (Severity::Error, format!("{mean}: propensities are too large, or some actions had probability 0"))
         }
         WeightVerdict::BelowOrRare => (
             Severity::Warning,
-            format!("{mean}: propensities are too large, or some actions had almost no chance and were never drawn"),
+            format!("{mean}: propensities are too large, or some actions had a tiny probability and were never drawn"),
         ),
     };
     Some(Finding::new(severity, check, message).counted(support.records))
@@ -78,11 +78,12 @@ pub(super) fn uniform(choices: &Choices, about: &About, findings: &mut Vec<Findi
 /// Judges a given target policy.
 pub(super) fn given(name: &str, weights: &WeightSums, about: &About, findings: &mut Vec<Finding>) -> Support {
     let (support, verdict) = (support(name, weights), weights.verdict(normal::limit(LEVEL)));
-    findings.extend(judge("policy-weight", &support, verdict, Severity::Warning).map(|finding| match verdict {
-        WeightVerdict::CannotTell => {
-            finding.hint("an estimate for it would rest on few records: log more, or from a policy closer to it")
+    findings.extend(judge("policy-weight", &support, verdict, Severity::Warning).map(|finding| {
+        match verdict {
+            WeightVerdict::CannotTell => finding
+                .hint("an estimate would depend on few records: log more, or with a policy that is closer to this one"),
+            _ => finding.hint(hint(&support, verdict, about)),
         }
-        _ => finding.hint(hint(&support, verdict, about)),
     }));
     support
 }
@@ -94,12 +95,14 @@ fn hint(support: &Support, verdict: WeightVerdict, about: &About) -> String {
     if let Some(dropped) = about.dropped.filter(|&dropped| dropped > 0.0) {
         if near(1.0 / (1.0 - dropped)) {
             return format!(
-                "it is 1/(1 - pdrop) for pdrop {dropped}: was the chance to be kept multiplied into the propensities?"
+                "it is 1/(1 - pdrop) for pdrop {dropped}: were the propensities multiplied by the probability of \
+                 keeping a record?"
             );
         }
         if near(1.0 - dropped) {
             return format!(
-                "it is 1 - pdrop for pdrop {dropped}: were the propensities divided by the chance to be kept?"
+                "it is 1 - pdrop for pdrop {dropped}: were the propensities divided by the probability of keeping a \
+                 record?"
             );
         }
     }
@@ -107,21 +110,21 @@ fn hint(support: &Support, verdict: WeightVerdict, about: &About) -> String {
     if support.policy == "uniform" && verdict != WeightVerdict::BelowOrRare {
         for others in [k + 1.0, k - 1.0] {
             if others > 1.0 && near(others / k) && !near(1.0) {
-                return format!("as if there were {others} actions instead of {k}: is one of them counted wrongly?");
+                return format!("it fits {others} actions instead of {k}: is the number of actions wrong?");
             }
         }
     }
     match verdict {
         WeightVerdict::Above => format!(
-            "logged propensities are about {} of the true ones on average; are they those of the policy that drew the action, \
-             at that time, before anything was dropped?",
+            "logged propensities are about {} of the true ones on average; are they the probabilities of the policy \
+             that drew the action, at that time, before any record was dropped?",
             short(1.0 / mean)
         ),
         _ if about.ones > 0.0 => format!(
             "{}% of the propensities are 1: was the greedy action logged as certain although others were drawn too?",
             short((about.ones * 1000.0).round() / 10.0)
         ),
-        _ => "if some actions could not be chosen for some records, say which could in a column eligible".into(),
+        _ => "if some actions could not be chosen in some records, list those that could in a column eligible".into(),
     }
 }
 
@@ -151,7 +154,7 @@ pub(super) fn actions(choices: &Choices, about: &About, findings: &mut Vec<Findi
         .collect();
     let more = if wrong.len() > 3 { ", ..." } else { "" };
     let message = format!(
-        "the mean weight of {} of {}, which should be 1, is not: {}{more}",
+        "the mean weight of {} of {} is not 1, as it should be: {}{more}",
         wrong.len(),
         of(tested.len(), "action"),
         shown.join(", ")
@@ -160,14 +163,15 @@ pub(super) fn actions(choices: &Choices, about: &About, findings: &mut Vec<Findi
     let hint = match (high, wrong.len() - high) {
         (_, 0) => "actions above 1 are drawn more often than their propensities say".into(),
         (0, _) if about.ones > 0.0 => {
-            "actions below 1 are drawn less often than their propensities say; some of these are 1, as if certain"
-                .into()
+            "actions below 1 are drawn less often than their propensities say; some of these propensities are 1".into()
         }
         (0, _) => {
-            "actions below 1 are drawn less often than their propensities say, or had no chance for some records".into()
+            "actions below 1 are drawn less often than their propensities say, or had probability 0 in some records"
+                .into()
         }
         _ => format!(
-            "{high} are drawn more often than their propensities say, the others less: the propensities are those of another policy"
+            "{high} are drawn more often than their propensities say, the others less often: the propensities are \
+             those of another policy"
         ),
     };
     findings.push(Finding::new(severity, "action-weight", message).counted(wrong.len()).hint(hint));

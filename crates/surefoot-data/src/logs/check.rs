@@ -77,7 +77,7 @@ impl Check {
             if p != first {
                 return Err(column.error(
                     i,
-                    format!("{first} as before, for records left out unevenly are not a sample"),
+                    format!("{first} as before, because records dropped with different probabilities are not a sample"),
                     p,
                 ));
             }

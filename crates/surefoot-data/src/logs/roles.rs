@@ -123,7 +123,7 @@ impl ColumnNames {
                     return Err(Error::Field {
                         place: place.into(),
                         column: format!("the column of the {}", role.name()),
-                        allowed: "one, or be named".into(),
+                        allowed: "unique, or named by an option".into(),
                         found: format!("{one} or {other}"),
                     });
                 }

@@ -255,13 +255,13 @@ fn guarded<T, E: Display>(work: impl FnOnce() -> std::result::Result<T, E>) -> s
             let text = text.strip_prefix("Parquet argument error: ").unwrap_or(&text);
             text.strip_prefix("Parquet error: ").unwrap_or(text).to_owned()
         }),
-        Err(panic) => Err(format!("the Parquet reader gave up: {}", message(&*panic))),
+        Err(panic) => Err(format!("the Parquet reader panicked: {}", message(&*panic))),
     }
 }
 
 fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a word")
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
 }
 
 fn unreadable(place: &str, reason: impl Display) -> Error {
@@ -295,6 +295,6 @@ mod tests {
     fn a_panic_becomes_an_error() {
         let done: std::result::Result<(), String> =
             guarded(|| -> std::result::Result<(), String> { std::panic::resume_unwind(Box::new("nothing to read")) });
-        assert_eq!(done.unwrap_err(), "the Parquet reader gave up: nothing to read");
+        assert_eq!(done.unwrap_err(), "the Parquet reader panicked: nothing to read");
     }
 }

@@ -77,7 +77,7 @@ fn what_no_policy_can_have_logged_is_refused_with_row_and_column() {
     );
     assert_eq!(
         refusal("action,pscore,propensity,reward\n0,1,1,1\n"),
-        "logs.csv: the column of the pscore should be one, or be named, but is pscore or propensity"
+        "logs.csv: the column of the pscore should be unique, or named by an option, but is pscore or propensity"
     );
     assert_eq!(
         refusal("action,pscore,reward\n0,0.5,1\n0,1.2,1\n"),
@@ -106,7 +106,8 @@ fn what_no_policy_can_have_logged_is_refused_with_row_and_column() {
     );
     assert_eq!(
         refusal("action,pscore,reward,pdrop\n1,0.5,1,0.2\n1,0.5,1,0.3\n"),
-        "logs.csv, row 1: pdrop should be 0.2 as before, for records left out unevenly are not a sample, but is 0.3"
+        "logs.csv, row 1: pdrop should be 0.2 as before, because records dropped with different probabilities are not \
+         a sample, but is 0.3"
     );
 }
 

@@ -14,21 +14,22 @@ use runs::{Run, Seen};
 
 /// Count how often each certificate is wrong, in worlds whose risks are known exactly
 ///
-/// In each run every certificate is computed at every round; if it is below the truth at any of them, the run is a
-/// miss. A certificate may miss with probability delta: more misses than all but one in a thousand such counts have are
-/// too many. The negative controls are wrong on purpose, and must miss too often. The slack is what a certificate
-/// exceeds the truth by, at its closest round, in all but a share delta of the runs: 0 if it could not be tighter. The
-/// exit code is 1 if a verdict is not as it should be.
+/// In each run every certificate is computed at every round. If a certificate is below the truth at any round, the run
+/// is a miss. A certificate may miss with probability delta. It fails if it has more misses than a certificate with
+/// miss probability delta has in 99.9 % of such studies. The negative controls are wrong on purpose, and must fail. The
+/// slack is the difference between a certificate and the truth at the round where it is smallest; the table shows its
+/// delta-quantile over the runs, which is 0 if the certificate could not be tighter. The exit code is 1 if a
+/// certificate fails, or a negative control does not.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  surefoot study coverage\n  surefoot study coverage --runs 500 --seed 7 --json")]
 pub(super) struct Coverage {
-    /// Runs; fewer than 20 would tell too little
+    /// Number of runs, from 20 to 1,000,000
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(20..=1_000_000))]
     runs: u64,
-    /// Probability with which a certificate may be wrong, at any round of a run
+    /// Failure probability of each certificate over all rounds of a run, in (0, 1)
     #[arg(long, default_value_t = 0.05)]
     delta: f64,
-    /// Seed of everything that is random
+    /// Seed of all random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]

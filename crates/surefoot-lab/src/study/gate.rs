@@ -14,10 +14,11 @@ use crate::experiment::over_seeds;
 use crate::options::{Config, Options};
 use crate::statistics::mean_and_deviation;
 
-/// Compare the rules of the gate over many seeds: steps back, promotions, and how much slower the loop learns
+/// Compare the rules of the gate over many seeds: steps back, promotions, and speed of learning
 ///
-/// A step back is a promotion that increased the true risk (for a non-inferiority rule: by more than its margin). Under
-/// the rules of improvement and non-inferiority, the share of runs with one is at most delta.
+/// A step back is a promotion that increases the true risk (for a non-inferiority rule: by more than its margin). Under
+/// the rules improvement and non-inferiority, the probability that a run has a step back is at most delta. The default
+/// of --posterior is shaped in this study.
 #[derive(Debug, Args)]
 #[command(
     allow_negative_numbers = true,
@@ -26,10 +27,10 @@ use crate::statistics::mean_and_deviation;
 pub(super) struct Gate {
     #[command(flatten)]
     options: Options,
-    /// Seeds for each rule
+    /// Number of seeds per rule, from 1 to 100,000
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     seeds: u64,
-    /// Rules to compare with always
+    /// Rules to compare with the rule always, separated by commas; each as in --gate
     #[arg(
         long,
         value_name = "RULES",
@@ -37,7 +38,7 @@ pub(super) struct Gate {
         default_value = "improvement,non-inferiority:0.01,certified-risk"
     )]
     rules: Vec<String>,
-    /// The figure becomes STEM.svg and STEM.png
+    /// Write a figure to STEM.svg and STEM.png
     #[arg(long, value_name = "STEM")]
     output: Option<PathBuf>,
     #[command(flatten)]

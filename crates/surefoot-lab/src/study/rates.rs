@@ -14,30 +14,31 @@ use surefoot_terminal::{Result, Running, figure, progress};
 use report::{MethodResult, Report};
 use run::{METHODS, Size, run};
 
-/// Measure how fast policies approach the best one, beside the rates that are proven
+/// Measure how fast policies approach the best one, and compare with the proven rates
 ///
 /// SeqLS and SeqAdjLS learn in a synthetic world, where margin, coverage and the best policy are known. All policies
-/// draw a share of 0.2 of their decisions uniformly, as the rates ask for coverage; the best policy is the best of
-/// those. It shows how far each round's policy is from it, the slope of that on logarithmic axes (over the last three
-/// quarters of the rounds) beside the theory's, and whether Lemma 4.3 and Propositions 3.3 and 4.2 held.
+/// draw a share of 0.2 of their decisions uniformly, because the rates need coverage; the best policy is the best of
+/// these. The study shows the difference between the risk of each round's policy and that of the best policy, the slope
+/// of the difference on logarithmic axes (over the last three quarters of the rounds) beside the theory's slope, and
+/// whether Lemma 4.3 and Propositions 3.3 and 4.2 held.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     surefoot study rates\n  \
     surefoot study rates --rounds 64 --seeds 10 --output figures/rates --json")]
 pub(super) struct Rates {
-    /// Rounds of deploying, logging and learning
+    /// Number of rounds of deploying, logging and learning, from 2 to 1000
     #[arg(long, value_name = "K", default_value_t = 100, value_parser = clap::value_parser!(u64).range(2..=1000))]
     rounds: u64,
-    /// Records a round
+    /// Records per round, from 2 to 100,000
     #[arg(long, value_name = "M", default_value_t = 100, value_parser = clap::value_parser!(u64).range(2..=100_000))]
     size: u64,
-    /// Seeds for each method, each with a world of its own
+    /// Number of seeds per method, from 1 to 1000; each seed has its own world
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
-    /// Exponent of the rate that Theorem 4.4's lambda is made for: from 0 to below 1
+    /// Exponent alpha of the rate in Theorem 4.4, which determines its lambda, in [0, 1)
     #[arg(long, value_name = "ALPHA", default_value_t = 0.75)]
     alpha: f64,
-    /// Draw the figure into STEM.svg and STEM.png
+    /// Write a figure to STEM.svg and STEM.png
     #[arg(long, value_name = "STEM")]
     output: Option<PathBuf>,
     #[command(flatten)]

@@ -15,14 +15,15 @@ use crate::options::{Config, Options, Text};
 use report::Report;
 use run::{METHODS, Run};
 
-/// Compare learners that remember all rounds with those that forget, in a world whose contexts shift
+/// Compare learners that use all rounds with learners that use only the newest, in a world whose contexts shift
 ///
-/// The mean of the contexts turns by so many degrees a round, costs given contexts stay. SeqLS and SeqAdjLS learn from
-/// all rounds; Shift (Algorithm 3) from the newest, starting where it is. Each policy's risk is the one in the world of
-/// the next round, where it runs. Theorem 3.2 and the ladder take contexts from one distribution for granted: it counts
-/// the runs in which what they certify is below the risk in the next round's world. Theorem C.1 does not, and bounds
-/// another quantity: the mean over rounds of each policy's risk in the world that it was learned from. Other defaults
-/// here: --dataset drift --dimensions 2 --exploration 0.1 --lambda 0.4 --rounds 20 --learning-rate 0.05.
+/// The mean context rotates by a number of degrees per round; the costs given a context do not change. SeqLS and
+/// SeqAdjLS learn from all rounds. Shift (Algorithm 3) learns from the newest round, with the running policy as prior.
+/// The risk of a policy is its risk in the world of the next round, where it runs. Theorem 3.2 and the ladder assume
+/// that all contexts come from one distribution; the study counts the runs in which their certificate is below the risk
+/// in the world of the next round. Theorem C.1 has no such assumption. It bounds another quantity: the mean over rounds
+/// of each policy's risk in the world that it was learned from. The defaults of this study are --dataset drift
+/// --dimensions 2 --exploration 0.1 --lambda 0.4 --rounds 20 --learning-rate 0.05.
 #[derive(Debug, Args)]
 #[command(
     allow_negative_numbers = true,
@@ -33,13 +34,13 @@ use run::{METHODS, Run};
 pub(super) struct Shift {
     #[command(flatten)]
     options: Options,
-    /// Seeds for each speed and method, each with a world of its own
+    /// Number of seeds per speed and method, from 1 to 100,000; each seed has its own world
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     seeds: u64,
-    /// Speeds of the drift, in degrees a round; 0 is the control
+    /// Speeds of the drift in degrees per round, separated by commas; 0 is the control
     #[arg(long, value_name = "DEGREES", value_delimiter = ',', default_value = "0,2,4.5,9")]
     drifts: Vec<f64>,
-    /// The figure, of the first and the last speed, becomes STEM.svg and STEM.png
+    /// Write a figure of the first and the last speed to STEM.svg and STEM.png
     #[arg(long, value_name = "STEM")]
     output: Option<PathBuf>,
     #[command(flatten)]

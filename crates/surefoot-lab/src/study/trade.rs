@@ -14,10 +14,11 @@ use crate::experiment::over_seeds;
 use crate::options::{Config, Options, Text};
 use crate::statistics::mean_and_deviation;
 
-/// Show the trade between what is certified and what is true: over lambda, and over what is held back
+/// Show the trade-off between certified and true risk, over lambda and over the number of records held back
 ///
-/// A bold lambda learns more and, by the divergence, certifies less; records that are held back certify without a
-/// divergence, and are learned from a round later.
+/// A larger lambda allows a larger divergence: the true risk is lower, but the certificate is weaker. Records that are
+/// held back give a certificate without a divergence, but are learned from only a round later. The default of
+/// --posterior is shaped in this study.
 #[derive(Debug, Args)]
 #[command(
     allow_negative_numbers = true,
@@ -27,16 +28,16 @@ use crate::statistics::mean_and_deviation;
 pub(super) struct Trade {
     #[command(flatten)]
     options: Options,
-    /// Seeds for each setting
+    /// Number of seeds per setting, from 1 to 100,000
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     seeds: u64,
-    /// Rounds that are held back
+    /// Numbers of rounds to hold back, separated by commas; each as in --held-back
     #[arg(long, value_name = "ROUNDS", value_delimiter = ',', default_value = "0,0.5,1,2")]
     held_backs: Vec<Text>,
-    /// Lambdas
+    /// Lambdas, separated by commas; each as in --lambda
     #[arg(long, value_name = "LAMBDAS", value_delimiter = ',', default_value = "0.1,0.2,0.4,0.9,auto")]
     lambdas: Vec<Text>,
-    /// The figure becomes STEM.svg and STEM.png
+    /// Write a figure to STEM.svg and STEM.png
     #[arg(long, value_name = "STEM")]
     output: Option<PathBuf>,
     #[command(flatten)]

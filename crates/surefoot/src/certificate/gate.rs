@@ -185,7 +185,7 @@ fn improvement(
         }
         _ => None,
     };
-    let needs = "one of the incumbent's kind, or with records that it has not seen";
+    let needs = "a policy of the incumbent's kind, or one with records that it has not seen";
     match (fixed, posterior) {
         (Some(fixed), Some(posterior)) => Ok(if fixed.upper < posterior.upper { fixed } else { posterior }),
         (found, other) => found.or(other).ok_or_else(|| Error::setting("a challenger", needs, "another")),

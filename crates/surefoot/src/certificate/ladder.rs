@@ -64,7 +64,7 @@ fn ladder_of<P: AsRef<dyn Policy>>(
 ) -> Result<Certificate> {
     if deployed.len() != rounds.len() {
         let expected = format!("{} policies, one for each round", rounds.len());
-        return Err(Error::size("what was deployed", expected, deployed.len()));
+        return Err(Error::size("the list of deployed policies", expected, deployed.len()));
     }
     let running: Vec<Evidence> =
         rounds.iter().map(|logs| Weighed::running(logs).evidence(&[Factor::FIXED], &protocol.lambdas)).collect();
@@ -97,8 +97,8 @@ fn ladder_of<P: AsRef<dyn Policy>>(
             consider(Certificate::of_fixed(Smoothing::Ls, policy, size, &case, &unseen)?);
         }
     }
-    let needs = "a round with a prior of the policy's kind, or records that the policy has not seen";
-    best.ok_or_else(|| Error::setting("the ladder", format!("one with {needs}"), "without"))
+    let needs = "a prior of the policy's kind, or records that the policy has not seen";
+    best.ok_or_else(|| Error::setting("the ladder", format!("one with {needs}"), "one without either"))
 }
 
 /// Theorem 3.2 with the first policy as prior, if there is a divergence from it, and the [`ladder`], from one pass.

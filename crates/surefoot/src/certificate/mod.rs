@@ -259,12 +259,12 @@ impl Certificate {
             && (difference.delta, difference.spending) == (running.delta, running.spending)
             && difference.share.round == running.share.round;
         if !fits {
-            let allowed = "a difference and what has been running over the same records, at shares of one delta";
-            return Err(Error::setting("what is combined", allowed, "not"));
+            let allowed = "a difference and the running risk over the same records, at shares of one delta";
+            return Err(Error::setting("a combined certificate", allowed, "another"));
         }
         // The failure probabilities add up: two statements that each use all of delta cannot be combined at delta.
         let part = difference.share.part + running.share.part;
-        check_setting("the part of delta that both have", part, part <= 1.0, "at most 1")?;
+        check_setting("the part of delta that both use", part, part <= 1.0, "at most 1")?;
         let upper = difference.upper + running.upper;
         let upper = upper + 2.0 * f64::EPSILON * upper.abs();
         Ok(Certificate {

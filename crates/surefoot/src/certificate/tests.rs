@@ -273,8 +273,9 @@ fn a_combined_bound_is_the_sum_of_its_parts() {
     assert_eq!((both.bounds, both.share, both.kl), (Quantity::Risk, Share::WHOLE, a.kl));
     assert_eq!(both.parts, [a.clone(), b.clone()]);
 
-    let refused = "what is combined should be a difference and what has been running over the same records, at shares of \
-                   one delta, but is not";
+    let refused = "a combined certificate should be a difference and the running risk over the same records, at \
+        shares of \
+                   one delta, but is another";
     let other_delta = Protocol { delta: 0.01, ..protocol.clone() };
     let other_spending = Protocol { spending: Spending::Even { rounds: 2 }, ..protocol.clone() };
     let others = [
@@ -292,7 +293,7 @@ fn a_combined_bound_is_the_sum_of_its_parts() {
     assert_eq!(text(Certificate::combined(b.clone(), b)), refused);
     assert_eq!(
         text(Certificate::combined(difference(&case(1.0)), running(&case(1.0)))),
-        "the part of delta that both have should be at most 1, but is 2"
+        "the part of delta that both use should be at most 1, but is 2"
     );
 }
 
@@ -468,13 +469,17 @@ fn what_cannot_be_certified_is_refused() {
     );
     let ladder_of =
         |deployed: &[LinearGaussian], fixed_since| text(ladder(&q, fixed_since, deployed, &rounds, &protocol));
-    assert_eq!(ladder_of(&[], None), "what was deployed should have 1 policies, one for each round, but has 0");
+    assert_eq!(
+        ladder_of(&[], None),
+        "the list of deployed policies should have 1 policies, one for each round, but has 0"
+    );
     let unborn = Some(FixedSince { round: 1, since: Since::round(1), size: 1 });
     assert_eq!(ladder_of(&[policy(0.5)], unborn), "the first round should be below 1, but is 1");
     assert_eq!(
         text(ladder::<LinearGaussian>(&q, None, &[], &[], &protocol)),
-        "the ladder should be one with a round with a prior of the policy's kind, or records that the policy has not \
-         seen, but is without"
+        "the ladder should be one with a prior of the policy's kind, or records that the policy has not seen, but is \
+         one \
+         without either"
     );
 }
 

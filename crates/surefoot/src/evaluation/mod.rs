@@ -209,7 +209,7 @@ impl Weights {
         }
         if self.effective < 0.01 * records as f64 || self.effective < 30.0 {
             warnings.push(format!(
-                "{records} records are worth {:.0} of its own: the logs know little of it",
+                "the effective sample size is {:.0} of {records} records: the logs say little about this policy",
                 self.effective
             ));
         }

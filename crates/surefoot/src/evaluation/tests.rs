@@ -383,7 +383,7 @@ fn weights_warn_of_wrong_propensities_and_of_logs_that_know_little() {
         [format!("{off}: propensities are too large, or actions that the policy takes were too rare to be logged")]
     );
     assert_eq!(said(WeightVerdict::CannotTell), [""; 0]);
-    let few = "100000 records are worth 900 of its own: the logs know little of it";
+    let few = "the effective sample size is 900 of 100000 records: the logs say little about this policy";
     assert_eq!(sound.warnings(100_000), [few]);
 }
 

@@ -46,7 +46,7 @@ pub fn retrain(
     observer: &mut dyn Observer,
 ) -> Result<Retrained> {
     let Some((newest, earlier)) = rounds.split_last() else {
-        return Err(Error::size("what is learned from", "at least 1 round", 0));
+        return Err(Error::size("the list of rounds", "at least 1 round", 0));
     };
     if !learner.algorithm.learns_from_all() {
         let (allowed, value) = ("one that learns from all rounds", "one that learns from the newest");
@@ -176,7 +176,7 @@ mod tests {
     fn without_a_round_nothing_is_learned() {
         let (first, _) = world();
         let said = retrain(&Learner::default(), &first, &[], &mut Silent).unwrap_err().to_string();
-        assert_eq!(said, "what is learned from should have at least 1 round, but has 0");
+        assert_eq!(said, "the list of rounds should have at least 1 round, but has 0");
     }
 
     #[test]

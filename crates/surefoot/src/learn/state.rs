@@ -72,7 +72,11 @@ impl State {
     /// The policy in the basis of the learned policies.
     pub(super) fn turned(&self, policy: &LinearGaussian) -> Result<LinearGaussian> {
         let posterior = policy.posterior().in_basis(self.prior.posterior().basis()).ok_or_else(|| {
-            Error::setting("the policy that is kept", "in the basis of the others, or with one shared scale", "not")
+            Error::setting(
+                "the running policy",
+                "in the basis of the learned policies, or with one shared scale",
+                "neither",
+            )
         })?;
         Ok(policy.with_posterior(posterior))
     }

@@ -71,7 +71,7 @@ impl Learner {
     ) -> Result<(State, StepReport)> {
         self.check_logs(state, logs)?;
         let mut next = self.take_in(state, logs)?;
-        check_setting("what is held back", self.held_back, self.held_back >= 0.0, "at least 0")?;
+        check_setting("the number of rounds held back", self.held_back, self.held_back >= 0.0, "at least 0")?;
         check_setting("the trade", self.trade, (0.0..=1.0).contains(&self.trade), "in [0, 1]")?;
         let window = match self.algorithm.recipe(1.0).window {
             Window::All => 0,

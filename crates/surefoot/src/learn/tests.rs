@@ -419,9 +419,12 @@ fn what_is_held_back_and_traded_has_a_range() {
         learner.step(&State::new(policy(FeatureMap::identity(4))), &logs(1)).unwrap_err().to_string()
     };
     for held_back in [-0.1, f64::NAN] {
-        assert_eq!(text(held_back, 0.0), format!("what is held back should be at least 0, but is {held_back}"));
+        assert_eq!(
+            text(held_back, 0.0),
+            format!("the number of rounds held back should be at least 0, but is {held_back}")
+        );
     }
-    assert_eq!(text(f64::INFINITY, 0.0), "what is held back should be finite and at least 0, but is inf");
+    assert_eq!(text(f64::INFINITY, 0.0), "the number of rounds held back should be finite and at least 0, but is inf");
     for trade in [-0.1, 1.1, f64::NAN] {
         assert_eq!(text(0.0, trade), format!("the trade should be in [0, 1], but is {trade}"));
     }
@@ -469,7 +472,7 @@ fn a_policy_in_another_basis_cannot_be_kept() {
         .unwrap();
     assert_eq!(
         state.keep(other.current()).unwrap_err().to_string(),
-        "the policy that is kept should be in the basis of the others, or with one shared scale, but is not"
+        "the running policy should be in the basis of the learned policies, or with one shared scale, but is neither"
     );
 }
 

@@ -462,7 +462,7 @@ fn a_loop_that_is_resumed_goes_on_as_if_it_had_not_stopped() {
         torn.deployed.pop();
         assert_eq!(
             Session::resume(learner, gate, torn).unwrap_err().to_string(),
-            "what was deployed should have 4 policies, one for each round, but has 3"
+            "the list of deployed policies should have 4 policies, one for each round, but has 3"
         );
     }
 }
@@ -489,7 +489,7 @@ fn a_round_is_prepared_run_elsewhere_and_committed_once() {
         assert_eq!(apart.commit(done).unwrap().promoted, promoted);
         assert_eq!(
             apart.commit(stale).unwrap_err().to_string(),
-            "the job should be prepared from the session as it is now, but is from one that has changed since"
+            "the job should be prepared from the current state of the session, but is prepared from an earlier state"
         );
         at_once.take(logs, true, &mut Silent).unwrap();
         assert_eq!(apart.running().identity(), at_once.running().identity());
@@ -498,7 +498,9 @@ fn a_round_is_prepared_run_elsewhere_and_committed_once() {
     let unknown = Fingerprint::from_str(&"0".repeat(64)).unwrap();
     assert_eq!(
         apart.prepare(collect(&apart, 2), unknown, false).unwrap_err().to_string(),
-        format!("what collected the round should be the running policy or one that ran before, but is {unknown}")
+        format!(
+            "the logging policy of the round should be the running policy or one that ran before, but is {unknown}"
+        )
     );
 }
 

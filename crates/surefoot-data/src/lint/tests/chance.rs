@@ -134,7 +134,7 @@ fn a_chance_to_be_kept_that_was_multiplied_in_is_recognised() {
 fn an_action_too_many_is_recognised() {
     let mut log = log(3, 4000, uniform(5));
     log.propensity.fill(1.0 / 6.0);
-    assert!(log.report().hint("mean-weight").starts_with("as if there were 6 actions instead of 5"));
+    assert!(log.report().hint("mean-weight").starts_with("it fits 6 actions instead of 5"));
 }
 
 #[test]
@@ -144,9 +144,7 @@ fn weights_that_are_too_uneven_tell_nothing() {
     assert_eq!(report.count(Severity::Error), 0);
     let said = report.of("mean-weight").concat();
     assert!(
-        said.starts_with(
-            "note: whether propensities are right cannot be told with the uniform policy: 5,000 records count for"
-        ),
+        said.starts_with("note: the uniform policy cannot test the propensities: the effective sample size is"),
         "{:?}",
         report.findings
     );

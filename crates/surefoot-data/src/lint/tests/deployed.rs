@@ -37,7 +37,7 @@ fn propensities_come_out_again_from_the_policy_that_took_the_decisions() {
     let mut log = drawn(1, 500, &one);
     let settings = |deployed| LintSettings { deployed, ..LintSettings::default() };
     let said = ask(&log, |_| "v1", settings(vec![(None, one.clone())]));
-    assert_eq!(said.of("deployed"), ["note: the deployed policy: the propensities of 500 records come out again"]);
+    assert_eq!(said.of("deployed"), ["note: the deployed policy: the propensities of 500 records are reproduced"]);
 
     log.propensity[3] *= 1.001;
     let version = |i: usize| if i < 400 { "v1" } else { "v2" };
@@ -45,8 +45,8 @@ fn propensities_come_out_again_from_the_policy_that_took_the_decisions() {
     assert_eq!(
         said.of("deployed"),
         [
-            "error: version v1: 1 of 400 records with another propensity than the policy gives",
-            "note: 100 records of versions whose policy was not given"
+            "error: version v1: 1 of 400 records with a propensity that differs from the policy's",
+            "note: 100 records of versions without a given policy"
         ]
     );
     let wrong = &said.findings[0].rows[0];
@@ -55,7 +55,7 @@ fn propensities_come_out_again_from_the_policy_that_took_the_decisions() {
     // Some of another policy's propensities are the same by chance, where x is 0.
     let said = ask(&log, version, settings(vec![(Some("v2".into()), other), (Some("v3".into()), one)]));
     assert!(said.of("deployed")[0].starts_with("error: version v2: "), "{:?}", said.findings);
-    assert_eq!(said.of("deployed")[1], "warning: version v3: no record of it that could be compared");
+    assert_eq!(said.of("deployed")[1], "warning: version v3: no record could be compared");
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn a_record_that_a_policy_cannot_understand_is_left_out_and_counted() {
     (log.action[5], log.propensity[6]) = (3, -1.0);
     let settings = LintSettings { policies: vec![("new".into(), other)], ..LintSettings::default() };
     let said = ask(&log, |_| "v1", settings);
-    let left_out = "note: new: 2 records left out, with values that are wrong or actions that it does not know";
+    let left_out = "note: new: 2 records left out, with wrong values or with actions that the policy does not know";
     assert_eq!(said.of("policy-weight"), [left_out]);
     let support = &said.summary.policies[1];
     assert!(support.records == 2998 && support.z.abs() < 4.0, "{support:?}");

@@ -15,7 +15,7 @@ fn versions_are_counted_and_should_not_come_back() {
     let said = report(&log.table(vec![versions(3000, |i| if i < 1000 || i == 2500 { "a" } else { "b" })]));
     assert_eq!(
         said.of("policy-version")[0],
-        "warning: versions interleave: 1 record of a version that began before the one that they follow"
+        "warning: versions interleave: 1 record of a version that began before the version of the preceding record"
     );
     let said = report(&log.table(vec![versions(3000, |i| if i == 7 { "" } else { "a" })]));
     assert_eq!(said.of("policy-version")[0], "warning: 1 record without a policy version");
@@ -53,7 +53,7 @@ fn skipped_records_are_counted() {
     let skip = numbers((0..1000).map(|i| f64::from(u8::from(i % 10 == 0))));
     let said = report(&log.table(vec![("skip", skip)]));
     assert_eq!((said.summary.records, said.summary.skipped), (900, 100));
-    assert_eq!(said.of("skip"), ["note: 100 records asked to be skipped, and are not counted here"]);
+    assert_eq!(said.of("skip"), ["note: 100 records skipped on request of the logger, and not counted"]);
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn contexts_that_change_between_versions_are_found() {
     log.x[1000..2000].iter_mut().for_each(|x| *x += 0.3);
     let said = report(&log.table(vec![version(), ("place", texts((0..3000).map(place)))])).of("drift").concat();
     assert!(
-        said.starts_with("warning: 2 columns of the contexts change: place is another category in 30% of"),
+        said.starts_with("warning: the distribution of 2 columns changes: place is another category in 30% of"),
         "{said}"
     );
     assert!(said.contains("deviations higher in version b than in the others"), "{said}");

@@ -15,9 +15,9 @@ fn bad_propensities_are_errors_with_their_rows() {
         report.of("propensity"),
         [
             "error: 1 record without a propensity",
-            "error: 1 record with a propensity that is no number",
-            "error: 1 record with a propensity of 0 or below: what was chosen had a chance",
-            "error: 2 records with a propensity above 1; nothing is cut to 1 here, for it may be anything",
+            "error: 1 record with a propensity that is not a finite number",
+            "error: 1 record with a propensity of 0 or below, though the action was chosen",
+            "error: 2 records with a propensity above 1; it is not clipped to 1, because the true value is unknown",
         ]
     );
     let rows = &report.findings[3].rows;
@@ -30,9 +30,9 @@ fn percentages_and_logarithms_are_recognised() {
     let mut log = log(1, 1000, softmax(3, 1.0));
     let right = log.propensity.clone();
     log.propensity.iter_mut().for_each(|q| *q *= 100.0);
-    assert!(log.report().hint("propensity").contains("percentages?"));
+    assert!(log.report().hint("propensity").contains("if they are percentages, divide them by 100"));
     log.propensity = right.iter().map(|q| q.ln()).collect();
-    assert!(log.report().hint("propensity").contains("logarithms?"));
+    assert!(log.report().hint("propensity").contains("if they are logarithms, log their exponentials"));
     log.propensity = right;
     assert_eq!(log.report().of("propensity"), [""; 0]);
 }
@@ -40,16 +40,19 @@ fn percentages_and_logarithms_are_recognised() {
 #[test]
 fn constant_propensities_are_uniform_or_suspicious_or_useless() {
     let mut log = log(1, 1000, uniform(4));
-    assert_eq!(log.report().of("constant-propensity"), ["note: every propensity is 0.25: a uniform logger"]);
+    assert_eq!(
+        log.report().of("constant-propensity"),
+        ["note: every propensity is 0.25: the logging policy is uniform"]
+    );
     log.propensity.fill(0.3);
     assert_eq!(
         log.report().of("constant-propensity"),
-        ["warning: every propensity is 0.3, which is not one over the number of actions, 4"]
+        ["warning: every propensity is 0.3, which is not 1 over the number of actions, 4"]
     );
     log.propensity.fill(1.0);
     assert_eq!(
         log.report().of("constant-propensity"),
-        ["error: every propensity is 1: the logger left nothing to chance"]
+        ["error: every propensity is 1: the logging policy is deterministic"]
     );
 }
 
@@ -64,7 +67,7 @@ fn rounded_propensities_are_suspicious() {
 #[test]
 fn few_propensities_are_worth_a_note() {
     let said = log(1, 1000, greedy(4, 0.2)).report().of("few-propensities").concat();
-    assert_eq!(said, "note: only 2 different propensities (0.05, 0.85): as of a greedy policy that explores");
+    assert_eq!(said, "note: only 2 different propensities (0.05, 0.85): typical of an epsilon-greedy policy");
     assert_eq!(log(1, 1000, softmax(3, 1.0)).report().of("few-propensities"), [""; 0]);
 }
 
@@ -91,7 +94,7 @@ fn distributions_must_be_some_and_agree_with_the_propensity() {
     );
     assert_eq!(
         report.of("distribution-propensity"),
-        ["error: 1 record with another probability of the chosen action than the propensity"]
+        ["error: 1 record whose probability of the chosen action differs from the propensity"]
     );
 }
 
@@ -104,7 +107,7 @@ fn an_action_must_be_eligible_and_a_set_has_no_action_twice() {
     eligible[6].push(0);
     let report = report(&log.table(vec![("eligible", sets(eligible))]));
     assert_eq!(report.of("not-eligible"), ["error: 1 record with an action that was not eligible"]);
-    assert_eq!(report.of("eligible-twice"), ["error: 1 record with an action twice among the eligible"]);
+    assert_eq!(report.of("eligible-twice"), ["error: 1 record with the same action twice among the eligible ones"]);
 }
 
 #[test]
@@ -145,13 +148,13 @@ fn bad_rewards_are_errors_and_costs_are_recognised() {
     assert_eq!(
         said.of("reward"),
         [
-            "error: 1 record with a reward that is no number",
+            "error: 1 record with a reward that is not a finite number",
             "error: 1 record with a reward outside [0, 1]; rewards go from 0 to 2"
         ]
     );
-    assert_eq!(said.hint("reward"), "if they can be so large, give --reward-range 0,2 or wider");
+    assert_eq!(said.hint("reward"), "if such rewards are possible, use --reward-range 0,2 or a wider range");
     log.reward = (0..1000).map(|i| -f64::from(i % 2)).collect();
-    assert!(log.report().hint("reward").starts_with("none is above 0: costs?"));
+    assert!(log.report().hint("reward").starts_with("no reward is above 0: if they are costs"));
     let costs = log.table(vec![("cost", numbers(log.reward.clone()))]);
     let costs = costs.project(&[0, 1, 2, 4]).unwrap();
     let said = report(&costs);
@@ -166,12 +169,12 @@ fn records_that_came_twice_are_found_and_estimated_when_they_are_many() {
     let id = |i: usize| format!("id-{}", if i.is_multiple_of(3) { i / 6 * 6 } else { i });
     let table = log.table(vec![("event_id", texts((0..6000).map(id)))]);
     let said = report(&table);
-    assert_eq!(said.of("event-id"), ["error: 1,000 records with an id that came before"]);
+    assert_eq!(said.of("event-id"), ["error: 1,000 records with an id that an earlier record has"]);
     let few = LintSettings { ids: 700, ..LintSettings::default() };
     let said = report_with(&table, few, &ColumnNames::default(), 8192);
     let about = said.findings.iter().find(|finding| finding.check == "event-id").unwrap();
     assert!((800..1200).contains(&about.count), "{about:?}");
-    assert!(about.message.ends_with("(one of 8 ids was looked at)"), "{about:?}");
+    assert!(about.message.ends_with("(one in 8 ids was checked)"), "{about:?}");
     let unique = report(&log.table(vec![("event_id", texts((0..6000).map(|i| i.to_string())))]));
     assert_eq!(unique.of("event-id"), [""; 0]);
 }

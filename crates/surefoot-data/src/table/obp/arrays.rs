@@ -77,7 +77,7 @@ impl<R: Read + Seek + Send + 'static, O: Fn() -> io::Result<R>> Archive<R, O> {
         let bytes: Box<dyn Read + Send> = match entry.compression() {
             CompressionMethod::Stored => Box::new(packed),
             CompressionMethod::Deflated => Box::new(DeflateDecoder::new(packed)),
-            other => return Err(zip(&place, &format!("{other} is not a way of packing that numpy has"))),
+            other => return Err(zip(&place, &format!("the compression method {other} is not one that NumPy writes"))),
         };
         let entry = Entry { bytes: CrcReader::new(bytes), sum: entry.crc32() };
         let mut source = Source::new(entry, place, Packing::Zip, self.size);

@@ -157,7 +157,7 @@ impl<R: ChunkReader> Pages<R> {
         }
         let read = self.input.get_read(self.offset)?.take(self.left);
         let Some(header) = Header::read(read) else {
-            return Err(ParquetError::General("a page's header is none".into()));
+            return Err(ParquetError::General("a page has no valid header".into()));
         };
         let left = self.left - header.length;
         let (packed, unpacked) = match (u64::try_from(header.packed), u64::try_from(header.unpacked)) {
@@ -205,7 +205,7 @@ impl<R: ChunkReader> Pages<R> {
         match size {
             Some(size) if size <= LARGEST_PAGE => Ok(()),
             Some(size) => wrong(format!("a page of {} bytes has {size} bytes of text", page.buffer().len())),
-            None => wrong("the lengths of a page of text are none"),
+            None => wrong("a page of text has no valid lengths"),
         }
     }
 
