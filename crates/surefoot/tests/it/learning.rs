@@ -221,7 +221,7 @@ fn a_step_refuses_what_does_not_fit() {
     let (later, _) = learner.step(&state, &logs).unwrap();
     assert_eq!(
         text(&Learner { family: Family::Shaped, ..learner.clone() }, &later, &logs),
-        "the posterior's shape should be isotropic or per-feature, as in the rounds before, but is principal"
+        "the posterior's shape should be isotropic or per-feature, as in the rounds before, but is shaped"
     );
     let scales = Scale::PerFeature(vec![1.0; 10]);
     let custom = Posterior::new(5, vec![0.0; 50], scales).unwrap();
