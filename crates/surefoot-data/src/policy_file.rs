@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use surefoot::contexts::Row;
 use surefoot::features::KernelFeatures;
 use surefoot::policy::{Basis, Class, Posterior, Scale, Softmax, Uniform};
@@ -112,7 +111,7 @@ pub struct Inputs {
     /// Where the policy comes from.
     pub lineage: Lineage,
     /// The SHA-256 of the JSON of the first three fields.
-    hash: String,
+    hash: Fingerprint,
 }
 
 /// Where a policy comes from.
@@ -136,6 +135,17 @@ impl Inputs {
         Inputs { actions, encoding, reward, lineage, hash }
     }
 
+    /// The fingerprint of actions, encoding and reward range.
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.hash
+    }
+
+    /// The version that a policy with these inputs signs its decisions with. It changes if an action is renamed, which
+    /// the policy's own fingerprint does not.
+    pub fn version(&self, policy: Fingerprint) -> Fingerprint {
+        Fingerprint::of_bytes(format!("{policy} {}", self.hash).as_bytes())
+    }
+
     /// Checks that the inputs fit this policy.
     fn check(&self, policy: &dyn Policy, input: Option<usize>) -> std::result::Result<(), String> {
         Encoding::new(self.encoding.fields().to_vec())?;
@@ -155,9 +165,9 @@ impl Inputs {
     }
 }
 
-fn hash(actions: &Actions, encoding: &Encoding, reward: [f64; 2]) -> String {
+fn hash(actions: &Actions, encoding: &Encoding, reward: [f64; 2]) -> Fingerprint {
     let text = serde_json::to_string(&(actions, encoding, reward)).expect("no map has keys that are no texts");
-    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    Fingerprint::of_bytes(text.as_bytes())
 }
 
 /// The metadata of a basis file.
