@@ -99,8 +99,8 @@ fn with_rungs(run: &mut Run, change: impl Fn(&mut Certificate, &mut Protocol)) -
             continue;
         }
         let mut wanted = old.clone();
-        let Certificate { delta, form, spending, .. } = old;
-        let mut protocol = Protocol { delta: old.delta, lambdas: old.lambdas, form: old.form, spending: old.spending };
+        let mut protocol =
+            Protocol { delta: old.delta, lambdas: old.lambdas.clone(), form: old.form, spending: old.spending };
         change(&mut wanted, &mut protocol);
         let case =
             Case { rounds: &rounds[..statement.round], since: wanted.since, protocol: &protocol, share: wanted.share };
