@@ -205,19 +205,10 @@ fn of_several_policies_the_one_with_the_most_proven_is_chosen() {
     let other = fs::read_to_string(folder.join("logs.csv")).unwrap().replace(",stay,", ",jump,");
     fs::write(folder.join("other.csv"), other).unwrap();
     output(&run_in(&folder, "learn other.csv --epochs 1 --out other.safetensors --quiet"));
-    let print = |policy: &str| {
-        output(&run_in(&folder, &format!("score {policy} logs.csv")))
-            .lines()
-            .nth(1)
-            .unwrap()
-            .rsplit(',')
-            .next()
-            .unwrap()
-            .to_owned()
-    };
+    let other = surefoot_data::read_policy(&folder.join("other.safetensors")).unwrap();
     broken["policies"][0]["weight"] = 0.3.into();
     broken["policies"][1]["file"] = "other.safetensors".into();
-    broken["policies"][1]["fingerprint"] = print("other.safetensors").into();
+    broken["policies"][1]["fingerprint"] = other.identity().unwrap().to_string().into();
     fs::write(folder.join("mixed.json"), broken.to_string()).unwrap();
     let wrong = failure(&run_in(&folder, "score mixed.json logs.csv"));
     assert!(wrong.contains("should have the actions of the first policy"), "{wrong}");

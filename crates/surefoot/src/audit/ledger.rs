@@ -320,8 +320,8 @@ mod tests {
     fn errors_name_the_line() {
         let text = ledger().to_string().replacen("\"records\":100", "\"records\":101", 1);
         let said = text.parse::<Ledger>().unwrap_err().to_string();
-        assert!(said.starts_with("row 4, previous: should be"), "{said}");
+        assert!(said.starts_with("row 4: previous should be"), "{said}");
         let said = "{}\n".parse::<Ledger>().unwrap_err().to_string();
-        assert_eq!(said, "row 0, the line: should be {\"format\":\"surefoot-ledger\",\"version\":1}, but is \"{}\"");
+        assert_eq!(said, "row 0: the line should be {\"format\":\"surefoot-ledger\",\"version\":1}, but is \"{}\"");
     }
 }
