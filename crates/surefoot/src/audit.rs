@@ -185,6 +185,8 @@ pub struct Report {
     pub budget: Vec<Budget>,
     /// The head of the ledger, if there is one.
     pub head: Option<Fingerprint>,
+    /// Under a non-inferiority gate: how much reward all promotions together may have cost. Their margins add up.
+    pub margins: Option<f64>,
     /// The result for each statement.
     pub certificates: Vec<Checked>,
     /// The errors found in the ledger and the logs.
@@ -301,6 +303,7 @@ pub fn audit(run: &Run, heads: &[Fingerprint], on_check: impl Fn() + Sync) -> Re
         delta: run.statements.first().map(|statement| statement.certificate.delta),
         budget: budget(&run.statements),
         head: run.ledger.as_ref().map(Ledger::head),
+        margins: law.as_ref().and_then(Law::margins),
         certificates,
         differences,
         trust,

@@ -160,6 +160,11 @@ fn closing(report: &Report) -> String {
             ));
         }
     }
+    if let Some(margins) = report.margins {
+        lines.push(format!(
+            "margins of all promotions together: the running policy may earn {margins:.4} less than the first"
+        ));
+    }
     if let Some(head) = &report.head {
         lines.push(format!("head of the ledger: {head}"));
     }

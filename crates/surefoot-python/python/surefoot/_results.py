@@ -436,6 +436,7 @@ class Verification(Table):
     delta: float | None
     budget: list[dict[str, Any]]
     head: str | None
+    margins: float | None
     certificates: list[dict[str, Any]]
     differences: list[str]
     trust: list[str]

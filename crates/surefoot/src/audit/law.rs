@@ -308,6 +308,14 @@ impl<'a> Law<'a> {
         wrong
     }
 
+    /// How much reward all promotions together may have cost, where each may cost a margin. Margins add up.
+    pub(super) fn margins(&self) -> Option<f64> {
+        let Gate::NonInferiority { margin } = self.opening.gate else { return None };
+        let changed = |k: &usize| self.rounds[*k].deployed.is_some_and(|policy| Some(policy) != self.runs(*k));
+        let [lowest, highest] = self.opening.terms.reward_range;
+        Some((0..self.rounds.len()).filter(changed).count() as f64 * margin * (highest - lowest))
+    }
+
     /// A bound in rewards: the least reward, or the least improvement.
     pub(super) fn reward(&self, certificate: &Certificate) -> f64 {
         let [lowest, highest] = self.opening.terms.reward_range;

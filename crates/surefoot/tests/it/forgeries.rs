@@ -130,6 +130,10 @@ fn honest_runs_of_every_kind_are_verified() {
         let said = "rounds end by a rule that does not look at their costs: \
                     after numbers of records that were fixed in advance: 300, 400, 500, 600";
         assert_eq!(report.trust, [said]);
+        let promoted =
+            outcome.rounds.iter().filter(|round| round.decision.as_ref().is_some_and(|d| d.promoted)).count();
+        let margins = matches!(gate, Gate::NonInferiority { .. }).then_some(0.05 * promoted as f64);
+        assert_eq!(report.margins, margins);
         assert!(report.budget.iter().all(|budget| budget.spent <= 0.05 + 1e-12 && budget.spent > 0.0));
     }
 }
