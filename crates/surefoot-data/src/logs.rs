@@ -152,7 +152,7 @@ impl Batches<'_> {
         match source {
             Source::File(path) => {
                 let format = self.reader.format.map_or_else(|| Format::of(path), Ok)?;
-                self.ragged = format == Format::JsonLines;
+                self.ragged = format.is_ragged();
                 read_table(path, format)
             }
             Source::Table(name, batches) => Ok(memory::read(name, batches.clone())),

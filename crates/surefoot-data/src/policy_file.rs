@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use surefoot::contexts::Row;
 use surefoot::features::KernelFeatures;
 use surefoot::policy::{Basis, Class, Posterior, Scale, Softmax, Uniform};
@@ -33,12 +33,12 @@ struct PolicyHeader {
     #[serde(default)]
     class: ClassName,
     actions: usize,
-    /// Absent in uniform policies.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    // Each class has some of the next fields ([`PolicyHeader::only`]). All classes write `basis`, which is often null.
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     features: Option<Features>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     exploration: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     alpha: Option<f64>,
     #[serde(default)]
     basis: Option<Fingerprint>,
@@ -46,6 +46,42 @@ struct PolicyHeader {
     /// Absent in policies of a simulated environment, whose contexts already are features.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     inputs: Option<Inputs>,
+}
+
+impl PolicyHeader {
+    /// Fails if the metadata have a field of another class; `allowed` are those of this one.
+    fn only(&self, file: &Tensors, allowed: &[&str]) -> Result<()> {
+        // Without `..`, so that a new field is not forgotten here.
+        let PolicyHeader {
+            format: _,
+            version: _,
+            class,
+            actions: _,
+            features,
+            exploration,
+            alpha,
+            basis,
+            fingerprint: _,
+            inputs: _,
+        } = self;
+        let given = [
+            ("features", features.is_some()),
+            ("exploration", exploration.is_some()),
+            ("alpha", alpha.is_some()),
+            ("basis", basis.is_some()),
+        ];
+        let Some((part, _)) = given.into_iter().find(|(part, given)| *given && !allowed.contains(part)) else {
+            return Ok(());
+        };
+        let class = serde_json::to_string(class).unwrap_or_default();
+        let allowed = format!("absent, as the class is {class}");
+        Err(Error::Header { place: file.place_of("metadata"), part: part.into(), allowed, found: "given".into() })
+    }
+}
+
+/// A field that may be absent, but not null.
+fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(input: D) -> std::result::Result<Option<T>, D::Error> {
+    T::deserialize(input).map(Some)
 }
 
 /// The policy classes that can be saved.
@@ -193,8 +229,8 @@ struct FeaturesHeader {
 /// Writes a policy. If it has a basis or kernel features, they are written to the same folder as
 /// `basis-FINGERPRINT.safetensors` and `features-FINGERPRINT.safetensors`, unless these files exist.
 ///
-/// Linear Gaussian, softmax and uniform policies can be saved. Mixtures have a file format of their own
-/// ([`write_mixture`](crate::write_mixture)).
+/// Mixtures have a file format of their own ([`write_mixture`](crate::write_mixture)), and user-defined policies have no
+/// file.
 pub fn write_policy(path: &Path, policy: &dyn Policy) -> Result<()> {
     write_policy_with(path, policy, None)
 }
@@ -203,7 +239,7 @@ pub fn write_policy(path: &Path, policy: &dyn Policy) -> Result<()> {
 pub fn write_policy_with(path: &Path, policy: &dyn Policy, inputs: Option<&Inputs>) -> Result<()> {
     let unknown = || Error::Malformed {
         place: path.display().to_string(),
-        reason: "the policy should be a linear Gaussian, softmax or uniform one to be written, but is another".into(),
+        reason: format!("policies of class {} have no file", policy.class().name()),
     };
     let mut header = PolicyHeader {
         format: POLICY.into(),
@@ -323,6 +359,7 @@ impl PolicyReader {
         let policy: Arc<dyn Policy> = match header.class {
             ClassName::LinearGaussian => Arc::new(self.gaussian(path, &file, &header)?),
             ClassName::Softmax => {
+                header.only(&file, &["features", "alpha"])?;
                 file.expect(&["weights"])?;
                 let features = required(&file, "features", header.features)?;
                 let weights = file.items("weights", &[features.output(), header.actions])?;
@@ -331,6 +368,7 @@ impl PolicyReader {
                 Arc::new(at(place, Softmax::new(map, header.actions, weights, alpha))?)
             }
             ClassName::Uniform => {
+                header.only(&file, &[])?;
                 file.expect(&[])?;
                 Arc::new(at(place, Uniform::new(header.actions))?)
             }
@@ -347,6 +385,7 @@ impl PolicyReader {
 
     fn gaussian(&mut self, path: &Path, file: &Tensors, header: &PolicyHeader) -> Result<LinearGaussian> {
         let place = file.place();
+        header.only(file, &["features", "exploration", "basis"])?;
         file.expect(&["mean", "scale"])?;
         let features = required(file, "features", header.features)?;
         let p = features.output();
