@@ -173,16 +173,16 @@ impl<'a> Law<'a> {
     /// A statement about all records, with all of delta.
     fn whole(&self, certificate: &Certificate) -> Result<(), String> {
         let Certificate { theorem, share, since, priors, policies, .. } = certificate;
-        expect("share", Share::WHOLE, *share)?;
-        expect("since", Since::round(0), *since)?;
+        expect("share", &Share::WHOLE, share)?;
+        expect("since", &Since::round(0), since)?;
         match theorem {
-            Theorem::Ls => expect("priors", self.prior(0).into_iter().collect::<Vec<_>>(), priors.clone()),
+            Theorem::Ls => expect("priors", self.prior(0).as_slice(), &priors[..]),
             Theorem::Shift | Theorem::ShiftAdjusted => {
                 let rounds = self.rounds.iter().take(certificate.logs.len());
                 let by: Vec<_> = rounds.clone().filter_map(|round| round.by).collect();
-                expect("priors", by, priors.clone())?;
+                expect("priors", &by, priors)?;
                 let learned: Vec<_> = rounds.map(|round| round.learned.map(|(policy, _)| policy)).collect();
-                expect("policies", learned, policies.clone())
+                expect("policies", &learned, policies)
             }
             _ => Err(format!("theorem: {theorem:?} is none that may have all of delta")),
         }
@@ -192,9 +192,9 @@ impl<'a> Law<'a> {
     fn rung(&self, certificate: &Certificate, rounds: usize) -> Result<(), String> {
         let posterior = |certificate: &Certificate, part: f64| {
             let j = certificate.since.round;
-            expect("share", Share::of_round(j, part), certificate.share)?;
-            expect("since", Since::round(j), certificate.since)?;
-            expect("priors", self.prior(j).into_iter().collect::<Vec<_>>(), certificate.priors.clone())
+            expect("share", &Share::of_round(j, part), &certificate.share)?;
+            expect("since", &Since::round(j), &certificate.since)?;
+            expect("priors", self.prior(j).as_slice(), &certificate.priors[..])
         };
         match certificate.theorem {
             Theorem::Fixed => {
@@ -210,8 +210,8 @@ impl<'a> Law<'a> {
                     return Err(format!("parts: should be 2, but are {}", certificate.parts.len()));
                 };
                 posterior(difference, Parts::DIFFERENCE)?;
-                expect("since", difference.since, running.since)?;
-                expect("share", Share::of_round(running.since.round, Parts::RUNNING), running.share)
+                expect("since", &difference.since, &running.since)?;
+                expect("share", &Share::of_round(running.since.round, Parts::RUNNING), &running.share)
             }
             theorem => Err(format!("theorem: {theorem:?} is no rung of the ladder")),
         }
@@ -231,9 +231,9 @@ impl<'a> Law<'a> {
                 if started >= rounds || !starts(started) {
                     return Err(format!("since: the running policy has not collected all rounds from {started} on"));
                 }
-                expect("share", Share::of_round(started, Parts::POSTERIOR), certificate.share)?;
-                expect("since", Since::round(started), certificate.since)?;
-                expect("priors", vec![incumbent.unwrap_or(self.opening.first)], certificate.priors.clone())
+                expect("share", &Share::of_round(started, Parts::POSTERIOR), &certificate.share)?;
+                expect("since", &Since::round(started), &certificate.since)?;
+                expect("priors", &[incumbent.unwrap_or(self.opening.first)][..], &certificate.priors[..])
             }
             Theorem::FixedAdjusted => {
                 let lawful = (0..rounds).filter(|&started| starts(started)).map(|started| {
@@ -355,6 +355,6 @@ fn named(policy: Option<Fingerprint>) -> String {
     policy.map_or_else(|| "a policy that is not known".into(), |policy| policy.to_string())
 }
 
-fn expect<T: PartialEq + std::fmt::Debug>(what: &str, lawful: T, found: T) -> Result<(), String> {
+fn expect<T: PartialEq + std::fmt::Debug + ?Sized>(what: &str, lawful: &T, found: &T) -> Result<(), String> {
     if lawful == found { Ok(()) } else { Err(format!("{what}: should be {lawful:?}, but is {found:?}")) }
 }
