@@ -346,7 +346,9 @@ fn unwitnessed(law: &Law<'_>, ledger: &Ledger, heads: &[Fingerprint]) -> Vec<Str
         }
         before = round.place;
     }
-    if places.is_empty() && !open.is_empty() {
+    if !law.began_before_the_data() {
+        trust.push("prior and protocol are older than the records: the ledger was opened after them".into());
+    } else if places.is_empty() && !open.is_empty() {
         trust.push("the ledger was written while the rounds were collected: no head is given".into());
     } else if !open.is_empty() {
         let list: Vec<String> = open.iter().map(ToString::to_string).collect();

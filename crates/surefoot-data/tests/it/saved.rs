@@ -694,3 +694,18 @@ fn no_single_changed_byte_and_no_cut_makes_it_panic_or_goes_unseen() {
     }
     assert_eq!(read_policy(&p).unwrap().actions(), 2);
 }
+
+/// Renamed actions do other things under the same name: the version that decisions are signed with must change.
+#[test]
+fn a_policy_whose_actions_are_exchanged_signs_with_another_version() {
+    let policy: Arc<dyn Policy> = Arc::new(LinearGaussian::standard(FeatureMap::identity(2), 2).unwrap());
+    let version = |names: [&str; 2]| {
+        let actions = Actions::Names(names.map(str::to_owned).to_vec());
+        let encoding = Encoding::new(Vec::new()).unwrap();
+        let inputs = Inputs::new(actions, encoding, [0.0, 1.0], Lineage::default());
+        RecordPolicy::Encoded { policy: Arc::clone(&policy), inputs: Arc::new(inputs) }.version().unwrap()
+    };
+    assert_eq!(version(["left", "right"]), version(["left", "right"]));
+    assert_ne!(version(["left", "right"]), version(["right", "left"]));
+    assert_ne!(version(["left", "right"]), policy.identity().unwrap().to_string());
+}

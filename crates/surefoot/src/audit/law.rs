@@ -85,6 +85,11 @@ impl<'a> Law<'a> {
         (law, wrong)
     }
 
+    /// Whether the ledger deployed a policy before the first round.
+    pub(super) fn began_before_the_data(&self) -> bool {
+        self.start.is_some()
+    }
+
     /// The policy that runs after this many rounds, if it is known.
     fn runs(&self, rounds: usize) -> Option<Fingerprint> {
         match rounds.checked_sub(1) {
