@@ -41,7 +41,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
+    let command = Cli::parse().command;
+    surefoot_terminal::clean_up_on_interrupt();
+    let done = match command {
         Command::Demo(demo) => demo.run(),
         Command::Lint(lint) => lint.run(),
         Command::Evaluate(evaluate) => evaluate.run(),

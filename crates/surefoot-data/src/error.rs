@@ -276,6 +276,17 @@ impl Error {
         Error::Core(surefoot::Error::Setting { name: name.into(), allowed: allowed.into(), value: value.to_string() })
     }
 
+    /// An error of writing under a temporary name, with the final one.
+    pub(crate) fn renamed(self, from: &Path, to: &Path) -> Self {
+        match self {
+            Error::Write { place, reason } => Error::Write {
+                place: place.replacen(&from.display().to_string(), &to.display().to_string(), 1),
+                reason,
+            },
+            error => error,
+        }
+    }
+
     pub(crate) fn io(path: &Path, reason: io::Error) -> Self {
         Error::Io { place: path.display().to_string(), reason }
     }

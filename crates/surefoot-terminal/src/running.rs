@@ -45,3 +45,13 @@ pub fn print(text: &str) -> Result<()> {
         _ => Ok(()),
     }
 }
+
+/// The exit code of a process that was interrupted, as shells report it.
+const INTERRUPTED: i32 = 130;
+
+/// Removes temporary files if the process is told to end, by Ctrl-C or otherwise. A signal that the caller has set to
+/// be ignored (`nohup`) stays ignored; then no signal is handled.
+pub fn clean_up_on_interrupt() {
+    // The only error is that the signals are handled already.
+    let _ = ctrlc::try_set_handler(|| surefoot_data::interrupted(INTERRUPTED));
+}

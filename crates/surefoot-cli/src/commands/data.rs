@@ -335,6 +335,7 @@ impl Convert {
         if self.to.exists() && !self.force {
             return Err(Failure::new(format!("{to}: already exists")).hint("--force replaces it"));
         }
+        surefoot_data::check_output(&self.to).map_err(Failure::new)?;
         let data = sets::load(&self.from, &self.folder.data)?;
         surefoot_data::write_npz(&self.to, &data).map_err(Failure::new)?;
         let shape = Shape::of(&data);

@@ -9,10 +9,9 @@ use surefoot::audit::Statement;
 use surefoot::learn::LearnerSettings;
 use surefoot::{Fingerprint, Learner};
 use surefoot_data::{
-    EncodingSettings, LearnRequest, LearnSummary, Prior, ReadRequest, Rounds, check_new_folder, learn_from,
-    write_certificates, write_learned, write_policy_with,
+    EncodingSettings, LearnRequest, LearnSummary, Prior, ReadRequest, Rounds, certificates_path, check_learned_to,
+    check_new_folder, learn_from, write_learned_to,
 };
-use surefoot_terminal::figure::with_suffix;
 use surefoot_terminal::{Failure, Result, Running, progress};
 
 use super::folder_failure;
@@ -128,6 +127,7 @@ struct Output {
 impl Learn {
     pub(crate) fn run(self) -> Result<()> {
         self.running.start()?;
+        check_learned_to(&self.out).map_err(Failure::new)?;
         if let Some(folder) = &self.save {
             check_new_folder(folder).map_err(folder_failure)?;
         }
@@ -137,16 +137,8 @@ impl Learn {
         let rounds = Rounds::read(&reader, &request.read, request.prior.inputs()).map_err(logs_failure)?;
         let learned = learn_from(&rounds, &request, &mut progress::Learning(&bar)).map_err(logs_failure)?;
         bar.finish_and_clear();
-        write_policy_with(&self.out, &learned.policy, Some(&learned.inputs)).map_err(Failure::new)?;
-        let stem = match self.out.extension() {
-            Some(end) if end == "safetensors" => self.out.with_extension(""),
-            _ => self.out.clone(),
-        };
-        let certificates = with_suffix(&stem, ".certificates.json");
-        write_certificates(&certificates, learned.statements()).map_err(Failure::new)?;
-        if let Some(folder) = &self.save {
-            write_learned(folder, &learned, &rounds.rounds).map_err(Failure::new)?;
-        }
+        let run = self.save.as_deref().map(|folder| (folder, &rounds.rounds[..]));
+        write_learned_to(&self.out, &learned, run).map_err(Failure::new)?;
         let output = Output {
             version: env!("CARGO_PKG_VERSION"),
             policy: self.out.clone(),
@@ -155,7 +147,7 @@ impl Learn {
             learner: learned.learner,
             summary: learned.summary,
         };
-        self.running.answer(&output, || text(&output, &certificates))
+        self.running.answer(&output, || text(&output, &certificates_path(&self.out)))
     }
 
     fn request(&self) -> Result<LearnRequest> {
