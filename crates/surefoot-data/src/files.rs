@@ -13,7 +13,7 @@ pub(crate) mod faults;
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
+use std::io::{self, ErrorKind, Read as _, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -389,6 +389,45 @@ impl Undo<'_> {
     }
 }
 
+/// The largest number of bytes that are read from a pipe: 64 GiB.
+const MOST_PIPED: u64 = 1 << 36;
+
+/// The content of a pipe in a temporary file, so that it can be read several times. Only its owner can read it.
+#[derive(Debug)]
+pub(crate) struct Spool(Temporary);
+
+impl Spool {
+    /// Reads a pipe to its end, and returns its size too.
+    pub(crate) fn copy(path: &Path) -> Result<(Self, u64)> {
+        Self::copy_at_most(path, MOST_PIPED)
+    }
+
+    fn copy_at_most(path: &Path, most: u64) -> Result<(Self, u64)> {
+        let failed = |reason| Error::io(path, reason);
+        let mut pipe = File::open(path).map_err(failed)?;
+        let (spool, mut file) = Temporary::new(&std::env::temp_dir(), create_private).map_err(failed)?;
+        let size = io::copy(&mut (&mut pipe).take(most + 1), &mut file).map_err(failed)?;
+        if size > most {
+            let (place, what) = (path.display().to_string(), "the size of a pipe in bytes".into());
+            return Err(Error::TooLarge { place, what, limit: most, found: "more".into() });
+        }
+        Ok((Spool(spool), size))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0.0
+    }
+}
+
+/// Creates a file that does not exist and that only its owner can read.
+fn create_private(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
 /// Writes a file completely or not at all.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     replace_with(path, |file| file.write_all(bytes))
@@ -409,3 +448,6 @@ pub(crate) fn replace_with(path: &Path, content: impl FnOnce(&mut Output) -> io:
     together.file(path, content)?;
     together.commit()
 }
+
+#[cfg(test)]
+mod tests;

@@ -213,8 +213,25 @@ impl Learned {
     }
 }
 
+/// The largest number of parameters of a learned policy, one per action and feature: 2 GiB.
+const MOST_PARAMETERS: usize = 1 << 28;
+
+/// Checks the size of a policy before memory is taken for it: a large number of an action, or a large index of a
+/// feature, takes few bytes in a file.
+fn check_parameters(actions: usize, features: usize) -> Result<()> {
+    match actions.checked_mul(features) {
+        Some(..=MOST_PARAMETERS) => Ok(()),
+        _ => {
+            let allowed = format!("at most {MOST_PARAMETERS}");
+            let found = format!("{actions} actions x {features} features");
+            Err(Error::setting("the number of parameters", &allowed, found))
+        }
+    }
+}
+
 fn prior(rounds: &Rounds, request: &LearnRequest) -> Result<LinearGaussian> {
     let actions = rounds.actions.len();
+    check_parameters(actions, rounds.encoding.width().saturating_add(usize::from(request.intercept)))?;
     let map = || {
         let map = FeatureMap::identity(rounds.encoding.width());
         if request.intercept { map.with_intercept() } else { map }

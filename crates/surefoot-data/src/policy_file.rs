@@ -26,6 +26,9 @@ const BASIS: &str = "surefoot-basis";
 const FEATURES: &str = "surefoot-features";
 const VERSION: u64 = 1;
 
+/// The largest number of actions of a uniform policy.
+const MOST_ACTIONS: usize = 1_000_000;
+
 /// The metadata of a policy file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -344,6 +347,15 @@ impl PolicyReader {
             }
             ClassName::Uniform => {
                 file.expect(&[])?;
+                // No tensor has a size by which the number of actions could be checked.
+                if header.actions > MOST_ACTIONS {
+                    return Err(Error::TooLarge {
+                        place: file.place_of("metadata"),
+                        what: "the number of actions".into(),
+                        limit: MOST_ACTIONS as u64,
+                        found: header.actions.to_string(),
+                    });
+                }
                 Arc::new(at(place, Uniform::new(header.actions))?)
             }
         };

@@ -89,16 +89,33 @@ impl RoundBuilder {
 
     /// Adds the eligible actions of the next `records` records. Some batches of a file may log them and others not;
     /// where they are not logged, all actions are eligible.
-    fn restrict(&mut self, sets: Option<&Eligible>, records: usize, actions: usize) {
+    fn restrict(&mut self, sets: Option<&Eligible>, records: usize, actions: usize, place: &str) -> Result<()> {
         let all = || (0..actions as u32).collect::<Vec<u32>>();
+        // Sets that are not logged are not backed by bytes of the file.
+        let filled = |records: usize| match records.checked_mul(actions) {
+            Some(..=MOST_ENTRIES) => Ok(()),
+            _ => Err(Error::TooLarge {
+                place: place.into(),
+                what: "the number of eligible actions that are not logged".into(),
+                limit: MOST_ENTRIES as u64,
+                found: format!("{records} records x {actions} actions"),
+            }),
+        };
         match (sets, &mut self.eligible) {
             (None, None) => {}
-            (None, Some(known)) => known.extend((0..records).map(|_| all())),
+            (None, Some(known)) => {
+                filled(known.len() + records)?;
+                known.extend((0..records).map(|_| all()));
+            }
             (Some(sets), known) => {
+                if known.is_none() {
+                    filled(self.action.len())?;
+                }
                 let known = known.get_or_insert_with(|| vec![all(); self.action.len()]);
                 known.extend((0..records).map(|i| sets.get(i).to_vec()));
             }
         }
+        Ok(())
     }
 }
 
@@ -126,6 +143,7 @@ impl Rounds {
                 (fit(reader, encoding.clone(), fitted_to, &place)?, aside, from)
             }
         };
+        check_entries(reader, &encoding, scan.records)?;
         let places: HashMap<&str, usize> = scan.groups.iter().map(|(name, _)| name.as_str()).zip(0..).collect();
         let mut rounds: Vec<RoundBuilder> = scan.groups.iter().map(|_| RoundBuilder::new(&encoding)).collect();
         let mut head = RoundBuilder::new(&encoding);
@@ -140,10 +158,14 @@ impl Rounds {
                 let is_aside = |i: usize| batch.row() + i < aside;
                 let same = |i: usize| is_aside(i) == is_aside(start) && groups[i] == groups[start];
                 let end = (start..batch.len()).find(|&i| !same(i)).unwrap_or(batch.len());
-                let into = if is_aside(start) { &mut head } else { &mut rounds[places[groups[start].as_str()]] };
+                let into = match places.get(groups[start].as_str()) {
+                    _ if is_aside(start) => &mut head,
+                    Some(&round) => &mut rounds[round],
+                    None => return Err(reader.changed()),
+                };
                 encoding.encode_into(&batch.slice(start..end), &mut into.rows)?;
                 let sets = records.eligible.as_ref().map(|sets| sets.slice(start..end));
-                into.restrict(sets.as_ref(), end - start, actions.len());
+                into.restrict(sets.as_ref(), end - start, actions.len(), &place)?;
                 into.action.extend_from_slice(&records.action[start..end]);
                 into.propensity.extend_from_slice(&records.propensity[start..end]);
                 into.cost.extend_from_slice(&records.cost[start..end]);
@@ -175,6 +197,29 @@ impl Rounds {
             skipped: scan.skipped,
             interleaved: scan.interleaved,
         })
+    }
+}
+
+/// The number of feature values for which memory is taken in any case: 4 GiB.
+const MOST_ENTRIES: usize = 1 << 30;
+
+/// The number of feature values per byte of the files for which memory is taken. A value takes at least a byte, but a
+/// field of JSON that a line does not have is a value too.
+const MOST_PER_BYTE: u64 = 16;
+
+/// Checks the number of feature values before memory is taken for them.
+fn check_entries(reader: &LogReader, encoding: &Encoding, records: usize) -> Result<()> {
+    let Some(bytes) = reader.bytes() else { return Ok(()) };
+    let limit = bytes.saturating_mul(MOST_PER_BYTE).max(MOST_ENTRIES as u64);
+    let each = encoding.entries();
+    match (records as u64).checked_mul(each as u64) {
+        Some(entries) if entries <= limit => Ok(()),
+        _ => Err(Error::TooLarge {
+            place: reader.place(),
+            what: format!("the number of feature values from {bytes} bytes of logs"),
+            limit,
+            found: format!("{records} records x {each} features; --features and --ignore choose columns"),
+        }),
     }
 }
 

@@ -146,15 +146,19 @@ impl FromStr for Format {
 
 /// Reads a file as batches.
 pub fn read_table(path: &Path, format: Format) -> Result<Tables> {
-    let file = File::open(path).map_err(|reason| Error::io(path, reason))?;
-    let place = path.display().to_string();
+    read_table_as(&path.display().to_string(), path, format)
+}
+
+/// Like [`read_table`], with another name of the file in errors.
+pub(crate) fn read_table_as(place: &str, path: &Path, format: Format) -> Result<Tables> {
+    let file = File::open(path).map_err(|reason| Error::Io { place: place.into(), reason })?;
     match format {
-        Format::Parquet => parquet::read(&place, file),
-        Format::Csv => csv::read(&place, BufReader::new(file)),
-        Format::JsonLines => json_lines::read(&place, BufReader::new(file)),
-        Format::Dsjson => dsjson::read(&place, BufReader::new(file)),
-        Format::Vw => vw::read(&place, BufReader::new(file)),
-        Format::Obp => obp::read(&place, || File::open(path).map(BufReader::new)),
+        Format::Parquet => parquet::read(place, file),
+        Format::Csv => csv::read(place, BufReader::new(file)),
+        Format::JsonLines => json_lines::read(place, BufReader::new(file)),
+        Format::Dsjson => dsjson::read(place, BufReader::new(file)),
+        Format::Vw => vw::read(place, BufReader::new(file)),
+        Format::Obp => obp::read(place, || File::open(path).map(BufReader::new)),
     }
 }
 
