@@ -60,7 +60,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprint!("{failure}");
+            surefoot_terminal::note(&failure.to_string());
             ExitCode::FAILURE
         }
     }

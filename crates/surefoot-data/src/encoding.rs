@@ -5,10 +5,12 @@
 //! category, a missing number) are encoded too; they are not errors.
 
 mod fit;
+mod identity;
 
 pub(crate) use fit::LIST;
 pub(crate) use fit::among;
 pub use fit::{EncodingFit, EncodingSettings};
+pub use identity::Identity;
 
 use std::borrow::Cow;
 

@@ -105,7 +105,11 @@ impl RecordPolicy {
         if let Ok(policy) = text.parse() {
             return Ok(policy);
         }
-        let path = Path::new(text);
+        Self::open_file(Path::new(text), reader)
+    }
+
+    /// Opens a policy file, or a mixture file (ending in `.json`).
+    pub fn open_file(path: &Path, reader: &mut PolicyReader) -> Result<Self> {
         if path.extension().is_some_and(|end| end == "json") {
             return read_mixture(path, reader);
         }

@@ -6,7 +6,7 @@ use surefoot::audit::FeaturesFrom;
 use surefoot::logs::Eligible;
 use surefoot::{Contexts, Logs, RewardRange};
 
-use crate::encoding::{Encoding, EncodingFit, EncodingSettings, Rows};
+use crate::encoding::{Encoding, EncodingFit, EncodingSettings, Identity, Rows};
 use crate::error::{Error, Result};
 use crate::logs::{Actions, Check, LogReader};
 use crate::policy_file::Inputs;
@@ -59,6 +59,8 @@ pub struct Rounds {
     pub skipped: usize,
     /// Whether the records of some round continue after another round has begun.
     pub interleaved: bool,
+    /// The columns that look like identities, and why, if the encoding was fitted to these records.
+    pub identities: Vec<(String, Identity)>,
 }
 
 /// The columns of a round while it is read.
@@ -127,6 +129,7 @@ impl Rounds {
         let scan = Scan::of(reader, grouping)?;
         let place = reader.place();
         let actions = known.map_or_else(|| reader.named(&scan.actions), |inputs| inputs.actions.clone());
+        let mut identities = Vec::new();
         let (encoding, aside, features_from) = match known {
             Some(inputs) => {
                 let learned = !inputs.lineage.logs.is_empty();
@@ -140,7 +143,9 @@ impl Rounds {
                 let aside = (set_aside * scan.groups[0].1 as f64).ceil() as usize;
                 let fitted_to = if aside > 0 { aside } else { scan.records };
                 let from = if aside > 0 { FeaturesFrom::SetAside } else { FeaturesFrom::AllRecords };
-                (fit(reader, encoding.clone(), fitted_to, &place)?, aside, from)
+                let (encoding, found) = fit(reader, encoding.clone(), fitted_to, &place)?;
+                identities = found;
+                (encoding, aside, from)
             }
         };
         check_entries(reader, &encoding, scan.records)?;
@@ -196,6 +201,7 @@ impl Rounds {
             set_aside,
             skipped: scan.skipped,
             interleaved: scan.interleaved,
+            identities,
         })
     }
 }
@@ -224,7 +230,12 @@ fn check_entries(reader: &LogReader, encoding: &Encoding, records: usize) -> Res
 }
 
 /// Fits the encoding to the first records.
-fn fit(reader: &LogReader, settings: EncodingSettings, records: usize, place: &str) -> Result<Encoding> {
+fn fit(
+    reader: &LogReader,
+    settings: EncodingSettings,
+    records: usize,
+    place: &str,
+) -> Result<(Encoding, Vec<(String, Identity)>)> {
     let mut fit = EncodingFit::new(settings).map_err(|reason| Error::Malformed { place: place.into(), reason })?;
     for batch in reader.batches() {
         let batch = batch?;
@@ -233,5 +244,6 @@ fn fit(reader: &LogReader, settings: EncodingSettings, records: usize, place: &s
         }
         fit.add(&batch.slice(0..batch.len().min(records - batch.row())))?;
     }
-    fit.finish(place)
+    let identities = fit.identities();
+    Ok((fit.finish(place)?, identities))
 }

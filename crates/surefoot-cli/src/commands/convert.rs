@@ -39,6 +39,7 @@ pub(crate) struct Convert {
 #[derive(Debug, Serialize)]
 struct Output<'a> {
     version: &'static str,
+    #[serde(serialize_with = "surefoot_terminal::shown")]
     file: &'a PathBuf,
     records: u64,
     renamed: &'a [(String, String)],

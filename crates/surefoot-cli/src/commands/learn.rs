@@ -9,8 +9,8 @@ use surefoot::audit::Statement;
 use surefoot::learn::LearnerSettings;
 use surefoot::{Fingerprint, Learner};
 use surefoot_data::{
-    EncodingSettings, LearnRequest, LearnSummary, Prior, ReadRequest, Rounds, certificates_path, check_learned_to,
-    check_new_folder, learn_from, write_learned_to,
+    EncodingSettings, LearnRequest, LearnSummary, Prior, ReadRequest, Reveals, Rounds, certificates_path,
+    check_learned_to, check_new_folder, learn_from, write_learned_to,
 };
 use surefoot_terminal::{Failure, Result, Running, progress};
 
@@ -115,6 +115,7 @@ pub(crate) struct Learn {
 #[derive(Debug, Serialize)]
 struct Output {
     version: &'static str,
+    #[serde(serialize_with = "surefoot_terminal::shown")]
     policy: PathBuf,
     /// The fingerprint of the policy's basis, which is stored in a file beside it.
     basis: Option<Fingerprint>,
@@ -231,10 +232,27 @@ fn text(output: &Output, certificates: &Path) -> String {
     let on_trust = super::on_trust(output.certificates.iter().map(|statement| &statement.certificate));
     let on_trust = format!("{on_trust}; there are no actions other than those in the logs");
     let beside = output.basis.map_or_else(String::new, |print| format!(", basis-{print}.safetensors beside it"));
+    let reveals = revealed(&summary.reveals);
     format!(
-        "{}\n\nwrote {}{beside} and {}{on_trust}{warnings}",
+        "{}\n\nwrote {}{beside} and {}{reveals}{on_trust}{warnings}",
         table.trim_fmt(),
         output.policy.display(),
         certificates.display()
     )
+}
+
+/// A line with the raw values of the logs that the files contain.
+fn revealed(reveals: &Reveals) -> String {
+    let mut parts: Vec<String> =
+        reveals.vocabularies.iter().map(|listed| format!("{} values of {}", listed.values, listed.column)).collect();
+    if reveals.action_names > 0 {
+        parts.push(format!("{} names of actions", reveals.action_names));
+    }
+    if reveals.landmarks > 0 {
+        parts.push(format!("{} contexts as landmarks of the kernel", reveals.landmarks));
+    }
+    match parts.is_empty() {
+        true => String::new(),
+        false => format!("\nreadable in these files: {}", parts.join(", ")),
+    }
 }

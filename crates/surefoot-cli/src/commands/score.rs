@@ -4,7 +4,9 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use surefoot_data::{ColumnNames, Format, LogReader, PolicyReader, Scorer, check_output, write_table, write_table_to};
+use surefoot_data::{
+    ColumnNames, Format, LogReader, PolicyReader, RecordPolicy, Scorer, check_output, write_table, write_table_to,
+};
 use surefoot_terminal::{Failure, Result, print};
 
 use crate::logs::opened;
@@ -50,7 +52,12 @@ impl Score {
     pub(crate) fn run(self) -> Result<()> {
         surefoot_terminal::threads(self.threads)?;
         let written = self.out.as_deref().map(writable).transpose()?;
-        let policy = opened(&self.policy.to_string_lossy(), &mut PolicyReader::default())?;
+        let mut files = PolicyReader::default();
+        let policy = match self.policy.to_str() {
+            Some(text) => opened(text, &mut files)?,
+            // Only a file can have a name that is not UTF-8.
+            None => RecordPolicy::open_file(&self.policy, &mut files).map_err(Failure::new)?,
+        };
         let scorer = Scorer::new(policy, self.seed, self.probabilities).map_err(Failure::new)?;
         let columns = ColumnNames { event_id: self.event_id, ..ColumnNames::default() };
         let reader = LogReader::new(self.contexts, self.format, columns);

@@ -7,5 +7,6 @@ mod paper;
 mod rates;
 mod simulate;
 mod snapshots;
+mod streams;
 mod study;
 mod verify;

@@ -44,12 +44,12 @@ fn survives(prepare: impl Fn(&Path), work: impl Fn(&Path) -> Result<()>, whole: 
         if !reached {
             result.unwrap();
             whole(folder.path());
-            assert!(!snapshot(folder.path()).keys().any(|path| path.to_string_lossy().ends_with(".tmp")));
+            assert!(!snapshot(folder.path()).keys().any(|path| path.to_string_lossy().contains(".surefoot-")));
             return n - 1;
         }
         let text = result.unwrap_err().to_string();
         assert!(text.contains("cannot be written: the disk fails on request"), "{n}: {text}");
-        assert!(!text.contains(".tmp"), "the error should have the final name: {text}");
+        assert!(!text.contains(".surefoot-"), "the error should have the final name: {text}");
         assert!(snapshot(folder.path()) == before, "after an error in operation {n} the folder is another");
     }
     unreachable!("some number of operations is enough")
