@@ -282,12 +282,10 @@ impl Together {
 
     /// Gives all files their names, in the order in which they were written.
     pub(crate) fn commit(self) -> Result<()> {
-        let single = self.items.len() == 1;
-        let backups: Vec<Option<Temporary>> =
-            self.items.iter().map(|item| item.backup(single)).collect::<Result<_>>()?;
+        let backups: Vec<Option<Temporary>> = self.items.iter().map(Item::backup).collect::<Result<_>>()?;
         let mut undo: Vec<Undo<'_>> = Vec::new();
         let done = self.place(&backups, &mut undo).and_then(|()| self.pass_through());
-        if done.is_err() && !single {
+        if done.is_err() {
             let mut all = temporaries();
             undo.iter().rev().for_each(|undo| undo.run(&mut all));
         }
@@ -344,11 +342,10 @@ fn mode(path: &Path) -> io::Result<Option<Permissions>> {
 }
 
 impl Item {
-    /// A second name for the existing file, under which it survives until all files are in place. A single file needs
-    /// none.
-    fn backup(&self, single: bool) -> Result<Option<Temporary>> {
+    /// A second name for the existing file, under which it survives until all files are in place and flushed.
+    fn backup(&self) -> Result<Option<Temporary>> {
         match &self.what {
-            What::Renamed(_, target) if !single && target.is_file() => {
+            What::Renamed(_, target) if target.is_file() => {
                 let keep = |path: &Path| match fs::hard_link(target, path) {
                     // The file system has no links.
                     Err(error) if error.kind() != ErrorKind::AlreadyExists => {

@@ -105,6 +105,10 @@ impl EncodingFit {
             if !wanted || among(&self.settings.ignore, column.name) {
                 continue;
             }
+            // Other records of the batch may have the field, but the encoding must not depend on them.
+            if batch.is_ragged() && column.array.null_count() == column.array.len() {
+                continue;
+            }
             match column.name {
                 LIST => self.list(&column)?,
                 INDICES => self.indices(&column)?,

@@ -129,6 +129,14 @@ fn a_session_is_saved_whole_or_not_at_all() {
 }
 
 #[test]
+fn a_single_file_is_new_or_as_it_was() {
+    let whole = |folder: &Path| assert_eq!(fs::read(folder.join("a")).unwrap(), b"new");
+    let write = |folder: &Path| replace(&folder.join("a"), b"new");
+    survives(|_| {}, write, whole);
+    survives(|folder| fs::write(folder.join("a"), "old").unwrap(), write, whole);
+}
+
+#[test]
 fn content_that_fails_changes_nothing() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("a");

@@ -71,6 +71,11 @@ impl LogBatch {
         self.len() == 0
     }
 
+    /// Whether the format omits a column from a batch if no record of the batch has it.
+    pub(crate) fn is_ragged(&self) -> bool {
+        self.ragged
+    }
+
     /// The index of the file among those that are read.
     pub fn file(&self) -> usize {
         self.file

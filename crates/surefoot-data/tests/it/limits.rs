@@ -171,6 +171,25 @@ fn small_policy_files_cannot_ask_for_gigabytes() {
     );
 }
 
+/// Fields that only later records have would otherwise become features, or not, by the place where a batch ends.
+#[test]
+fn the_encoding_depends_only_on_the_records_that_were_set_aside() {
+    let folder = Folder::new();
+    let line = |i: usize| format!("{{\"action\":{},\"pscore\":0.5,\"reward\":1,\"k{i}\":1}}\n", i % 2);
+    let path = folder.write("logs.jsonl", (0..100).map(line).collect::<String>());
+    let rounds = Rounds::read(&reader(&path), &ReadRequest::default(), None).unwrap();
+    let columns: Vec<&str> = rounds
+        .encoding
+        .fields()
+        .iter()
+        .map(|field| match field {
+            Field::Number { column, .. } => column.as_str(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(columns, ["k0", "k1", "k2", "k3", "k4", "k5", "k6", "k7", "k8", "k9"]);
+}
+
 fn with_emails(folder: &Folder, categorical: Vec<String>) -> Learned {
     let mut csv = String::from("email,country,action,pscore,reward\n");
     for i in 0..400 {
