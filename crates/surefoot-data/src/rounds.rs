@@ -224,7 +224,7 @@ fn check_entries(reader: &LogReader, encoding: &Encoding, records: usize) -> Res
             place: reader.place(),
             what: format!("the number of feature values from {bytes} bytes of logs"),
             limit,
-            found: format!("{records} records x {each} features; --features and --ignore choose columns"),
+            found: format!("{records} records x {each} features: leave columns out"),
         }),
     }
 }

@@ -43,7 +43,7 @@ fn standard_error_may_be_full_or_closed() {
         assert_eq!(failed.status.code(), Some(1), "{to}");
         let wrong = shell(&folder, &format!("surefoot lint --no-such-option 2>{to}"));
         assert_eq!(wrong.status.code(), Some(2), "{to}");
-        let plot = "surefoot simulate --dataset synthetic --rounds 1 --n 50 --plot risk";
+        let plot = "surefoot simulate --dataset synthetic --rounds 1 --interactions 50 --plot risk";
         let done = shell(&folder, &format!("{plot} 2>{to}"));
         assert_eq!(done.status.code(), Some(0), "{to}: {}", text(&done.stdout));
         assert!(text(&done.stdout).contains("true risk"));
@@ -58,10 +58,8 @@ fn pipes_are_read_like_files() {
     let folder = folder("pipes");
     let learn = |from: &str, out: &str| {
         let options = format!("--format csv --epochs 1 --out {out}.safetensors");
-        let done = shell(
-            &folder,
-            &from.replace("LEARN", &format!("TMPDIR=. surefoot learn OPTIONS")).replace("OPTIONS", &options),
-        );
+        let done =
+            shell(&folder, &from.replace("LEARN", "TMPDIR=. surefoot learn OPTIONS").replace("OPTIONS", &options));
         assert!(done.status.success(), "{from}: {}", text(&done.stderr));
         fs::read(folder.join(format!("{out}.safetensors"))).unwrap()
     };
@@ -180,6 +178,8 @@ fn an_interrupt_removes_temporary_files() {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
+        // Waiting for a child closes its input, unless it was taken.
+        let input = child.stdin.take();
         while temporaries() == 0 {
             assert!(child.try_wait().unwrap().is_none(), "it should wait for its input");
             std::thread::sleep(Duration::from_millis(5));
@@ -187,6 +187,7 @@ fn an_interrupt_removes_temporary_files() {
         let killed = Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status().unwrap();
         assert!(killed.success());
         assert_eq!(child.wait().unwrap().code(), Some(130), "{signal}");
+        drop(input);
         assert_eq!(temporaries(), 0, "{signal}");
         assert!(!folder.join("out.jsonl").exists());
     }

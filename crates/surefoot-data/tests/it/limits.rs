@@ -137,7 +137,7 @@ fn new_fields_on_every_line_cannot_ask_for_more_than_the_file_has() {
     assert!(
         said.ends_with(&format!(
             "logs.jsonl: the number of feature values from {bytes} bytes of logs should be at most 1073741824, but is \
-             40000 records x 80000 features; --features and --ignore choose columns"
+             40000 records x 80000 features: leave columns out"
         )),
         "{said}"
     );
