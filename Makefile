@@ -91,13 +91,17 @@ demo: ## the main job, on the digits that ship with the repo
 	$(CARGO) run --release --locked -- demo
 
 FUZZ_SECONDS ?= 60
-FUZZ_TARGETS ?= csv json_lines dsjson vw parquet obp
-fuzz: ## a fuzz target per reader for FUZZ_SECONDS=60 each; needs nightly and cargo-fuzz
-	for target in $(FUZZ_TARGETS); do \
-		mkdir -p fuzz/corpus/$$target && seeds=crates/surefoot-data/tests/files/$$target && \
-		$(CARGO) +nightly fuzz run --sanitizer none $$target fuzz/corpus/$$target $$(ls -d $$seeds 2> /dev/null) -- \
-			-max_total_time=$(FUZZ_SECONDS) -max_len=4096 || exit 1; \
+FUZZ_CORPUS := fuzz/corpus/tables
+# The first byte of a seed is the number of its format, in the order of the folders.
+fuzz: ## the readers of all log formats on made-up files, for FUZZ_SECONDS=60; needs nightly and cargo-fuzz
+	mkdir -p $(FUZZ_CORPUS)
+	number=0; for folder in crates/surefoot-data/tests/files/*/; do \
+		for file in $$(ls $$folder*.* | grep -v '\.error$$'); do \
+			{ printf "\\$$(printf %03o $$number)"; cat $$file; } > $(FUZZ_CORPUS)/seed-$$(basename $$folder)-$$(basename $$file) || exit 1; \
+		done; \
+		number=$$((number + 1)); \
 	done
+	$(CARGO) +nightly fuzz run --sanitizer none tables $(FUZZ_CORPUS) -- -max_total_time=$(FUZZ_SECONDS) -max_len=4096
 
 DATA ?= data
 paper: ## the paper's tables and figures, from the sets in DATA=data, into paper/results/: an hour or so

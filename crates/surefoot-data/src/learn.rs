@@ -7,11 +7,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde::Serialize;
-use surefoot::audit::{self, Provenance, Statement, StatementKind};
+use surefoot::audit::{self, Entry, Ledger, Opening, Provenance, Statement, StatementKind, Terms, hash_of};
 use surefoot::contexts::Labelled;
 use surefoot::learn::{Retrained, StepReport, retrain};
 use surefoot::observer::Observer;
-use surefoot::{Certificate, FeatureMap, Learner, LinearGaussian, Logs, Policy, RewardRange};
+use surefoot::{Certificate, FeatureMap, Gate, Learner, LinearGaussian, Logs, Policy, RewardRange};
 
 use crate::encoding::{Field, Identity};
 use crate::error::{Error, Result};
@@ -270,6 +270,36 @@ impl Learned {
         let round = self.summary.rounds.len();
         let statement = |kind, certificate: &Certificate| Statement { round, kind, certificate: certificate.clone() };
         vec![statement(StatementKind::Ladder, &self.proven), statement(StatementKind::Gate, &self.better)]
+    }
+
+    /// The ledger of this one call. The rounds were collected before it, by policies that it does not know.
+    pub fn ledger(&self, rounds: &[Logs]) -> Ledger {
+        let mut ledger = Ledger::open(Opening {
+            first: self.prior.fingerprint(),
+            actions: self.prior.actions(),
+            protocol: self.learner.protocol.clone(),
+            gate: Gate::Improvement,
+            redeploys: true,
+            shifts: false,
+            terms: Terms {
+                reward_range: self.inputs.reward,
+                inputs: Some(self.inputs.fingerprint()),
+                rounds_end: "collected before this ledger was opened".into(),
+            },
+        });
+        for (round, logs) in rounds.iter().enumerate() {
+            ledger.append(Entry::Collect { round, by: None, logs: logs.fingerprint(), records: logs.len() });
+        }
+        ledger.append(Entry::Learn {
+            round: rounds.len() - 1,
+            policy: self.policy.fingerprint(),
+            fixed_since: self.step.fixed_since,
+        });
+        for statement in self.statements() {
+            let (round, kind, certificate) = (statement.round, statement.kind, hash_of(&statement));
+            ledger.append(Entry::State { round, kind, certificate });
+        }
+        ledger
     }
 }
 

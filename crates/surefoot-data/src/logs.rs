@@ -180,7 +180,7 @@ impl Batches<'_> {
         match source {
             Source::File(path) => {
                 let format = self.reader.format.map_or_else(|| Format::of(path), Ok)?;
-                self.ragged = format == Format::JsonLines;
+                self.ragged = format.is_ragged();
                 read_table_as(&source.place(), &self.reader.passes.open(path)?, format)
             }
             Source::Table(name, batches) => Ok(memory::read(name, batches.clone())),

@@ -7,8 +7,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
+use serde::{Deserialize, Deserializer, Serialize};
 use surefoot::contexts::Row;
 use surefoot::features::KernelFeatures;
 use surefoot::policy::{Basis, Class, Posterior, Scale, Softmax, Uniform};
@@ -39,12 +38,12 @@ struct PolicyHeader {
     #[serde(default)]
     class: ClassName,
     actions: usize,
-    /// Absent in uniform policies.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    // Each class has some of the next fields ([`PolicyHeader::only`]). All classes write `basis`, which is often null.
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     features: Option<Features>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     exploration: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     alpha: Option<f64>,
     #[serde(default)]
     basis: Option<Fingerprint>,
@@ -52,6 +51,42 @@ struct PolicyHeader {
     /// Absent in policies of a simulated environment, whose contexts already are features.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     inputs: Option<Inputs>,
+}
+
+impl PolicyHeader {
+    /// Fails if the metadata have a field of another class; `allowed` are those of this one.
+    fn only(&self, file: &Tensors, allowed: &[&str]) -> Result<()> {
+        // Without `..`, so that a new field is not forgotten here.
+        let PolicyHeader {
+            format: _,
+            version: _,
+            class,
+            actions: _,
+            features,
+            exploration,
+            alpha,
+            basis,
+            fingerprint: _,
+            inputs: _,
+        } = self;
+        let given = [
+            ("features", features.is_some()),
+            ("exploration", exploration.is_some()),
+            ("alpha", alpha.is_some()),
+            ("basis", basis.is_some()),
+        ];
+        let Some((part, _)) = given.into_iter().find(|(part, given)| *given && !allowed.contains(part)) else {
+            return Ok(());
+        };
+        let class = serde_json::to_string(class).unwrap_or_default();
+        let allowed = format!("absent, as the class is {class}");
+        Err(Error::Header { place: file.place_of("metadata"), part: part.into(), allowed, found: "given".into() })
+    }
+}
+
+/// A field that may be absent, but not null.
+fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(input: D) -> std::result::Result<Option<T>, D::Error> {
+    T::deserialize(input).map(Some)
 }
 
 /// The policy classes that can be saved.
@@ -117,7 +152,7 @@ pub struct Inputs {
     /// Where the policy comes from.
     pub lineage: Lineage,
     /// The SHA-256 of the JSON of the first three fields.
-    hash: String,
+    hash: Fingerprint,
 }
 
 /// Where a policy comes from.
@@ -141,6 +176,17 @@ impl Inputs {
         Inputs { actions, encoding, reward, lineage, hash }
     }
 
+    /// The fingerprint of actions, encoding and reward range.
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.hash
+    }
+
+    /// The version that a policy with these inputs signs its decisions with. It changes if an action is renamed, which
+    /// the policy's own fingerprint does not.
+    pub fn version(&self, policy: Fingerprint) -> Fingerprint {
+        Fingerprint::of_bytes(format!("{policy} {}", self.hash).as_bytes())
+    }
+
     /// Checks that the inputs fit this policy.
     fn check(&self, policy: &dyn Policy, input: Option<usize>) -> std::result::Result<(), String> {
         Encoding::new(self.encoding.fields().to_vec())?;
@@ -160,9 +206,9 @@ impl Inputs {
     }
 }
 
-fn hash(actions: &Actions, encoding: &Encoding, reward: [f64; 2]) -> String {
+fn hash(actions: &Actions, encoding: &Encoding, reward: [f64; 2]) -> Fingerprint {
     let text = serde_json::to_string(&(actions, encoding, reward)).expect("no map has keys that are no texts");
-    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    Fingerprint::of_bytes(text.as_bytes())
 }
 
 /// The metadata of a basis file.
@@ -189,8 +235,8 @@ struct FeaturesHeader {
 /// `basis-FINGERPRINT.safetensors` and `features-FINGERPRINT.safetensors`, unless these files exist with this content.
 /// All files appear together or not at all.
 ///
-/// Linear Gaussian, softmax and uniform policies can be saved. Mixtures have a file format of their own
-/// ([`write_mixture`](crate::write_mixture)).
+/// Mixtures have a file format of their own ([`write_mixture`](crate::write_mixture)), and user-defined policies have no
+/// file.
 pub fn write_policy(path: &Path, policy: &dyn Policy) -> Result<()> {
     write_policy_with(path, policy, None)
 }
@@ -211,7 +257,7 @@ pub(crate) fn stage_policy(
 ) -> Result<()> {
     let unknown = || Error::Malformed {
         place: path.display().to_string(),
-        reason: "the policy should be a linear Gaussian, softmax or uniform one to be written, but is another".into(),
+        reason: format!("policies of class {} have no file", policy.class().name()),
     };
     let mut header = PolicyHeader {
         format: POLICY.into(),
@@ -338,6 +384,7 @@ impl PolicyReader {
         let policy: Arc<dyn Policy> = match header.class {
             ClassName::LinearGaussian => Arc::new(self.gaussian(path, &file, &header)?),
             ClassName::Softmax => {
+                header.only(&file, &["features", "alpha"])?;
                 file.expect(&["weights"])?;
                 let features = required(&file, "features", header.features)?;
                 let weights = file.items("weights", &[features.output(), header.actions])?;
@@ -346,6 +393,7 @@ impl PolicyReader {
                 Arc::new(at(place, Softmax::new(map, header.actions, weights, alpha))?)
             }
             ClassName::Uniform => {
+                header.only(&file, &[])?;
                 file.expect(&[])?;
                 // No tensor has a size by which the number of actions could be checked.
                 if header.actions > MOST_ACTIONS {
@@ -371,6 +419,7 @@ impl PolicyReader {
 
     fn gaussian(&mut self, path: &Path, file: &Tensors, header: &PolicyHeader) -> Result<LinearGaussian> {
         let place = file.place();
+        header.only(file, &["features", "exploration", "basis"])?;
         file.expect(&["mean", "scale"])?;
         let features = required(file, "features", header.features)?;
         let p = features.output();

@@ -74,11 +74,11 @@ impl FromStr for Cells {
 const SUM: f64 = 1e-6;
 
 impl RecordPolicy {
-    /// The policy version to log with its decisions: its fingerprint, or a fingerprint of a mixture's parts and
-    /// weights.
+    /// The policy version to log with its decisions: a fingerprint of the policy and of how it reads records, or of a
+    /// mixture's parts and weights.
     pub fn version(&self) -> Option<String> {
         match self {
-            RecordPolicy::Encoded { policy, .. } => policy.identity().map(|print| print.to_string()),
+            RecordPolicy::Encoded { policy, inputs } => Some(inputs.version(policy.identity()?).to_string()),
             RecordPolicy::Mixture(parts) => {
                 let mut hasher = Sha256::new();
                 for (weight, part) in parts {

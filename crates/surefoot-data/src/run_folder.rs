@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use surefoot::audit::{AuditedPolicy, AuditedRound, Run, Statement};
-use surefoot::certificate::{Challenger, FixedSince, Since};
+use surefoot::audit::{AuditedPolicy, AuditedRound, Ledger, Run, Statement};
+use surefoot::certificate::{Challenger, FixedSince};
 use surefoot::session::Checkpoint;
 use surefoot::{Fingerprint, Gate, Learner, Logs, Policy, Session};
 
@@ -24,6 +24,7 @@ const ROUNDS: &str = "rounds";
 const POLICIES: &str = "policies";
 const CERTIFICATES: &str = "certificates.json";
 const SESSION: &str = "session.json";
+const LEDGER: &str = "ledger.jsonl";
 /// The prefix of policies that were learned but not deployed.
 const CANDIDATE: &str = "candidate-";
 
@@ -51,15 +52,7 @@ struct SessionFile {
 #[serde(deny_unknown_fields)]
 struct Named {
     policy: Fingerprint,
-    fixed_since: Option<Fixed>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Fixed {
-    round: usize,
-    since: Since,
-    size: usize,
+    fixed_since: Option<FixedSince>,
 }
 
 /// Checks that a run can be saved in the folder, which must be new or empty.
@@ -99,10 +92,10 @@ fn fill_session(folder: &Path, session: &Session, statements: Vec<Statement>) ->
     for (k, (logs, policy)) in session.logs().iter().zip(session.deployed()).enumerate() {
         write_round(&rounds.join(numbered("", k)), logs, policy.identity())?;
     }
-    let Checkpoint { first, learned, incumbent, started, challengers, kept, .. } = session.checkpoint();
+    let Checkpoint { first, learned, incumbent, started, challengers, kept, ledger, .. } = session.checkpoint();
     let named = |challenger: &Challenger| Named {
         policy: challenger.policy.identity().expect("what is in a session has an identity"),
-        fixed_since: challenger.fixed_since.map(|FixedSince { round, since, size }| Fixed { round, since, size }),
+        fixed_since: challenger.fixed_since,
     };
     let file = SessionFile {
         format: FORMAT.into(),
@@ -120,6 +113,7 @@ fn fill_session(folder: &Path, session: &Session, statements: Vec<Statement>) ->
     let text = serde_json::to_string_pretty(&file)
         .map_err(|reason| Error::Json { place: path.display().to_string(), reason })?;
     replace(&path, format!("{text}\n").as_bytes())?;
+    write_ledger(&folder.join(LEDGER), &ledger)?;
     write_certificates(&folder.join(CERTIFICATES), statements)
 }
 
@@ -128,17 +122,15 @@ pub fn read_session(folder: &Path) -> Result<Session> {
     let path = folder.join(SESSION);
     let text = fs::read(&path).map_err(|reason| Error::io(&path, reason))?;
     let file: SessionFile = json(&path.display().to_string(), &text, FORMAT, VERSION)?;
-    let Run { rounds, policies, .. } = RunFiles::of(folder)?.read()?;
+    let Run { rounds, policies, ledger, .. } = RunFiles::of(folder)?.read()?;
+    let ledger = ledger.ok_or_else(|| malformed(folder, format!("no {LEDGER}")))?;
     let known: HashMap<Fingerprint, Arc<dyn Policy>> =
         policies.into_iter().filter_map(|known| Some((known.policy.identity()?, known.policy))).collect();
     let find = |print: Fingerprint| {
         known.get(&print).cloned().ok_or_else(|| malformed(&path, format!("the policy {print} is not in the folder")))
     };
     let challenger = |named: &Named| -> Result<Challenger> {
-        let fixed_since = named.fixed_since.as_ref();
-        let fixed_since =
-            fixed_since.map(|fixed| FixedSince { round: fixed.round, since: fixed.since, size: fixed.size });
-        Ok(Challenger { policy: find(named.policy)?, fixed_since })
+        Ok(Challenger { policy: find(named.policy)?, fixed_since: named.fixed_since })
     };
     let all = |named: &[Named]| named.iter().map(challenger).collect::<Result<Vec<_>>>();
     let collected_by = |round: &AuditedRound| {
@@ -158,6 +150,7 @@ pub fn read_session(folder: &Path) -> Result<Session> {
         started: file.started,
         challengers: all(&file.challengers)?,
         kept: file.kept,
+        ledger,
     };
     Session::resume(file.learner, file.gate, checkpoint)
         .map_err(|reason| Error::Content { place: path.display().to_string(), reason })
@@ -179,7 +172,18 @@ pub(crate) fn fill_learned(folder: &Path, learned: &Learned, logs: &[Logs]) -> R
     for (k, logs) in logs.iter().enumerate() {
         write_round(&rounds.join(numbered("", k)), logs, None)?;
     }
+    write_ledger(&folder.join(LEDGER), &learned.ledger(logs))?;
     write_certificates(&folder.join(CERTIFICATES), learned.statements())
+}
+
+fn write_ledger(path: &Path, ledger: &Ledger) -> Result<()> {
+    replace(path, ledger.to_string().as_bytes())
+}
+
+fn read_ledger(path: &Path) -> Result<Ledger> {
+    let bytes = fs::read(path).map_err(|reason| Error::io(path, reason))?;
+    let text = String::from_utf8(bytes).map_err(|_| malformed(path, "is not UTF-8"))?;
+    text.parse().map_err(|reason| Error::Content { place: path.display().to_string(), reason })
 }
 
 /// Fills a new folder under a temporary name. Errors have the final name.
@@ -208,6 +212,8 @@ fn numbered(prefix: &str, number: usize) -> String {
 /// The paths of the files of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunFiles {
+    /// The ledger, if there is one.
+    pub ledger: Option<PathBuf>,
     /// The certificates.
     pub certificates: PathBuf,
     /// The rounds, in order.
@@ -220,13 +226,17 @@ impl RunFiles {
     /// Finds the files of a saved run.
     pub fn of(folder: &Path) -> Result<Self> {
         let certificates = folder.join(CERTIFICATES);
-        if !certificates.is_file() {
-            return Err(malformed(folder, format!("no {CERTIFICATES}")));
+        let ledger = folder.join(LEDGER);
+        for (path, name) in [(&certificates, CERTIFICATES), (&ledger, LEDGER)] {
+            if !path.is_file() {
+                return Err(malformed(folder, format!("no {name}")));
+            }
         }
         let rounds = in_order(numbers(&folder.join(ROUNDS), "")?)?;
         let mut policies = numbers(&folder.join(POLICIES), "")?;
         policies.extend(numbers(&folder.join(POLICIES), CANDIDATE)?);
-        Ok(RunFiles { certificates, rounds, policies: policies.into_iter().map(|(_, path)| path).collect() })
+        let policies = policies.into_iter().map(|(_, path)| path).collect();
+        Ok(RunFiles { ledger: Some(ledger), certificates, rounds, policies })
     }
 
     /// Reads all files. The error lists everything that is wrong with any of them.
@@ -236,6 +246,10 @@ impl RunFiles {
         let mut run = Run::default();
         match read_certificates(&self.certificates) {
             Ok(statements) => run.statements = statements,
+            Err(error) => wrong.push(error),
+        }
+        match self.ledger.as_deref().map(read_ledger).transpose() {
+            Ok(ledger) => run.ledger = ledger,
             Err(error) => wrong.push(error),
         }
         for path in self.policies {

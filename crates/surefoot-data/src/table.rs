@@ -38,12 +38,15 @@ pub(crate) mod vw;
 
 use std::fmt::{self, Display, Formatter};
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Cursor, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Cursor, Read, Seek, Write};
 use std::path::Path;
 use std::str::FromStr;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use bytes::Bytes;
+// `self::parquet` is the module of the format.
+use ::parquet::file::reader::ChunkReader;
 
 use crate::error::{Error, Result};
 use crate::files::replace_with;
@@ -54,9 +57,23 @@ pub const ROWS: usize = 8192;
 /// The batches of a file, in order.
 pub type Tables = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
-/// The formats of log files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+/// Defines [`Format`] with one variant per line, and the list of all variants, which so cannot miss one.
+macro_rules! formats {
+    ($($(#[$about:meta])* $name:ident,)*) => {
+        /// The formats of log files.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Format {
+            $($(#[$about])* $name,)*
+        }
+
+        impl Format {
+            /// All formats.
+            pub const ALL: [Format; [$(Format::$name),*].len()] = [$(Format::$name),*];
+        }
+    };
+}
+
+formats! {
     /// Apache Parquet.
     Parquet,
     /// Comma-separated values with a header, such as the Open Bandit Dataset's. Every field is read as text, an empty
@@ -72,39 +89,56 @@ pub enum Format {
     Obp,
 }
 
-impl Format {
-    /// All formats.
-    pub const ALL: [Format; 6] =
-        [Format::Parquet, Format::Csv, Format::JsonLines, Format::Dsjson, Format::Vw, Format::Obp];
+/// All that the other modules need to know of a format.
+struct About {
+    /// The name, as [`FromStr`] parses it.
+    name: &'static str,
+    /// The extensions of its files, the usual one first.
+    extensions: &'static [&'static str],
+    /// Whether it has a fixed set of columns, so that other columns cannot be written.
+    fixed_columns: bool,
+    /// Whether it has no header, so that the batches of a file may have different columns.
+    ragged: bool,
+}
 
-    /// All that the rest of the crate asks about a format: its name, the extensions of its files, the usual one first,
-    /// and whether it has a fixed set of columns, so that other columns cannot be written.
-    fn about(self) -> (&'static str, &'static [&'static str], bool) {
+impl Format {
+    fn about(self) -> About {
+        let about = |name, extensions| About { name, extensions, fixed_columns: false, ragged: false };
         match self {
-            Format::Parquet => ("parquet", &["parquet", "pq"], false),
-            Format::Csv => ("csv", &["csv"], false),
-            Format::JsonLines => ("jsonl", &["jsonl", "ndjson"], false),
-            Format::Dsjson => ("dsjson", &["dsjson"], true),
-            Format::Vw => ("vw", &["vw", "dat"], true),
-            Format::Obp => ("obp", &["npz"], true),
+            Format::Parquet => about("parquet", &["parquet", "pq"]),
+            Format::Csv => about("csv", &["csv"]),
+            Format::JsonLines => About { ragged: true, ..about("jsonl", &["jsonl", "ndjson"]) },
+            Format::Dsjson => About { fixed_columns: true, ..about("dsjson", &["dsjson"]) },
+            Format::Vw => About { fixed_columns: true, ..about("vw", &["vw", "dat"]) },
+            Format::Obp => About { fixed_columns: true, ..about("obp", &["npz"]) },
         }
     }
 
     /// The format implied by the extension of a file name.
     pub fn of(path: &Path) -> Result<Self> {
         let end = path.extension().and_then(|end| end.to_str()).map(str::to_ascii_lowercase).unwrap_or_default();
-        let found = Format::ALL.into_iter().find(|format| format.about().1.contains(&end.as_str()));
+        let found = Format::ALL.into_iter().find(|format| format.about().extensions.contains(&end.as_str()));
         found.ok_or_else(|| Error::UnknownFormat { path: path.to_owned() })
     }
 
     /// Its name, as [`FromStr`] parses it.
     pub fn name(self) -> &'static str {
-        self.about().0
+        self.about().name
     }
 
-    /// Whether it has a fixed set of columns.
-    pub(crate) fn has_fixed_columns(self) -> bool {
-        self.about().2
+    /// The usual extension of its files, without the dot.
+    pub fn extension(self) -> &'static str {
+        self.about().extensions[0]
+    }
+
+    /// Whether it has a fixed set of columns, so that other columns, such as those of decisions, cannot be written.
+    pub fn has_fixed_columns(self) -> bool {
+        self.about().fixed_columns
+    }
+
+    /// Whether the batches of a file may have different columns.
+    pub(crate) fn is_ragged(self) -> bool {
+        self.about().ragged
     }
 
     /// The names of all formats as a text: `parquet, csv or ...`.
@@ -114,7 +148,13 @@ impl Format {
 
     /// The usual extensions of all formats as a text: `.parquet, .csv or ...`.
     pub fn extensions() -> String {
-        listed(&Format::ALL.map(|format| format!(".{}", format.about().1[0])))
+        Format::extensions_of(|_| true)
+    }
+
+    /// The usual extensions of the selected formats as a text: `.parquet, .csv or ...`.
+    pub fn extensions_of(selected: impl Fn(Format) -> bool) -> String {
+        let formats = Format::ALL.into_iter().filter(|format| selected(*format));
+        listed(&formats.map(|format| format!(".{}", format.extension())).collect::<Vec<_>>())
     }
 }
 
@@ -144,6 +184,57 @@ impl FromStr for Format {
     }
 }
 
+/// The bytes of a file, in the ways in which the formats read them.
+trait Input: Sized {
+    type Seekable: Read + Seek + Send + 'static;
+
+    /// From the start to the end.
+    fn text(self) -> impl BufRead + Send + 'static;
+
+    /// At any place, from several threads.
+    fn chunks(self) -> impl ChunkReader + 'static;
+
+    /// From the start again.
+    fn again(&self) -> io::Result<Self::Seekable>;
+}
+
+struct OnDisk<'a> {
+    path: &'a Path,
+    file: File,
+}
+
+impl Input for OnDisk<'_> {
+    type Seekable = BufReader<File>;
+
+    fn text(self) -> impl BufRead + Send + 'static {
+        BufReader::new(self.file)
+    }
+
+    fn chunks(self) -> impl ChunkReader + 'static {
+        self.file
+    }
+
+    fn again(&self) -> io::Result<Self::Seekable> {
+        File::open(self.path).map(BufReader::new)
+    }
+}
+
+impl Input for Bytes {
+    type Seekable = Cursor<Bytes>;
+
+    fn text(self) -> impl BufRead + Send + 'static {
+        Cursor::new(self)
+    }
+
+    fn chunks(self) -> impl ChunkReader + 'static {
+        self
+    }
+
+    fn again(&self) -> io::Result<Self::Seekable> {
+        Ok(Cursor::new(self.clone()))
+    }
+}
+
 /// Reads a file as batches.
 pub fn read_table(path: &Path, format: Format) -> Result<Tables> {
     read_table_as(&path.display().to_string(), path, format)
@@ -152,29 +243,22 @@ pub fn read_table(path: &Path, format: Format) -> Result<Tables> {
 /// Like [`read_table`], with another name of the file in errors.
 pub(crate) fn read_table_as(place: &str, path: &Path, format: Format) -> Result<Tables> {
     let file = File::open(path).map_err(|reason| Error::Io { place: place.into(), reason })?;
-    match format {
-        Format::Parquet => parquet::read(place, file),
-        Format::Csv => csv::read(place, BufReader::new(file)),
-        Format::JsonLines => json_lines::read(place, BufReader::new(file)),
-        Format::Dsjson => dsjson::read(place, BufReader::new(file)),
-        Format::Vw => vw::read(place, BufReader::new(file)),
-        Format::Obp => obp::read(place, || File::open(path).map(BufReader::new)),
-    }
+    read(place, OnDisk { path, file }, format)
 }
 
 /// Reads a file in memory as batches; `place` is its name in errors.
 pub fn read_table_bytes(place: &str, bytes: Vec<u8>, format: Format) -> Result<Tables> {
-    let text = Cursor::new;
+    read(place, Bytes::from(bytes), format)
+}
+
+fn read(place: &str, input: impl Input, format: Format) -> Result<Tables> {
     match format {
-        Format::Parquet => parquet::read(place, bytes::Bytes::from(bytes)),
-        Format::Csv => csv::read(place, text(bytes)),
-        Format::JsonLines => json_lines::read(place, text(bytes)),
-        Format::Dsjson => dsjson::read(place, text(bytes)),
-        Format::Vw => vw::read(place, text(bytes)),
-        Format::Obp => {
-            let bytes = bytes::Bytes::from(bytes);
-            obp::read(place, move || Ok(Cursor::new(bytes.clone())))
-        }
+        Format::Parquet => parquet::read(place, input.chunks()),
+        Format::Csv => csv::read(place, input.text()),
+        Format::JsonLines => json_lines::read(place, input.text()),
+        Format::Dsjson => dsjson::read(place, input.text()),
+        Format::Vw => vw::read(place, input.text()),
+        Format::Obp => obp::read(place, || input.again()),
     }
 }
 
@@ -198,7 +282,7 @@ pub fn write_table(
         write_table_to(&place, &mut out, format, schema, &mut counted).map_err(|error| {
             let text = error.to_string();
             failed = Some(error);
-            std::io::Error::other(text)
+            io::Error::other(text)
         })?;
         out.flush()
     });

@@ -134,6 +134,7 @@ fn damaged_files_are_errors_or_valid_and_never_panics() {
     let run = at("run");
     saved_run(&run);
     try_all("session", &run.join("session.json"), || read_session(&run).map(drop));
+    try_all("ledger", &run.join("ledger.jsonl"), || read_session(&run).map(drop));
     try_all("certificates", &run.join("certificates.json"), || {
         read_certificates(&run.join("certificates.json")).map(drop)
     });

@@ -293,13 +293,14 @@ pub(crate) fn certify(
 /// Each of the ``statements`` has the number of rounds it was made after, its kind, and the certificate.
 /// ``collected_by`` has the fingerprint of the policy that collected each round, or ``None``.
 #[pyfunction]
-#[pyo3(name = "_verify", signature = (statements, policies, rounds, collected_by))]
+#[pyo3(name = "_verify", signature = (statements, policies, rounds, collected_by, heads))]
 pub(crate) fn verify_statements<'py>(
     py: Python<'py>,
     statements: Vec<(usize, String, PyRef<'py, PyCertificate>)>,
     policies: Vec<PyRef<'py, PyPolicy>>,
     rounds: Vec<PyRef<'py, PyLogs>>,
     collected_by: Vec<Option<String>>,
+    heads: Vec<String>,
 ) -> Result<Bound<'py, PyAny>> {
     let policies = policies
         .iter()
@@ -309,20 +310,27 @@ pub(crate) fn verify_statements<'py>(
         let collected_by = print.map(|print| print.parse()).transpose()?;
         Ok(AuditedRound { name: format!("round {place}"), logs: logs.logs.clone(), collected_by })
     });
+    let heads = heads_of(&heads)?;
     let run_of = Run {
+        ledger: None,
         rounds: rounds.collect::<Result<_>>()?,
         policies: policies.collect(),
         statements: statements_of(statements)?,
     };
-    json::to_python(py, &run(py, || -> surefoot::Result<_> { Ok(audit(&run_of, || ())) })?)
+    json::to_python(py, &run(py, || -> surefoot::Result<_> { Ok(audit(&run_of, &heads, || ())) })?)
 }
 
 /// Checks a saved run folder, as `surefoot verify` does. Use :func:`surefoot.verify` instead.
 #[pyfunction]
-#[pyo3(name = "_verify_run", signature = (folder))]
-pub(crate) fn verify_run(py: Python<'_>, folder: PathBuf) -> Result<Bound<'_, PyAny>> {
-    let report = run(py, || -> surefoot_data::Result<_> { Ok(audit(&RunFiles::of(&folder)?.read()?, || ())) })?;
+#[pyo3(name = "_verify_run", signature = (folder, heads))]
+pub(crate) fn verify_run(py: Python<'_>, folder: PathBuf, heads: Vec<String>) -> Result<Bound<'_, PyAny>> {
+    let heads = heads_of(&heads)?;
+    let report = run(py, || -> surefoot_data::Result<_> { Ok(audit(&RunFiles::of(&folder)?.read()?, &heads, || ())) })?;
     json::to_python(py, &report)
+}
+
+fn heads_of(texts: &[String]) -> Result<Vec<surefoot::Fingerprint>> {
+    texts.iter().map(|text| Ok(text.parse()?)).collect()
 }
 
 /// Converts the statements from Python.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use surefoot::audit::Terms;
 use surefoot::certificate::{Challenger, FixedSince, Since};
 use surefoot::estimator::Custom;
 use surefoot::learn::{LearnerSettings, StepReport};
@@ -215,7 +216,9 @@ impl PySession {
     fn new(learner: &PyLearner, first: &PyPolicy, reward_range: (f64, f64)) -> Result<Self> {
         surefoot::RewardRange::new(reward_range.0, reward_range.1)?;
         let first = first.gaussian("the first policy")?.clone();
-        Ok(PySession { session: Session::new(learner.learner.clone(), learner.gate, first)?, range: reward_range })
+        let terms = Terms { reward_range: [reward_range.0, reward_range.1], ..Terms::default() };
+        let session = Session::new(learner.learner.clone(), learner.gate, first)?.with_terms(terms)?;
+        Ok(PySession { session, range: reward_range })
     }
 
     /// Learns from the logs that :attr:`running` collected, lets the gate decide, and returns a report. If it fails or
@@ -312,6 +315,19 @@ impl PySession {
         self.session.logs().iter().map(|logs| PyLogs::new(logs.clone(), self.range)).collect()
     }
 
+    /// The ledger: one line per entry, each with the SHA-256 of the line before. It tells what was fixed when.
+    #[getter]
+    fn ledger(&self) -> String {
+        self.session.ledger().to_string()
+    }
+
+    /// The head of the ledger. Give it to somebody before the next round is collected, and they can check later that
+    /// nothing before it was changed: ``surefoot verify FOLDER --head HEAD``.
+    #[getter]
+    fn head(&self) -> String {
+        self.session.ledger().head().to_string()
+    }
+
     // The record whose logged propensity differs most from that of the running policy, among some records: its row, and
     // both propensities.
     fn _most_off(&self, py: Python<'_>, logs: &PyLogs, records: usize) -> Result<(usize, f64, f64)> {
@@ -345,12 +361,13 @@ impl PySession {
         found.set_item("challengers", all(&past.challengers))?;
         found.set_item("kept", past.kept)?;
         found.set_item("reward_range", self.range)?;
+        found.set_item("ledger", past.ledger.to_string())?;
         Ok(found)
     }
 
     // Continues a session from its state, with the same settings.
     #[staticmethod]
-    #[pyo3(signature = (learner, *, first, logs, deployed, learned, incumbent, started, challengers, kept, reward_range))]
+    #[pyo3(signature = (learner, *, first, logs, deployed, learned, incumbent, started, challengers, kept, reward_range, ledger))]
     #[expect(clippy::too_many_arguments, reason = "the parts of a pickle")]
     fn _resume(
         py: Python<'_>,
@@ -364,8 +381,10 @@ impl PySession {
         challengers: Vec<Parts>,
         kept: Option<(f64, f64)>,
         reward_range: (f64, f64),
+        ledger: &str,
     ) -> Result<Self> {
         let past = Checkpoint {
+            ledger: ledger.parse()?,
             first: first.gaussian("the first policy")?.clone(),
             logs: logs.iter().map(|logs| logs.logs.clone()).collect(),
             deployed: deployed.iter().map(|policy| Arc::clone(policy.policy())).collect(),
@@ -417,7 +436,13 @@ impl PySession {
     #[pyo3(signature = (folder, *, reward_range = (0.0, 1.0)), text_signature = "(folder, *, reward_range=(0.0, 1.0))")]
     fn load(py: Python<'_>, folder: PathBuf, reward_range: (f64, f64)) -> Result<Self> {
         surefoot::RewardRange::new(reward_range.0, reward_range.1)?;
-        Ok(PySession { session: run(py, || read_session(&folder))?, range: reward_range })
+        let session = run(py, || read_session(&folder))?;
+        let said = session.ledger().opening().terms.reward_range;
+        if said != [reward_range.0, reward_range.1] {
+            let allowed = format!("[{}, {}], as in the ledger", said[0], said[1]);
+            return Err(setting("the reward range", &allowed, format!("[{}, {}]", reward_range.0, reward_range.1)));
+        }
+        Ok(PySession { session, range: reward_range })
     }
 
     /// The settings of its learner, as a dictionary, and its gate.

@@ -58,5 +58,5 @@ mod _surefoot {
     #[pymodule_export]
     use crate::simulation::{simulate, sizes};
     #[pymodule_export]
-    use crate::tables::PySource;
+    use crate::tables::{PySource, formats};
 }

@@ -26,8 +26,8 @@ type Decisions<'py> = (Bound<'py, PyArray1<u32>>, Bound<'py, PyArray1<f64>>);
 ///
 /// .. math:: \pi(a|x) = \int \phi(z - s_a) \prod_{b \ne a} \Phi(z - s_b)\, dz.
 ///
-/// Only linear Gaussian policies can be learned, compared with a prior, and certified after they were learned. Linear
-/// Gaussian, softmax and uniform policies can be saved. The same ones can be pickled.
+/// Only linear Gaussian policies can be learned, compared with a prior, and certified after they were learned. All
+/// policies but mixtures and callables can be saved and pickled.
 ///
 ///     >>> import surefoot
 ///     >>> policy = surefoot.Policy.standard(surefoot.Features.raw(2), 4)
@@ -215,8 +215,7 @@ impl PyPolicy {
         Ok(PyPolicy { policy, inputs: inputs.map(Arc::new) })
     }
 
-    /// Writes the policy to a safetensors file, exact to the last bit. Linear Gaussian, softmax and uniform policies
-    /// can be saved.
+    /// Writes the policy to a safetensors file, exact to the last bit. Mixtures and callables cannot be saved.
     ///
     ///     >>> import pathlib, surefoot, tempfile
     ///     >>> with tempfile.TemporaryDirectory() as folder:
@@ -229,11 +228,8 @@ impl PyPolicy {
     #[getter]
     pub(crate) fn kind(&self) -> &'static str {
         match self.policy.class() {
-            Class::LinearGaussian(_) => "gaussian",
-            Class::Softmax(_) => "softmax",
-            Class::Uniform(_) => "uniform",
-            Class::Mixture(_) => "mixture",
-            _ => "callable",
+            Class::Custom => "callable",
+            class => class.name(),
         }
     }
 
@@ -243,10 +239,10 @@ impl PyPolicy {
         self.policy().actions()
     }
 
-    /// The feature map; ``None`` for a policy that is not linear Gaussian.
+    /// The feature map; ``None`` for a policy without one: a uniform policy, a mixture or a callable.
     #[getter]
     fn features(&self) -> Option<PyFeatures> {
-        self.gaussian("").ok().map(|policy| PyFeatures(policy.features().clone()))
+        self.policy.class().features().map(|map| PyFeatures(map.clone()))
     }
 
     /// The share of decisions that are drawn uniformly: :math:`(1 - \varepsilon)\,\pi_Q + \varepsilon/K`. It is 0 for a

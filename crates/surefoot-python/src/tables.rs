@@ -56,6 +56,16 @@ fn all_judged(policies: &Bound<'_, PyDict>) -> Result<Vec<NamedPolicy>> {
     policies.iter().map(|(name, policy)| Ok(NamedPolicy { name: name.extract()?, policy: judged(&policy)? })).collect()
 }
 
+/// The names of the formats of log files.
+///
+///     >>> import surefoot
+///     >>> {"parquet", "csv"} <= set(surefoot.formats())
+///     True
+#[pyfunction]
+pub(crate) fn formats() -> Vec<&'static str> {
+    Format::ALL.map(Format::name).to_vec()
+}
+
 fn of_name(format: &str) -> Result<Format> {
     format.parse().map_err(|_| setting("format", &Format::ALL.map(Format::name).join(", "), format))
 }
@@ -73,8 +83,7 @@ impl PySource {
     /// source : path, list of paths, or table
     ///     Files, the oldest first, or any object with Arrow's C stream, which is not copied.
     /// format : str, optional
-    ///     The format of the files: ``"parquet"``, ``"csv"``, ``"jsonl"``, ``"dsjson"``, ``"vw"`` or ``"obp"``. By
-    ///     default it is taken from the extension of the name.
+    ///     The format of the files, one of :func:`surefoot.formats`. By default it is taken from the extension of the name.
     /// action, propensity, reward, event_id, policy_version : str, optional
     ///     The names of columns that do not have one of their usual names.
     /// actions_from_one : bool

@@ -66,8 +66,10 @@ def test_files_and_pickles_keep_every_bit(rng, tmp_path):
         for back in (surefoot.Policy.load(path), pickle.loads(pickle.dumps(policy))):
             assert (back.kind, back.fingerprint) == (policy.kind, policy.fingerprint)
             assert np.array_equal(back.predict_proba(r["X"]), policy.predict_proba(r["X"]))
+            assert back.features == policy.features
         surefoot.Logs(**r).save(path, policy=policy)
-    with pytest.raises(surefoot.FileError, match="linear Gaussian, softmax or uniform"):
+    assert soft.features == surefoot.Features.raw(4)
+    with pytest.raises(surefoot.FileError, match="policies of class mixture have no file"):
         surefoot.Policy.mixture([soft], [1.0]).save(path)
 
 

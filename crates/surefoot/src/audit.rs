@@ -4,6 +4,12 @@
 //! was learned from logs may be called certified. [`warnings`] lists what its user should not overlook. [`audit`]
 //! checks the statements of a whole run against its logs and policies.
 
+mod law;
+mod ledger;
+
+pub use ledger::{Entry, Ledger, Opening, Terms, hash_of};
+
+use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -11,7 +17,9 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::certificate::{Certificate, Theorem, verify};
+use law::Law;
+
+use crate::certificate::{Certificate, Protocol, Quantity, Theorem, verify};
 use crate::error::Error;
 use crate::fingerprint::Fingerprint;
 use crate::logs::Logs;
@@ -30,7 +38,7 @@ pub struct Statement {
 }
 
 /// The role of a certificate in a loop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StatementKind {
     /// Bounds the policy that a round ends with, on all records.
@@ -146,9 +154,11 @@ pub struct AuditedPolicy {
     pub policy: Arc<dyn Policy>,
 }
 
-/// Everything that a verifier has: logs, policies and claims.
+/// Everything that a verifier has: logs, policies, claims, and the ledger that says what was fixed when.
 #[derive(Debug, Clone, Default)]
 pub struct Run {
+    /// The ledger. Without it, the order of the rounds, the protocol and the spending of delta are on trust.
+    pub ledger: Option<Ledger>,
     /// All rounds, in order.
     pub rounds: Vec<AuditedRound>,
     /// The policies that collected the rounds and the policies that the statements name, in any order.
@@ -169,10 +179,32 @@ pub struct Report {
     pub policies: usize,
     /// The number of logged propensities that were recomputed.
     pub propensities: usize,
+    /// The failure probability of each kind of statement, over all rounds; `None` if there are no statements.
+    pub delta: Option<f64>,
+    /// How many statements of each kind there are, and how much of delta they have spent.
+    pub budget: Vec<Budget>,
+    /// The head of the ledger, if there is one.
+    pub head: Option<Fingerprint>,
+    /// Under a non-inferiority gate: how much reward all promotions together may have cost. Their margins add up.
+    pub margins: Option<f64>,
     /// The result for each statement.
     pub certificates: Vec<Checked>,
-    /// The errors found in the logs.
+    /// The errors found in the ledger and the logs.
     pub differences: Vec<String>,
+    /// What no file can show about the run as a whole.
+    pub trust: Vec<String>,
+}
+
+/// What the statements of one kind have spent.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Budget {
+    /// Their kind.
+    pub kind: StatementKind,
+    /// Their number.
+    pub statements: usize,
+    /// The part of delta that they have spent together: at most delta.
+    pub spent: f64,
 }
 
 /// The result of checking one statement.
@@ -185,13 +217,18 @@ pub struct Checked {
     pub kind: StatementKind,
     /// The theorem that it uses.
     pub theorem: Theorem,
-    /// The claimed bound.
+    /// The quantity that it bounds.
+    pub bounds: Quantity,
+    /// The claimed bound, in costs.
     pub upper: f64,
+    /// The same in rewards, if a ledger tells the reward range: the policy earns at least this, or is better by it.
+    pub at_least: Option<f64>,
     /// Whether the bound is vacuous.
     pub vacuous: bool,
-    /// Whether the statement needs trust: no file shows that its policy or prior was fixed before the records, or that
-    /// the propensities are right.
+    /// Whether the statement needs trust in something that no file shows.
     pub on_trust: bool,
+    /// What that is.
+    pub trust: Vec<String>,
     /// The values that could not be reproduced.
     pub differences: Vec<String>,
 }
@@ -207,12 +244,13 @@ impl Report {
     }
 }
 
-/// Checks all logs and all statements of a run. `on_check` is called after each check.
+/// Checks the ledger, all logs and all statements of a run. `heads` are hashes of the ledger that somebody was given
+/// before some of the rounds were collected. `on_check` is called after each check.
 ///
 /// The verifier does not rely on the learner: it recomputes fingerprints, logged propensities, divergences and bounds.
-/// A prior must have been deployed before the records that it is used on. Whatever no file can show is marked as taken
-/// on trust.
-pub fn audit(run: &Run, on_check: impl Fn() + Sync) -> Report {
+/// With a ledger, it checks the order of the rounds, the policy of each statement, its share of delta and every
+/// deployment. Whatever no file can show is listed as taken on trust.
+pub fn audit(run: &Run, heads: &[Fingerprint], on_check: impl Fn() + Sync) -> Report {
     let prints: Vec<Option<Fingerprint>> = run.policies.iter().map(|known| known.policy.identity()).collect();
     let checked = run.rounds.par_iter().map(|round| {
         let result = propensities(round, &run.policies, &prints);
@@ -221,14 +259,38 @@ pub fn audit(run: &Run, on_check: impl Fn() + Sync) -> Report {
     });
     let checked: Vec<Result<usize, String>> = checked.collect();
     let propensities = checked.iter().flatten().sum();
-    let differences: Vec<String> = checked.into_iter().filter_map(Result::err).collect();
-
+    let mut differences: Vec<String> = checked.into_iter().filter_map(Result::err).collect();
     let logs: Vec<Logs> = run.rounds.iter().map(|round| round.logs.clone()).collect();
     let collected_by: Vec<Option<Fingerprint>> = run.rounds.iter().map(|round| round.collected_by).collect();
     let policies: Vec<Arc<dyn Policy>> = run.policies.iter().map(|known| Arc::clone(&known.policy)).collect();
+    if run.statements.is_empty() {
+        differences.push("there are no certificates: nothing is claimed, and nothing is verified".into());
+    }
+    let mut trust = Vec::new();
+    let law = run.ledger.as_ref().map(|ledger| {
+        let (law, wrong) = Law::of(ledger);
+        differences.extend(wrong);
+        differences.extend(law.promotions(&run.statements));
+        differences.extend(same_rounds(&law, run));
+        differences.extend(heads.iter().filter(|head| ledger.place(**head).is_none()).map(|head| {
+            format!("ledger: the head {head} is not in it: it was changed since, or the head is of another run")
+        }));
+        trust.extend(unwitnessed(&law, ledger, heads));
+        law
+    });
+    if law.is_none() {
+        trust.push("the order of the rounds, the protocol and how delta is spent: there is no ledger".into());
+        differences.extend(heads.iter().map(|head| format!("there is no ledger that could have the head {head}")));
+    }
     let certificates = run.statements.par_iter().map(|statement| {
         let mut checked = check(statement, &policies, &logs, &collected_by);
         checked.differences.extend(outside_family(statement, &run.statements[0]));
+        if let Some(law) = &law {
+            checked.differences.extend(law.check(statement));
+            checked.trust = law.trust(&statement.certificate);
+            checked.on_trust = !checked.trust.is_empty();
+            checked.at_least = Some(law.reward(&statement.certificate));
+        }
         on_check();
         checked
     });
@@ -238,9 +300,83 @@ pub fn audit(run: &Run, on_check: impl Fn() + Sync) -> Report {
         rounds: logs.len(),
         policies: policies.len(),
         propensities,
+        delta: run.statements.first().map(|statement| statement.certificate.delta),
+        budget: budget(&run.statements),
+        head: run.ledger.as_ref().map(Ledger::head),
+        margins: law.as_ref().and_then(Law::margins),
         certificates,
         differences,
+        trust,
     }
+}
+
+/// Checks that the rounds are those of the ledger, in its order.
+fn same_rounds(law: &Law<'_>, run: &Run) -> Vec<String> {
+    let mut differences = Vec::new();
+    if law.rounds.len() != run.rounds.len() {
+        differences.push(format!("ledger: has {} rounds, but {} are given", law.rounds.len(), run.rounds.len()));
+    }
+    for (number, (said, round)) in law.rounds.iter().zip(&run.rounds).enumerate() {
+        let (found, records) = (round.logs.fingerprint(), round.logs.len());
+        if (said.logs, said.records) != (found, records) {
+            differences.push(format!(
+                "{}: round {number} of the ledger has {} records with the fingerprint {}, but these are {records} with {found}",
+                round.name, said.records, said.logs
+            ));
+        }
+        if said.by != round.collected_by {
+            differences.push(format!("{}: round {number} was collected by another policy in the ledger", round.name));
+        }
+    }
+    differences
+}
+
+/// What the heads do not witness. A head that was given out before a round was collected shows that the protocol and
+/// the policies in it are older than the records.
+fn unwitnessed(law: &Law<'_>, ledger: &Ledger, heads: &[Fingerprint]) -> Vec<String> {
+    let mut trust =
+        vec![format!("rounds end by a rule that does not look at their costs: {}", ledger.opening().terms.rounds_end)];
+    let places: Vec<usize> = heads.iter().filter_map(|head| ledger.place(*head)).collect();
+    // A round is witnessed by a head from after the round before it, and from before its own entry.
+    let mut before = 0;
+    let mut open = Vec::new();
+    for (number, round) in law.rounds.iter().enumerate() {
+        if !places.iter().any(|place| (before..round.place).contains(place)) {
+            open.push(number);
+        }
+        before = round.place;
+    }
+    if places.is_empty() && !open.is_empty() {
+        trust.push("the ledger was written while the rounds were collected: no head is given".into());
+    } else if !open.is_empty() {
+        let list: Vec<String> = open.iter().map(ToString::to_string).collect();
+        trust.push(format!("no head is from just before these rounds were collected: {}", list.join(", ")));
+    }
+    trust
+}
+
+/// What each kind of statement has spent of delta. A rung that holds at all later rounds is paid for once.
+fn budget(statements: &[Statement]) -> Vec<Budget> {
+    let mut all: Vec<Budget> = Vec::new();
+    for kind in [StatementKind::Certificate, StatementKind::Ladder, StatementKind::Gate] {
+        let of_kind = statements.iter().filter(|statement| statement.kind == kind);
+        let mut spent: BTreeMap<(Option<usize>, u64), f64> = BTreeMap::new();
+        for Statement { certificate: Certificate { share, parts, delta, lambdas, form, spending, .. }, .. } in
+            of_kind.clone()
+        {
+            let protocol = Protocol { delta: *delta, lambdas: lambdas.clone(), form: *form, spending: *spending };
+            let shares = if parts.is_empty() { vec![*share] } else { parts.iter().map(|part| part.share).collect() };
+            for (place, share) in shares.into_iter().enumerate() {
+                let slot = (share.round, share.part.to_bits().wrapping_add(place as u64));
+                spent.insert(slot, share.delta(&protocol).unwrap_or(f64::INFINITY));
+            }
+        }
+        let statements = of_kind.count();
+        if statements > 0 {
+            all.push(Budget { kind, statements, spent: spent.into_values().sum() });
+        }
+    }
+    all
 }
 
 /// The largest allowed relative difference between a logged propensity and the policy's own.
@@ -283,6 +419,10 @@ fn propensities(
     }
 }
 
+/// What is on trust where there is no ledger.
+const ON_TRUST: &str = "a policy was fixed before the records and chosen from a set of at most the stated size, or which \
+                        policy collected the records";
+
 /// Recomputes one certificate.
 fn check(
     statement: &Statement,
@@ -301,8 +441,20 @@ fn check(
         Ok(found) => differences.extend(found.iter().map(ToString::to_string)),
         Err(reason) => differences.push(format!("cannot be recomputed: {reason}")),
     }
-    let Certificate { theorem, upper, vacuous, .. } = *certificate;
-    Checked { round: *round, kind: *kind, theorem, upper, vacuous, on_trust, differences }
+    let Certificate { theorem, bounds, upper, vacuous, .. } = *certificate;
+    let trust = if on_trust { vec![ON_TRUST.to_owned()] } else { Vec::new() };
+    Checked {
+        round: *round,
+        kind: *kind,
+        theorem,
+        bounds,
+        upper,
+        at_least: None,
+        vacuous,
+        on_trust,
+        trust,
+        differences,
+    }
 }
 
 /// Checks a statement against the first one. All statements must have the same protocol, and so share delta by the same

@@ -12,6 +12,7 @@
 
 use std::sync::Arc;
 
+use crate::audit::{Entry, Ledger, Opening, Statement, StatementKind, Terms, hash_of};
 use crate::certificate::{
     Case, Certificate, Challenger, FixedSince, Gate, Share, Since, Smoothing, Verdict, risk_and_ladder,
 };
@@ -38,6 +39,8 @@ pub struct Session {
     deployed: Vec<Arc<dyn Policy>>,
     /// The policy learned from each round.
     learned: Vec<Challenger>,
+    /// What was fixed when.
+    ledger: Ledger,
     /// Replaced after every change, to recognise a job that was prepared from an earlier version of the session.
     version: Arc<()>,
 }
@@ -90,6 +93,8 @@ pub struct Checkpoint {
     pub challengers: Vec<Challenger>,
     /// Lambda and sharpness of the newest policy.
     pub kept: Option<(f64, f64)>,
+    /// The ledger.
+    pub ledger: Ledger,
 }
 
 /// A prepared round: everything needed to learn from it, independent of the session.
@@ -124,6 +129,7 @@ impl Session {
         }
         let fixed_since = Some(FixedSince { round: 0, since: Since::round(0), size: 1 });
         Ok(Session {
+            ledger: opened(&learner, gate, &first, Terms::default()),
             learner,
             gate,
             state: State::new(first.clone()),
@@ -137,12 +143,40 @@ impl Session {
         })
     }
 
+    /// The session with other terms in its ledger. They must be fixed before the first round.
+    pub fn with_terms(mut self, terms: Terms) -> Result<Self> {
+        if !self.logs.is_empty() {
+            return Err(Error::setting("the terms", "given before the first round", "given after it"));
+        }
+        let [lowest, highest] = terms.reward_range;
+        if !(lowest < highest && lowest.is_finite() && highest.is_finite()) {
+            let value = format!("[{lowest}, {highest}]");
+            return Err(Error::setting("the reward range", "two finite numbers, the lower one first", value));
+        }
+        self.ledger = opened(&self.learner, self.gate, self.state.first(), terms);
+        Ok(self)
+    }
+
+    /// The ledger: what was fixed when. Its [head](Ledger::head) may be given to anybody before the next round.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
     /// Continues from a checkpoint of a session with the same settings. The result is the same, bit for bit, as without
     /// the interruption.
     pub fn resume(learner: Learner, gate: Gate, checkpoint: Checkpoint) -> Result<Self> {
-        let Checkpoint { first, logs, deployed, learned, incumbent, started, challengers, kept } = checkpoint;
-        let mut session = Session::new(learner, gate, first)?;
+        let Checkpoint { first, logs, deployed, learned, incumbent, started, challengers, kept, ledger } = checkpoint;
+        let terms = ledger.opening().terms.clone();
+        let mut session = Session::new(learner, gate, first)?.with_terms(terms)?;
+        if ledger.opening() != session.ledger.opening() {
+            let (allowed, value) = ("opened with the settings of this session", "opened with others");
+            return Err(Error::setting("the ledger", allowed, value));
+        }
         let rounds = logs.len();
+        let collected = ledger.entries().iter().filter(|entry| matches!(entry, Entry::Collect { .. })).count();
+        if collected != rounds {
+            return Err(Error::size("the ledger", format!("{rounds} rounds, as the logs"), collected));
+        }
         for (what, found) in
             [("the list of deployed policies", deployed.len()), ("the list of learned policies", learned.len())]
         {
@@ -161,7 +195,7 @@ impl Session {
             };
             session.state = session.state.clone().resumed(newest, running, kept)?;
         }
-        Ok(Session { incumbent, started, challengers, logs, deployed, learned, ..session })
+        Ok(Session { incumbent, started, challengers, logs, deployed, learned, ledger, ..session })
     }
 
     /// The checkpoint from which to [`resume`](Session::resume).
@@ -175,6 +209,7 @@ impl Session {
             started: self.started,
             challengers: self.challengers.clone(),
             kept: self.state.kept(),
+            ledger: self.ledger.clone(),
         }
     }
 
@@ -263,6 +298,7 @@ impl Session {
         // No policy is learned: the newest policy stays.
         let last = self.learned.last().unwrap_or(&self.incumbent).clone();
         self.learned.push(last);
+        self.ledger.append(Entry::Deploy { policy: self.runs()? });
         self.state = state;
         self.version = Arc::default();
         Ok(())
@@ -299,6 +335,12 @@ impl Session {
             true => self.started.or(Some(self.logs.len())),
             false => None,
         };
+        self.ledger.append(Entry::Collect {
+            round: self.logs.len(),
+            by: Some(collected_by),
+            logs: logs.fingerprint(),
+            records: logs.len(),
+        });
         self.deployed.push(policy);
         self.logs.push(logs);
         Ok(())
@@ -347,6 +389,15 @@ impl Done {
 
 /// The work of a job on its own copy of the session.
 impl Session {
+    /// Adds a certificate to the ledger, if there is one.
+    fn state_in_ledger(&mut self, kind: StatementKind, certificate: Option<&Certificate>) {
+        if let Some(certificate) = certificate {
+            let statement = Statement { round: self.logs.len(), kind, certificate: certificate.clone() };
+            let (round, certificate) = (statement.round, hash_of(&statement));
+            self.ledger.append(Entry::State { round, kind, certificate });
+        }
+    }
+
     fn learn(&mut self, certify: bool, observer: &mut dyn Observer) -> Result<RoundReport> {
         let redeploys = self.learner.algorithm.redeploys();
         let round = self.logs.len() - 1;
@@ -364,6 +415,8 @@ impl Session {
             self.incumbent.fixed_since = Some(FixedSince { size: fixed.size, round: 0, since: Since::round(0) });
         }
         let candidate = Challenger { policy: Arc::new(self.state.current().clone()), fixed_since: learned.fixed_since };
+        let Challenger { policy, fixed_since } = &candidate;
+        self.ledger.append(Entry::Learn { round, policy: name(policy.as_ref())?, fixed_since: *fixed_since });
         self.learned.push(candidate.clone());
         self.challengers.push(candidate.clone());
         let Verdict { promoted, certificate } = self.gate.judge(
@@ -384,11 +437,32 @@ impl Session {
             }
             self.state = self.state.clone().keep(gaussian(&self.incumbent.policy, "the running policy")?)?;
         }
+        self.state_in_ledger(StatementKind::Gate, certificate.as_ref());
+        self.ledger.append(Entry::Deploy { policy: self.runs()? });
         // The policy to certify: the incumbent, or the candidate if the algorithm never redeploys.
         let ends_with = if redeploys { &self.incumbent } else { &candidate };
         let proven = certify.then(|| self.certify(ends_with)).transpose()?;
+        if let Some(Proven { certificate, ladder }) = &proven {
+            self.state_in_ledger(StatementKind::Certificate, certificate.as_ref());
+            self.state_in_ledger(StatementKind::Ladder, ladder.as_ref());
+        }
         Ok(RoundReport { learned, promoted: redeploys && promoted.is_some(), decided_by: certificate, proven })
     }
+}
+
+/// The ledger of a new session. The first policy is deployed in it.
+fn opened(learner: &Learner, gate: Gate, first: &LinearGaussian, terms: Terms) -> Ledger {
+    let mut ledger = Ledger::open(Opening {
+        first: first.fingerprint(),
+        actions: first.actions(),
+        protocol: learner.protocol.clone(),
+        gate,
+        redeploys: learner.algorithm.redeploys(),
+        shifts: learner.algorithm.shifts(),
+        terms,
+    });
+    ledger.append(Entry::Deploy { policy: first.fingerprint() });
+    ledger
 }
 
 /// The fingerprint of a policy.

@@ -9,7 +9,7 @@ use surefoot_terminal::{Failure, Result, Running, progress};
 
 use crate::logs::LogFlags;
 
-/// Convert log files between Parquet, CSV, JSON lines, dsjson, Vowpal Wabbit's text and Open Bandit Pipeline's npz
+/// Convert log files from one format to another
 ///
 /// Columns with a role get Surefoot's names: propensity_score becomes pscore, click becomes reward, and cost becomes
 /// reward with the opposite sign. Other columns keep their names. Values are neither checked (see surefoot lint) nor

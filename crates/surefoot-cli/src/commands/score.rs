@@ -37,8 +37,8 @@ pub(crate) struct Score {
     /// Also write the probabilities of all actions
     #[arg(long)]
     probabilities: bool,
-    /// File to write the decisions to; its name ends in .parquet, .csv or .jsonl [default: standard output, as CSV]
-    #[arg(long, short, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE", help = format!(
+        "File to write the decisions to; its name ends in {} [default: standard output, as CSV]", extensions()))]
     out: Option<PathBuf>,
     /// Write JSON lines to standard output instead of CSV
     #[arg(long, conflicts_with = "out")]
@@ -46,6 +46,15 @@ pub(crate) struct Score {
     /// Number of threads, at most 1024; 0 for one per core. The result is the same for any number
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1024))]
     threads: u64,
+}
+
+/// Whether decisions can be written in this format: they have columns of their own.
+fn takes_decisions(format: Format) -> bool {
+    !format.has_fixed_columns()
+}
+
+fn extensions() -> String {
+    Format::extensions_of(takes_decisions)
 }
 
 impl Score {
@@ -80,8 +89,8 @@ impl Score {
 /// The format of the file of decisions, after checking that it can be written.
 fn writable(path: &Path) -> Result<Format> {
     let format = Format::of(path).map_err(Failure::new)?;
-    if ![Format::Parquet, Format::Csv, Format::JsonLines].contains(&format) {
-        return Err(Failure::new(format!("{}: decisions can be written as .parquet, .csv or .jsonl", path.display())));
+    if !takes_decisions(format) {
+        return Err(Failure::new(format!("{}: decisions can be written as {}", path.display(), extensions())));
     }
     check_output(path).map_err(Failure::new)?;
     Ok(format)

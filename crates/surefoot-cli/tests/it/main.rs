@@ -2,6 +2,7 @@
 
 mod data;
 mod logs;
+mod matrix;
 mod obp;
 mod paper;
 mod rates;

@@ -13,7 +13,7 @@ mod limits;
 mod logs;
 mod npz;
 mod saved;
-mod table_bad;
 mod table_binary;
+mod table_corpus;
 mod table_round_trip;
 mod table_text;

@@ -5,14 +5,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::common::Folder;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, UInt32Type};
 use surefoot::audit::{Statement, StatementKind};
-use surefoot::certificate::Case;
+use surefoot::certificate::{Case, Smoothing};
 use surefoot::contexts::Row;
 use surefoot::logs::Eligible;
-use surefoot::policy::{Basis, Posterior, Scale};
+use surefoot::policy::{Basis, Mixture, Posterior, Scale, Softmax, Uniform};
 use surefoot::{Certificate, Contexts, FeatureMap, LinearGaussian, Logs, Policy, Protocol};
 use surefoot_data::{
-    PolicyReader, read_certificates, read_policy, read_round, write_certificates, write_policy, write_round,
+    Actions, ColumnNames, Encoding, EvaluateRequest, Field, Inputs, Lineage, LogReader, NamedPolicy, PolicyReader,
+    RecordPolicy, Scorer, SelectRequest, evaluate, read_certificates, read_policy, read_round, select,
+    write_certificates, write_policy, write_policy_with, write_round,
 };
 
 const AWKWARD: [f64; 6] = [0.1, -0.0, 1.0 / 3.0, -5e-324, 1e300, std::f64::consts::PI];
@@ -38,7 +42,23 @@ fn kernel_name() -> String {
     format!("features-{}.safetensors", kernel().kernel_parts().unwrap().fingerprint())
 }
 
-/// One policy of each kind.
+/// Feature maps of each kind, with three features that come out.
+fn maps() -> [FeatureMap; 4] {
+    let fourier = FeatureMap::fourier(5, 2, 0.7 / 3.0, u64::MAX).unwrap().with_intercept();
+    [FeatureMap::identity(3), FeatureMap::identity(2).with_intercept(), fourier, kernel().with_intercept()]
+}
+
+/// One policy of each class that has a file, over two actions. A new class is added here.
+fn of_every_class(map: &FeatureMap, weights: &[f64]) -> Vec<Arc<dyn Policy>> {
+    let posterior = Posterior::new(2, weights.to_vec(), Scale::Shared(0.1)).unwrap();
+    vec![
+        Arc::new(LinearGaussian::new(map.clone(), posterior).unwrap().with_exploration(0.05).unwrap()),
+        Arc::new(Softmax::new(map.clone(), 2, weights.to_vec(), 1.0 / 3.0).unwrap()),
+        Arc::new(Uniform::new(2).unwrap()),
+    ]
+}
+
+/// A linear Gaussian policy of each kind.
 fn policies() -> Vec<LinearGaussian> {
     let shared = || posterior(Scale::Shared(0.1));
     let shaped = posterior(Scale::PerFeature(vec![0.1, 2.0 / 3.0, 1e-50])).with_basis(basis()).unwrap();
@@ -80,8 +100,16 @@ fn context_bits(contexts: &Contexts) -> Vec<(Vec<usize>, Vec<u32>)> {
 #[test]
 fn every_kind_of_policy_comes_back_bit_for_bit() {
     let folder = Folder::new();
+    let [path, again] = ["p.safetensors", "q.safetensors"].map(|name| folder.path().join(name));
+    for policy in maps().iter().flat_map(|map| of_every_class(map, &AWKWARD)) {
+        write_policy(&path, &policy).unwrap();
+        let read = read_policy(&path).unwrap();
+        assert_eq!((read.class().name(), read.identity()), (policy.class().name(), policy.identity()));
+        assert_eq!(format!("{read:?}"), format!("{policy:?}"));
+        write_policy(&again, &read).unwrap();
+        assert_eq!(fs::read(&again).unwrap(), fs::read(&path).unwrap());
+    }
     for policy in policies() {
-        let path = folder.path().join("p.safetensors");
         write_policy(&path, &policy).unwrap();
         let read = gaussian(&read_policy(&path).unwrap());
         assert_eq!(read, policy);
@@ -156,7 +184,8 @@ fn certificates_come_back_to_the_last_bit() {
 fn the_same_content_gives_the_same_bytes_and_no_other_file_stays() {
     let folder = Folder::new();
     let [a, b] = ["a", "b"].map(|name| folder.path().join(name));
-    for policy in policies() {
+    let gaussians = policies().into_iter().map(|policy| Arc::new(policy) as Arc<dyn Policy>);
+    for policy in gaussians.chain(of_every_class(&kernel().with_intercept(), &AWKWARD)) {
         write_policy(&a, &policy).unwrap();
         write_policy(&b, &policy).unwrap();
         assert_eq!(fs::read(&a).unwrap(), fs::read(&b).unwrap());
@@ -358,16 +387,146 @@ fn versions_and_fields_that_are_not_understood_are_refused() {
         error_after("p", r#"\"version\":1"#, r#"\"version\":2"#),
         "p: metadata: the version of the format should be 1, but is 2"
     );
-    assert_eq!(
-        error_after("p", r#"\"exploration\""#, r#"\"explortion\""#),
-        "p: metadata: cannot be understood: unknown field `explortion`, expected one of `format`, `version`, `class`, \
-         `actions`, `features`, `exploration`, `alpha`, `basis`, `fingerprint`, `inputs` at line 1 column 146"
+    let text = error_after("p", r#"\"exploration\""#, r#"\"explortion\""#);
+    assert!(
+        text.starts_with("p: metadata: cannot be understood: unknown field `explortion`, expected one of `format`, ")
+            && text.ends_with(" at line 1 column 146"),
+        "{text}"
     );
     let text = error_after("r", r#"\"records\":2"#, r#"\"records\":-2"#);
     assert!(
         text.starts_with("r: metadata: cannot be understood: invalid value: integer `-2`, expected usize"),
         "{text}"
     );
+}
+
+#[test]
+fn fields_of_another_class_are_refused() {
+    let fields = [
+        ("features", r#"{\"input\":3,\"intercept\":false,\"fourier\":null}"#.to_owned()),
+        ("exploration", "0.05".to_owned()),
+        ("alpha", "0.5".to_owned()),
+        ("basis", format!(r#"\"{}\""#, basis().fingerprint())),
+    ];
+    let folder = Folder::new();
+    let path = folder.path().join("p");
+    let mut refused = Vec::new();
+    for policy in of_every_class(&FeatureMap::identity(3), &AWKWARD) {
+        write_policy(&path, &policy).unwrap();
+        let written = fs::read(&path).unwrap();
+        let has = |text: &str| written.windows(text.len()).any(|window| window == text.as_bytes());
+        for (name, value) in &fields {
+            let key = format!(r#"\"{name}\":"#);
+            let null = format!("{key}null");
+            // Another field of its own class is for other tests.
+            if has(&key) && (!has(&null) || policy.as_gaussian().is_some()) {
+                continue;
+            }
+            let add = |value: &str| {
+                fs::write(&path, &written).unwrap();
+                if has(&null) {
+                    edit(&path, &null, &format!("{key}{value}"));
+                } else {
+                    edit(&path, r#"\"actions\":2"#, &format!(r#"\"actions\":2,{key}{value}"#));
+                }
+                error(&folder, &path)
+            };
+            let expected = format!("p: metadata: {name} should be absent, as the class is \"");
+            let text = add(value);
+            assert!(text.starts_with(&expected) && text.ends_with("\", but is given"), "{text}");
+            refused.push((policy.class().name(), *name));
+            if !has(&null) {
+                let text = add("null");
+                assert!(text.starts_with("p: metadata: cannot be understood: invalid type: null"), "{text}");
+            }
+        }
+    }
+    for expected in [
+        ("gaussian", "alpha"),
+        ("softmax", "exploration"),
+        ("softmax", "basis"),
+        ("uniform", "features"),
+        ("uniform", "exploration"),
+        ("uniform", "alpha"),
+        ("uniform", "basis"),
+    ] {
+        assert!(refused.contains(&expected), "{expected:?} of {refused:?}");
+    }
+}
+
+#[test]
+fn policies_without_a_file_are_refused_by_their_class() {
+    #[derive(Debug)]
+    struct Mine;
+    impl Policy for Mine {
+        fn actions(&self) -> usize {
+            2
+        }
+        fn distribution(&self, contexts: &Contexts, _: Option<&Eligible>) -> surefoot::Result<Vec<f64>> {
+            Ok(vec![0.5; 2 * contexts.len()])
+        }
+    }
+    let folder = Folder::new();
+    let path = folder.path().join("p");
+    let mixture = Mixture::new(vec![Arc::new(policies().remove(0))], vec![1.0]).unwrap();
+    for (policy, class) in [(&mixture as &dyn Policy, "mixture"), (&Mine, "custom")] {
+        let text = write_policy(&path, policy).unwrap_err().to_string();
+        assert_eq!(text, format!("{}: policies of class {class} have no file", path.display()));
+    }
+    assert!(!path.exists());
+}
+
+#[test]
+fn every_class_goes_from_its_file_through_certificate_evaluation_selection_and_decisions() {
+    let folder = Folder::new();
+    let path = folder.path().join("p.safetensors");
+    // Action 0 is right where x is 1, action 1 where it is -1. The logging policy is uniform.
+    let n = 200;
+    let (x, action) = (|i: usize| if i.is_multiple_of(2) { 1.0 } else { -1.0 }, |i: usize| (i / 2 % 2) as u32);
+    let reward = |i: usize| f64::from(u8::from((x(i) > 0.0) == (action(i) == 0)));
+    let contexts = Contexts::dense((0..n).map(|i| x(i) as f32).collect(), 1).unwrap();
+    let cost = (0..n).map(|i| -reward(i)).collect();
+    let actions: Vec<u32> = (0..n).map(action).collect();
+    let rounds = [Logs::new(2, contexts.clone(), actions.clone(), vec![0.5; n], cost).unwrap()];
+    let mut logs = String::from("event_id,action,pscore,reward,x\n");
+    for i in 0..n {
+        logs += &format!("e{i},{},0.5,{},{}\n", action(i), reward(i), x(i));
+    }
+    let reader = LogReader::new(vec![folder.write("logs.csv", logs)], None, ColumnNames::default());
+    let encoding =
+        Encoding::new(vec![Field::Number { column: "x".into(), mean: 0.0, scale: 1.0, indicator: false }]).unwrap();
+    let inputs = Inputs::new(Actions::Count(2), encoding, [0.0, 1.0], Lineage::default());
+
+    for policy in of_every_class(&FeatureMap::identity(1), &[1.0, -1.0]) {
+        let class = policy.class().name();
+        write_policy_with(&path, &policy, Some(&inputs)).unwrap();
+
+        // A certificate by records that the policy has not seen, recomputed with the policy of the file.
+        let protocol = Protocol::default();
+        let certificate = Certificate::fixed(Smoothing::Ls, &policy, 1, &Case::whole(&rounds, &protocol)).unwrap();
+        let read = [read_policy(&path).unwrap()];
+        assert!(surefoot::certificate::verify(&certificate, &read, &rounds).unwrap().is_empty(), "{class}");
+
+        let p = policy.propensity(&contexts, &actions, None).unwrap();
+        let value = (0..n).map(|i| reward(i) * p[i] / 0.5).sum::<f64>() / n as f64;
+        assert!(certificate.upper > -value && certificate.upper < 0.0, "{class}: {}", certificate.upper);
+        let open = || RecordPolicy::open(path.to_str().unwrap(), &mut PolicyReader::default()).unwrap();
+        let policies = || vec![NamedPolicy { name: class.into(), policy: open() }];
+        let request = EvaluateRequest { policies: policies(), replicates: 0, ..EvaluateRequest::default() };
+        let evaluated = evaluate(&reader, &request, |_| ()).unwrap();
+        let found = evaluated.policies[0].estimates[0].estimate.value;
+        assert!((found - value).abs() < 1e-9, "{class}: {found} {value}");
+
+        let request = SelectRequest { policies: policies(), prior: None, reward_range: [0.0, 1.0], delta: 0.05 };
+        let at_least = select(&reader, &request, |_| ()).unwrap().mixture.at_least;
+        assert!(0.0 < at_least && at_least < value, "{class}: {at_least} {value}");
+
+        let decided = Scorer::new(open(), 1, false).unwrap().score(&reader.batches().next().unwrap().unwrap()).unwrap();
+        let column = |name: &str| decided.column_by_name(name).unwrap();
+        let chosen = column("action").as_primitive::<UInt32Type>().values().to_vec();
+        let expected = policy.propensity(&contexts, &chosen, None).unwrap();
+        assert_eq!(column("pscore").as_primitive::<Float64Type>().values(), &expected[..], "{class}");
+    }
 }
 
 #[test]

@@ -1,8 +1,6 @@
-//! Parquet and Open Bandit Pipeline's arrays: what others wrote, what comes back of what is written, and what is refused.
-//!
-//! `files/make.py` wrote the files. Every `bad-*` among them must have its text in the tables below.
+//! Parquet and Open Bandit Pipeline's arrays: what others wrote, what comes back of what is written, and what cannot be
+//! written. `files/make.py` wrote the files. Bad files are in `table_corpus.rs`.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -185,113 +183,6 @@ fn four_arrays_of_any_types_are_enough() {
     assert_eq!(shown(&batch, "pscore"), ["0.5"; 5]);
     assert_eq!(shown(&batch, "position"), ["0", "1", "2", "3", "4"]);
     assert_eq!(shown(&batch, "context"), ["[1]", "[2]", "[3]", "[4]", "[5]"]);
-}
-
-/// Every bad file of a folder gives its text, and every text has its file.
-fn check_bad(folder: &str, end: &str, expected: &[(&str, &str)]) {
-    let expected: BTreeMap<&str, &str> = expected.iter().copied().collect();
-    let mut seen = 0;
-    for entry in fs::read_dir(file(folder)).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_str().unwrap();
-        let Some(name) = name.strip_prefix("bad-").and_then(|name| name.strip_suffix(end)) else { continue };
-        let text = expected.get(name).unwrap_or_else(|| panic!("bad-{name}{end} has no expected text"));
-        let error = read(&path).expect_err(name).to_string();
-        let error = error.strip_prefix(&path.display().to_string()).unwrap();
-        assert_eq!(&error, text, "{name}");
-        seen += 1;
-    }
-    assert_eq!(seen, expected.len());
-}
-
-#[test]
-fn bad_parquet_files_are_refused_in_these_words() {
-    let a = ": not a readable Parquet file: ";
-    let wrong = |reason: &str| format!("{a}{reason}");
-    let refused = |column: &str, found: &str| {
-        format!(
-            ": {column} should be numbers, booleans, text, times, dates or decimals, or lists of these, but is of type \
-             {found}; it can be left out by name"
-        )
-    };
-    let footer = wrong("the footer cannot be understood, or its columns nest more than 32 deep");
-    let expected = [
-        ("bomb", wrong("a page of 23 bytes should become 2147483647, which is implausible")),
-        ("chunk-outside", wrong("row group 0: action should lie between byte 4 and the footer at 4, but has 75 at 4")),
-        ("children", footer.clone()),
-        ("deep", footer.clone()),
-        ("dictionary", wrong("a page of 5 bytes should have 2147483647 values, which is implausible")),
-        ("dictionary-short", wrong("a dictionary of 5 bytes should have 1048576 values, which is implausible")),
-        ("empty", wrong("should have at least 12 bytes, but has 0")),
-        ("endless-footer", footer.clone()),
-        ("endless-header", wrong("a page has no valid header")),
-        ("encrypted", wrong("should begin and end with PAR1, but does with PAR1 and PARE")),
-        ("fixed-bytes", refused("b", "FixedSizeBinary(3)")),
-        ("footer-cut", footer.clone()),
-        ("footer-too-long", wrong("the footer should fit a file of 2542 bytes, but has 2542")),
-        ("groups", footer),
-        ("lengths", wrong("a page of text has no valid lengths, which is implausible")),
-        ("list", wrong("a page of 29 bytes should have 1000000000 values, which is implausible")),
-        ("list-of-structs", refused("c", r#"List(Struct("i": Int64, "v": Float64), field: 'element')"#)),
-        ("magic", wrong("should begin and end with PAR1, but does with CSV1 and PAR1")),
-        ("map", refused("m", r#"Map("key_value": non-null Struct("key": non-null Utf8, "value": Int64), unsorted)"#)),
-        ("no-columns", wrong("it has no columns")),
-        ("page-header", wrong("a page has no valid header")),
-        ("shared", wrong("a page of 1049867 bytes has 8388608000 bytes of text, which is implausible")),
-        ("short", wrong("should have at least 12 bytes, but has 8")),
-        ("time-of-day", refused("t", "Time64(µs)")),
-        ("truncated", wrong(r"should begin and end with PAR1, but does with PAR1 and \x1c\x00\x00\x1c")),
-        ("twice", wrong("it has two columns a.b")),
-        ("utf8", r", row 0: b should be UTF-8, but is \xff".into()),
-        ("year", ", row 0: t should be in the years 0 to 9999, but is 4611686018427387904".into()),
-    ];
-    check_bad("parquet", ".parquet", &expected.each_ref().map(|(name, text)| (*name, text.as_str())));
-}
-
-#[test]
-fn bad_feedback_is_refused_in_these_words() {
-    let objects = "the type should be a type of numbers, but is |O, Python objects, which are not unpickled";
-    let objects = |array: &str| format!(": {array}: {objects}");
-    let (action, pscore, pi_b) = (objects("action"), objects("pscore"), objects("pi_b"));
-    check_bad(
-        "obp",
-        ".npz",
-        &[
-            ("action-floats", ": action: the type should be an integer type, but is <f8"),
-            ("action-high", ": action: entry 2 should be an action from 0 to below n_actions, but is 3"),
-            ("action-negative", ": action: entry 1 should be an action from 0 to below n_actions, but is -2"),
-            ("action-none", &action),
-            ("action-objects", &action),
-            ("action-shape", ": action: the shape should be (n,), an action for each record, but is (5, 1)"),
-            ("context-complex", ": context: the type should be a type of numbers, but is <c16"),
-            ("context-flat", ": context: the shape should be (5, d), a row for each record, but is (5,)"),
-            (
-                "context-fortran",
-                ": context: the order should be C's (numpy.ascontiguousarray), whose rows can be read one by one, but \
-                 is Fortran's",
-            ),
-            ("context-large", ": context: entry 0 should be within what 32 bits hold, but is 1e300"),
-            ("empty", ": not a readable zip archive: invalid Zip archive: Could not find EOCD"),
-            ("n-actions", ": pi_b: the shape should be (5, 4, 1), as there is no position, but is (5, 3, 1)"),
-            ("n-actions-shape", ": n_actions: the shape should be (), a single number, but is (1,)"),
-            ("n-rounds", ": n_rounds should be 5, as many as action has, but is 6"),
-            (
-                "no-action",
-                ": no array action; it holds action_context, context, expected_reward, n_actions, n_rounds, pi_b, \
-                 position, pscore, reward",
-            ),
-            ("pi-b-flat", ": pi_b: the shape should be (5, 3, 1), as there is no position, but is (5, 3)"),
-            ("pi-b-objects", &pi_b),
-            ("position-high", ": pi_b, row 2: position should be from 0 to below 1, but is 1"),
-            ("positions-unknown", ": pi_b: the shape should be (5, 3, 1), as there is no position, but is (5, 3, 2)"),
-            ("pscore-none", &pscore),
-            ("pscore-short", ": pscore: the shape should be (5,), one for each record, but is (4,)"),
-            ("reward-text", ": reward: the type should be a type of numbers, but is <U1"),
-            ("sum", ": context: not a readable zip archive: the check sum is wrong"),
-            ("text", ": not a readable zip archive: invalid Zip archive: Could not find EOCD"),
-            ("truncated", ": not a readable zip archive: invalid Zip archive: Could not find EOCD"),
-        ],
-    );
 }
 
 /// Batches of so many rows, with the columns that both formats have.

@@ -1,5 +1,5 @@
 //! Reading and writing CSV, JSON lines, dsjson and Vowpal Wabbit's text: what comes out of good files, and what comes back
-//! of what is written. Bad files are in `table_bad.rs`.
+//! of what is written. Bad files are in `table_corpus.rs`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -137,7 +137,7 @@ user.age: 30.0 | - | -
 user.home.city: "Rome" | - | -
 later: - | -0.0 | -
 "#;
-    assert_eq!(good("json_lines/good-kinds.jsonl", Format::JsonLines), expected);
+    assert_eq!(good("jsonl/good-kinds.jsonl", Format::JsonLines), expected);
 }
 
 #[test]
@@ -147,11 +147,11 @@ n: 9007199254740992.0 | -9007199254740992.0
 ids: ["1", "12345678901234567890123"] | []
 seen: 7.0 | 7.5
 "#;
-    assert_eq!(good("json_lines/good-exact-digits.jsonl", Format::JsonLines), expected);
+    assert_eq!(good("jsonl/good-exact-digits.jsonl", Format::JsonLines), expected);
     let expected = r#"action: "buy" | "1.50" | "1e2"
 e: ["1", "two"] | ["3"] | -
 "#;
-    assert_eq!(good("json_lines/good-mixed.jsonl", Format::JsonLines), expected);
+    assert_eq!(good("jsonl/good-mixed.jsonl", Format::JsonLines), expected);
 }
 
 #[test]

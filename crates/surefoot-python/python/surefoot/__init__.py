@@ -5,7 +5,7 @@ Learning
 Evaluation
     :func:`evaluate` and :func:`select`: off-policy evaluation and selection of policies.
 Log files and data frames
-    :func:`open_logs`, :func:`lint`, :func:`learn`, :func:`score`.
+    :func:`open_logs`, :func:`formats`, :func:`lint`, :func:`learn`, :func:`score`.
 The loop
     :class:`Environment` and :func:`simulate`; :func:`certify`, :func:`verify`, :class:`Certificate`; :class:`Policy`.
 Other tools
@@ -35,6 +35,7 @@ from surefoot._surefoot import (
     Rounds,
     __version__,
     certify,
+    formats,
     read_certificates,
     rule_of_thumb,
     write_certificates,
@@ -91,6 +92,7 @@ __all__ = [
     "certify",
     "check_estimator",
     "evaluate",
+    "formats",
     "learn",
     "lint",
     "open_logs",

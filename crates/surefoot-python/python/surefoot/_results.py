@@ -433,8 +433,13 @@ class Verification(Table):
     rounds: int
     policies: int
     propensities: int
+    delta: float | None
+    budget: list[dict[str, Any]]
+    head: str | None
+    margins: float | None
     certificates: list[dict[str, Any]]
     differences: list[str]
+    trust: list[str]
 
     @classmethod
     def _of(cls, found: dict[str, Any]) -> Verification:
@@ -461,4 +466,5 @@ class Verification(Table):
         ]
 
     def _notes(self) -> list[str]:
-        return ["", *(self.differences or ["all of it comes out again from logs and policies"])]
+        trust = [f"on trust: {what}" for what in self.trust]
+        return ["", *(self.differences or ["all of it comes out again from logs and policies"]), *trust]

@@ -29,9 +29,9 @@ def open_logs(
 ) -> LogSource:
     """Opens logs, which are read batch by batch in as many passes as needed.
 
-    ``source`` is the path of a Parquet, CSV, JSON lines, dsjson, Vowpal Wabbit or Open Bandit Pipeline (.npz) file, a
-    list of such paths in the order in which they were written, or any object with Arrow's C stream, such as a pandas or
-    polars data frame, which is not copied. Columns are found by their usual names; the other arguments override these.
+    ``source`` is the path of a file in one of the formats of :func:`surefoot.formats`, a list of such paths in the
+    order in which they were written, or any object with Arrow's C stream, such as a pandas or polars data frame, which
+    is not copied. Columns are found by their usual names; the other arguments override these.
 
     >>> import pandas, surefoot
     >>> frame = pandas.DataFrame({"action": ["a", "b"], "pscore": [0.5, 0.5], "reward": [1.0, 0.0], "age": [31, 55]})

@@ -91,6 +91,7 @@ def verify(
     rounds: Sequence[Logs] | None = None,
     *,
     deployed: Sequence[Policy | None] | None = None,
+    head: str | Sequence[str] = (),
 ) -> Verification:
     """Verifies certificates from policies and logs alone, as ``surefoot verify`` does.
 
@@ -106,6 +107,9 @@ def verify(
     deployed : list of Policy, optional
         The policies that collected each round. If given, the logged propensities are recomputed and compared, and every
         prior must be one of these policies.
+    head : str or list of str, optional
+        Heads of the ledger that were handed over before some rounds were collected (see ``Session.head``). Each must be
+        in the ledger of the folder.
 
     Returns
     -------
@@ -126,7 +130,7 @@ def verify(
     ['round 1, certificate: records: the certificate says 4000, but logs and policies give 2000']
     """
     if isinstance(claimed, (str, os.PathLike)):
-        return Verification._of(_surefoot._verify_run(claimed))
+        return Verification._of(_surefoot._verify_run(claimed, [head] if isinstance(head, str) else list(head)))
     if policies is None or rounds is None:
         raise TypeError("policies and rounds should be given, unless a folder is verified")
     if isinstance(claimed, Certificate):
@@ -137,5 +141,6 @@ def verify(
     if len(collected_by) != len(rounds):
         raise TypeError("deployed should have one policy for each round")
     known = {policy.fingerprint: policy for policy in [*policies, *(policy for policy in deployed or [] if policy)]}
-    found = _surefoot._verify(list(claimed), list(known.values()), list(rounds), collected_by)
+    heads = [head] if isinstance(head, str) else list(head)
+    found = _surefoot._verify(list(claimed), list(known.values()), list(rounds), collected_by, heads)
     return Verification._of(found)

@@ -127,7 +127,7 @@ def _settings(policy: Any, given: dict[str, Any], folder: str) -> dict[str, Any]
 def save_model(policy: Any, path: str | os.PathLike[str], **settings: Any) -> None:
     """Writes a policy as an MLflow model to a new folder.
 
-    ``policy`` is a linear Gaussian, softmax or uniform :class:`~surefoot.Policy`, a fitted learner, or the result of
+    ``policy`` is a :class:`~surefoot.Policy` that can be saved, a fitted learner, or the result of
     :func:`surefoot.learn`. All other arguments are those of ``mlflow.pyfunc.save_model``, such as ``signature``,
     ``input_example``, ``metadata`` or ``pip_requirements``.
 

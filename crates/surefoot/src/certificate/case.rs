@@ -1,5 +1,7 @@
 //! The records that a certificate uses, and its protocol.
 
+use std::fmt::{self, Display, Formatter};
+
 use serde::{Deserialize, Serialize};
 
 use super::evidence::{Evidence, Factor, Weighed};
@@ -15,6 +17,12 @@ pub struct Since {
     pub round: usize,
     /// Its index in that round.
     pub record: usize,
+}
+
+impl Display for Since {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "record {} of round {}", self.record, self.round)
+    }
 }
 
 impl Since {

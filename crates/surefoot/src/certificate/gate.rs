@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::case::RoundEvidence;
 use super::evidence::Factor;
 use super::ladder::related;
-use super::{Case, Certificate, FixedSince, Judgement, Protocol, Share, Since, Smoothing, Theorem, ladder};
+use super::{Case, Certificate, FixedSince, Judgement, Parts, Protocol, Share, Since, Smoothing, Theorem, ladder};
 use crate::error::{Error, Result, check_setting};
 use crate::logs::Logs;
 use crate::policy::Policy;
@@ -57,10 +57,6 @@ pub struct Verdict {
     /// [`CertifiedRisk`](Gate::CertifiedRisk). `None` for the gate that is always open.
     pub certificate: Option<Certificate>,
 }
-
-/// The parts of a round's share of delta: for challengers on records that they have not seen, and for posteriors.
-pub(super) const UNSEEN: f64 = 0.8;
-pub(super) const POSTERIOR: f64 = 0.2;
 
 impl Display for Gate {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -157,14 +153,14 @@ fn improvement(
 ) -> Result<Certificate> {
     let policy = challenger.policy.as_ref();
     let case = |since, share| Case { rounds, since, protocol, share };
-    let begun = case(Since::round(started), Share::of_round(started, POSTERIOR));
+    let begun = case(Since::round(started), Share::of_round(started, Parts::POSTERIOR));
     let counted = begun.counted()?;
     // Records before the incumbent's first round would compare with another policy. If the unseen records reach into
     // earlier rounds, the incumbent's start may depend on them. So the certificate pays for every start that was
     // possible.
     let unseen = challenger.fixed_since.map(|FixedSince { round, since, size }| {
         let size = size * (round.saturating_sub(since.round) + 1);
-        (size, case(since.max(Since::round(started)), Share::of_round(round, UNSEEN)))
+        (size, case(since.max(Since::round(started)), Share::of_round(round, Parts::UNSEEN)))
     });
     if let Some((_, case)) = &unseen {
         case.counted()?;

@@ -1,15 +1,18 @@
 //! The ladder: every deployed policy serves as a prior for the records collected from its round on.
 
+use serde::{Deserialize, Serialize};
+
 use super::case::RoundEvidence;
 use super::evidence::{Evidence, Factor, Weighed};
-use super::{Case, Certificate, Judgement, Protocol, Share, Since, Smoothing, Theorem};
+use super::{Case, Certificate, Judgement, Parts, Protocol, Share, Since, Smoothing, Theorem};
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::logs::Logs;
 use crate::policy::{LinearGaussian, Policy};
 
 /// When a policy was fixed, and from how many candidates fixed at that time it was chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct FixedSince {
     /// The round in which it was learned, counted from 0. It uses that round's share of delta.
     pub round: usize,
@@ -19,13 +22,6 @@ pub struct FixedSince {
     /// set with the first policy, which was fixed before that round.
     pub size: usize,
 }
-
-/// The parts of a round's share for each kind of rung. The top rung gets most, because only its bound depends
-/// noticeably on its share: the other rungs pay a divergence, next to which a few nats are negligible.
-pub(super) const FIXED: f64 = 0.8;
-pub(super) const LS: f64 = 0.1;
-pub(super) const DIFFERENCE: f64 = 0.05;
-pub(super) const RUNNING: f64 = 0.05;
 
 /// The factors that the rungs use.
 const FACTORS: [Factor; 3] = [Factor::LS, Factor::ADJUSTED, Factor::FIXED];
@@ -91,15 +87,16 @@ fn ladder_of<P: AsRef<dyn Policy>>(
         let Some((own, prior)) = related(policy, prior) else { continue };
         let case = |part| Case { rounds, since: Since::round(j), protocol, share: Share::of_round(j, part) };
         let said = evidence.since_round(j);
-        consider(Judgement::posterior(Theorem::Ls, own, prior)?.certificate(&case(LS), &said)?);
-        let difference = Judgement::posterior(Theorem::Adjusted, own, prior)?.certificate(&case(DIFFERENCE), &said)?;
+        consider(Judgement::posterior(Theorem::Ls, own, prior)?.certificate(&case(Parts::LS), &said)?);
+        let difference =
+            Judgement::posterior(Theorem::Adjusted, own, prior)?.certificate(&case(Parts::DIFFERENCE), &said)?;
         let mut ran = Evidence::none(&[Factor::FIXED], &protocol.lambdas);
         running[j..].iter().for_each(|round| ran.merge(round));
-        let running = Judgement::fixed(Theorem::Running, None, 1)?.certificate(&case(RUNNING), &ran)?;
+        let running = Judgement::fixed(Theorem::Running, None, 1)?.certificate(&case(Parts::RUNNING), &ran)?;
         consider(Certificate::combined(difference, running)?);
     }
     if let Some(FixedSince { round, since, size }) = fixed_since {
-        let case = Case { rounds, since, protocol, share: Share::of_round(round, FIXED) };
+        let case = Case { rounds, since, protocol, share: Share::of_round(round, Parts::FIXED) };
         case.counted()?;
         let unseen = evidence.unseen(since.round);
         if unseen.records() > 0 {

@@ -31,6 +31,7 @@ pub(crate) use evidence::{Evidence, Factor, LogSum, Weighed};
 pub use gate::{Challenger, Gate, Verdict};
 pub(crate) use ladder::risk_and_ladder;
 pub use ladder::{FixedSince, ladder};
+pub(crate) use protocol::Parts;
 pub use protocol::{Form, Protocol, Share, Spending};
 pub use statement::{Quantity, Theorem};
 pub use verify::{Mismatch, verify};

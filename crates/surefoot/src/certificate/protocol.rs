@@ -134,3 +134,27 @@ impl Share {
         Ok(protocol.delta * share * self.part)
     }
 }
+
+/// How the share of one round is divided among the statements that may use it. The verifier knows these parts too.
+pub(crate) struct Parts;
+
+/// The ladder. The top rung gets most, because only its bound depends noticeably on its share: the other rungs pay a
+/// divergence, next to which a few nats are negligible.
+impl Parts {
+    /// The policy on the records that it has not seen.
+    pub(crate) const FIXED: f64 = 0.8;
+    /// Theorem 3.2.
+    pub(crate) const LS: f64 = 0.1;
+    /// Theorem 4.1.
+    pub(crate) const DIFFERENCE: f64 = 0.05;
+    /// The bound on the logging policies that is added to it.
+    pub(crate) const RUNNING: f64 = 0.05;
+}
+
+/// The gate.
+impl Parts {
+    /// A challenger on the records that it has not seen.
+    pub(crate) const UNSEEN: f64 = 0.8;
+    /// A challenger as a posterior.
+    pub(crate) const POSTERIOR: f64 = 0.2;
+}

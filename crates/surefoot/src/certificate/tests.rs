@@ -4,8 +4,6 @@ mod forgery;
 mod gate;
 mod golden;
 
-use super::gate::{POSTERIOR, UNSEEN};
-use super::ladder::{DIFFERENCE, FIXED, LS, RUNNING};
 use super::*;
 use crate::contexts::Contexts;
 use crate::features::FeatureMap;
@@ -299,8 +297,8 @@ fn a_combined_bound_is_the_sum_of_its_parts() {
 
 #[test]
 fn all_that_a_ladder_ever_says_has_no_more_than_delta() {
-    let parts = [FIXED, LS, DIFFERENCE, RUNNING];
-    assert!((UNSEEN + POSTERIOR - 1.0).abs() < 1e-15, "nor has a gate");
+    let parts = [Parts::FIXED, Parts::LS, Parts::DIFFERENCE, Parts::RUNNING];
+    assert!((Parts::UNSEEN + Parts::POSTERIOR - 1.0).abs() < 1e-15, "nor has a gate");
     for spending in [Spending::Forever, Spending::Even { rounds: 10_000 }, Spending::Even { rounds: 10_001 }] {
         let protocol = Protocol { spending, ..Protocol::default() };
         let share = |j, part| Share::of_round(j, part).delta(&protocol).unwrap();
@@ -322,10 +320,10 @@ fn the_ladder_is_the_best_of_its_rungs() {
             protocol: &protocol,
             share: Share::of_round(j, part),
         };
-        let difference = Certificate::difference(judged, &deployed[j], &case(DIFFERENCE)).unwrap();
-        let running = Certificate::running(&case(RUNNING)).unwrap();
+        let difference = Certificate::difference(judged, &deployed[j], &case(Parts::DIFFERENCE)).unwrap();
+        let running = Certificate::running(&case(Parts::RUNNING)).unwrap();
         [
-            Certificate::risk(judged, &deployed[j], &case(LS)).unwrap(),
+            Certificate::risk(judged, &deployed[j], &case(Parts::LS)).unwrap(),
             Certificate::combined(difference, running).unwrap(),
         ]
     };
@@ -335,7 +333,8 @@ fn the_ladder_is_the_best_of_its_rungs() {
         for fixed_since in births.map(|since| since.map(|since| FixedSince { round: 1, since, size: 4 })) {
             let mut all: Vec<Certificate> = (0..3).flat_map(|j| rung(&judged, j)).collect();
             if let Some(FixedSince { round, since, size }) = fixed_since {
-                let case = Case { rounds: &rounds, since, protocol: &protocol, share: Share::of_round(round, FIXED) };
+                let case =
+                    Case { rounds: &rounds, since, protocol: &protocol, share: Share::of_round(round, Parts::FIXED) };
                 all.push(Certificate::fixed(Smoothing::Ls, &judged, size, &case).unwrap());
             }
             let found = ladder(&judged, fixed_since, &deployed, &rounds, &protocol).unwrap();

@@ -23,6 +23,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::contexts::Contexts;
 use crate::error::{Error, Result};
+use crate::features::FeatureMap;
 use crate::fingerprint::Fingerprint;
 use crate::logs::Eligible;
 use crate::math::linear::in_blocks;
@@ -166,6 +167,28 @@ pub enum Class<'a> {
     Mixture(&'a Mixture),
     /// A user-defined policy.
     Custom,
+}
+
+impl<'a> Class<'a> {
+    /// The name of the class.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::LinearGaussian(_) => "gaussian",
+            Class::Softmax(_) => "softmax",
+            Class::Uniform(_) => "uniform",
+            Class::Mixture(_) => "mixture",
+            Class::Custom => "custom",
+        }
+    }
+
+    /// The map from contexts to features, if policies of this class have one.
+    pub fn features(self) -> Option<&'a FeatureMap> {
+        match self {
+            Class::LinearGaussian(policy) => Some(policy.features()),
+            Class::Softmax(policy) => Some(policy.features()),
+            Class::Uniform(_) | Class::Mixture(_) | Class::Custom => None,
+        }
+    }
 }
 
 /// The index at which the cumulative sum of `p` passes `u` times its total; never an index of probability 0.

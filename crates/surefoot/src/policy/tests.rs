@@ -37,6 +37,24 @@ fn all() -> Vec<Arc<dyn Policy>> {
 }
 
 #[test]
+fn a_class_has_a_name_and_the_features_of_the_policy() {
+    let found: Vec<_> =
+        all().iter().map(|p| (p.class().name(), p.class().features().map(FeatureMap::output))).collect();
+    assert_eq!(
+        found,
+        [
+            ("uniform", None),
+            ("gaussian", Some(3)),
+            ("gaussian", Some(11)),
+            ("mixture", None),
+            ("gaussian", Some(3)),
+            ("softmax", Some(3)),
+        ]
+    );
+    assert_eq!(Class::Custom.name(), "custom");
+}
+
+#[test]
 fn every_policy_keeps_the_contract() {
     let dense = contexts();
     let sets = Eligible::new((0..20).map(|i| if i % 2 == 0 { vec![0, 2, 3] } else { vec![1] })).unwrap();

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use crate::audit::{Statement, StatementKind};
+use crate::audit::{Statement, StatementKind, Terms};
 use crate::certificate::{Certificate, Gate};
 use crate::error::{Error, Result};
 use crate::learn::{Learner, StepReport};
@@ -148,7 +148,10 @@ pub fn simulate_observed(
     observer: &mut dyn Observer,
     mut on_round: impl FnMut(&SimulatedRound) -> ControlFlow<()>,
 ) -> Result<Outcome> {
-    let mut session = Session::new(plan.learner.clone(), plan.gate, first)?;
+    let sizes_said: Vec<String> = sizes.iter().map(ToString::to_string).collect();
+    let rounds_end = format!("after numbers of records that were fixed in advance: {}", sizes_said.join(", "));
+    let terms = Terms { rounds_end, ..Terms::default() };
+    let mut session = Session::new(plan.learner.clone(), plan.gate, first)?.with_terms(terms)?;
     let mut rounds: Vec<SimulatedRound> = Vec::new();
     let mut start = 0;
     for (round, &n) in sizes.iter().enumerate() {

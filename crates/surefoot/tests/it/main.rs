@@ -3,6 +3,7 @@
 #![allow(missing_docs)]
 
 mod certificates;
+mod forgeries;
 mod golden;
 mod layers;
 mod learning;

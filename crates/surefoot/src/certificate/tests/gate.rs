@@ -86,7 +86,9 @@ fn an_older_challenger_gains_records() {
     assert!(uppers[0] > uppers[1].max(uppers[2]), "{uppers:?}");
     assert!(found[1..].iter().all(|c| c.theorem == Theorem::FixedAdjusted && c.size == 4));
     assert!(
-        found[1..].iter().all(|c| c.share == Share::of_round(0, UNSEEN) && c.since == Since { round: 0, record: 150 })
+        found[1..]
+            .iter()
+            .all(|c| c.share == Share::of_round(0, Parts::UNSEEN) && c.since == Since { round: 0, record: 150 })
     );
 }
 

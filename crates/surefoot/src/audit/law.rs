@@ -1,0 +1,360 @@
+//! What the ledger of a run allows: the order of its entries, the policy of each statement, and its share of delta.
+
+use std::collections::HashMap;
+
+use super::ledger::{Entry, Ledger, Opening, hash_of};
+use super::{Statement, StatementKind};
+use crate::certificate::{Certificate, FixedSince, Gate, Parts, Quantity, Share, Since, Theorem};
+use crate::fingerprint::Fingerprint;
+
+/// A round as the ledger tells it.
+#[derive(Debug, Clone)]
+pub(super) struct Collected {
+    pub(super) by: Option<Fingerprint>,
+    pub(super) logs: Fingerprint,
+    pub(super) records: usize,
+    /// The place of its entry.
+    pub(super) place: usize,
+    learned: Option<(Fingerprint, Option<FixedSince>)>,
+    /// The policy that was deployed after it.
+    deployed: Option<Fingerprint>,
+}
+
+/// The facts of a ledger.
+#[derive(Debug)]
+pub(super) struct Law<'a> {
+    opening: &'a Opening,
+    pub(super) rounds: Vec<Collected>,
+    /// The policy that was deployed before round 0.
+    start: Option<Fingerprint>,
+    /// The certificates, by the number of rounds and the kind.
+    stated: HashMap<(usize, StatementKind), Fingerprint>,
+}
+
+impl<'a> Law<'a> {
+    /// Reads a ledger. Also returns everything that is out of order in it.
+    pub(super) fn of(ledger: &'a Ledger) -> (Self, Vec<String>) {
+        let mut law = Law { opening: ledger.opening(), rounds: Vec::new(), start: None, stated: HashMap::new() };
+        let (mut wrong, mut deployed) = (Vec::new(), Vec::new());
+        // Whether a policy was deployed since the last round was collected.
+        let mut committed = false;
+        for (place, entry) in ledger.entries().iter().enumerate() {
+            // The header of the file is its line 0.
+            let mut odd = |what: String| wrong.push(format!("ledger, line {}: {what}", place + 1));
+            match *entry {
+                Entry::Open(_) => {}
+                Entry::Deploy { policy } => {
+                    committed = true;
+                    deployed.push(policy);
+                    match law.rounds.last_mut() {
+                        Some(round) => round.deployed = Some(policy),
+                        None => law.start = Some(policy),
+                    }
+                }
+                Entry::Collect { round, by, logs, records } => {
+                    if round != law.rounds.len() {
+                        odd(format!("round {round} comes where round {} should", law.rounds.len()));
+                    }
+                    if let Some(by) = by {
+                        if !deployed.contains(&by) {
+                            odd(format!("round {round} was collected by {by}, which was not deployed before"));
+                        }
+                        if !committed {
+                            odd(format!("no policy was deployed between round {round} and the round before"));
+                        }
+                    }
+                    committed = false;
+                    law.rounds.push(Collected { by, logs, records, place, learned: None, deployed: None });
+                }
+                Entry::Learn { round, policy, fixed_since } => match law.rounds.iter_mut().enumerate().next_back() {
+                    Some((number, newest)) if number == round && newest.learned.is_none() => {
+                        newest.learned = Some((policy, fixed_since));
+                    }
+                    _ => odd(format!("a policy learned from round {round} comes twice, or not after that round")),
+                },
+                Entry::State { round, kind, certificate } => {
+                    if round != law.rounds.len() {
+                        odd(format!("a {kind} of {round} rounds comes after {} rounds", law.rounds.len()));
+                    }
+                    if law.stated.insert((round, kind), certificate).is_some() {
+                        odd(format!("a second {kind} of {round} rounds: its share of delta can be spent once"));
+                    }
+                }
+            }
+        }
+        (law, wrong)
+    }
+
+    /// The policy that runs after this many rounds, if it is known.
+    fn runs(&self, rounds: usize) -> Option<Fingerprint> {
+        match rounds.checked_sub(1) {
+            None => self.start,
+            Some(newest) => self.rounds.get(newest)?.deployed.or_else(|| self.runs(newest)),
+        }
+    }
+
+    /// The result after this many rounds: the policy that is deployed next, or the newest one if none is deployed.
+    fn current(&self, rounds: usize) -> Option<Fingerprint> {
+        let newest = self.rounds.get(rounds.checked_sub(1)?)?;
+        let learned = newest.learned.map(|(policy, _)| policy);
+        if self.opening.redeploys { newest.deployed.or(learned) } else { learned }
+    }
+
+    /// The prior of the rung that begins with round `j`: the policy that collected it. Where nobody knows that policy,
+    /// only the first policy may be a prior, from round 0 on.
+    fn prior(&self, j: usize) -> Option<Fingerprint> {
+        match self.rounds.get(j)?.by {
+            None if j == 0 => Some(self.opening.first),
+            by => by,
+        }
+    }
+
+    /// Since when the policy has been fixed, by each of the entries that learned it within this many rounds.
+    fn fixed(&self, policy: Fingerprint, rounds: usize) -> Vec<FixedSince> {
+        let learned = self.rounds.iter().take(rounds).filter_map(|round| round.learned);
+        let mut all: Vec<FixedSince> =
+            learned.clone().filter(|(learned, _)| *learned == policy).filter_map(|(_, fixed)| fixed).collect();
+        if policy == self.opening.first {
+            // The first policy and the policies learned in round 0 form one set.
+            let first = self.rounds.first().and_then(|round| round.learned?.1);
+            all.push(FixedSince { round: 0, since: Since::round(0), size: first.map_or(1, |fixed| fixed.size) });
+        }
+        all
+    }
+
+    /// Checks a statement against the ledger.
+    pub(super) fn check(&self, statement: &Statement) -> Vec<String> {
+        let Statement { round, kind, certificate, .. } = statement;
+        let mut wrong = Vec::new();
+        match self.stated.get(&(*round, *kind)) {
+            None => wrong.push(format!("ledger: has no {kind} of {round} rounds")),
+            Some(hash) if *hash != hash_of(statement) => {
+                wrong.push(format!("ledger: its {kind} of {round} rounds is another one"));
+            }
+            Some(_) => {}
+        }
+        let protocol = &self.opening.protocol;
+        let same = (certificate.delta, &certificate.lambdas, certificate.form, certificate.spending)
+            == (protocol.delta, &protocol.lambdas, protocol.form, protocol.spending);
+        if !same {
+            wrong.push("ledger: delta, lambdas, form or spending are not those of its opening".into());
+        }
+        let subject = certificate.policies.last().copied().flatten();
+        match kind {
+            StatementKind::Certificate | StatementKind::Ladder => {
+                let expected = self.current(*round);
+                if expected.is_none() || subject != expected {
+                    wrong.push(format!(
+                        "policies: should be about {}, which the run had after {round} rounds, but is about {}",
+                        named(expected),
+                        named(subject)
+                    ));
+                }
+            }
+            StatementKind::Gate => {
+                let learned = self.rounds.iter().take(*round).filter_map(|round| round.learned);
+                if !learned.clone().any(|(policy, _)| Some(policy) == subject) {
+                    wrong.push(format!("policies: {} was not learned in {round} rounds", named(subject)));
+                }
+            }
+        }
+        let lawful = match kind {
+            StatementKind::Certificate => self.whole(certificate),
+            StatementKind::Ladder => self.rung(certificate, *round),
+            StatementKind::Gate if self.opening.gate == Gate::CertifiedRisk => self.rung(certificate, *round),
+            StatementKind::Gate => self.comparison(certificate, *round),
+        };
+        if let Err(reason) = lawful {
+            wrong.push(reason);
+        }
+        wrong
+    }
+
+    /// A statement about all records, with all of delta.
+    fn whole(&self, certificate: &Certificate) -> Result<(), String> {
+        let Certificate { theorem, share, since, priors, policies, .. } = certificate;
+        expect("share", &Share::WHOLE, share)?;
+        expect("since", &Since::round(0), since)?;
+        match theorem {
+            Theorem::Ls => expect("priors", self.prior(0).as_slice(), &priors[..]),
+            Theorem::Shift | Theorem::ShiftAdjusted => {
+                let rounds = self.rounds.iter().take(certificate.logs.len());
+                let by: Vec<_> = rounds.clone().filter_map(|round| round.by).collect();
+                expect("priors", &by, priors)?;
+                let learned: Vec<_> = rounds.map(|round| round.learned.map(|(policy, _)| policy)).collect();
+                expect("policies", &learned, policies)
+            }
+            _ => Err(format!("theorem: {theorem:?} is none that may have all of delta")),
+        }
+    }
+
+    /// A rung of the ladder, with its part of the share of one round.
+    fn rung(&self, certificate: &Certificate, rounds: usize) -> Result<(), String> {
+        let posterior = |certificate: &Certificate, part: f64| {
+            let j = certificate.since.round;
+            expect("share", &Share::of_round(j, part), &certificate.share)?;
+            expect("since", &Since::round(j), &certificate.since)?;
+            expect("priors", self.prior(j).as_slice(), &certificate.priors[..])
+        };
+        match certificate.theorem {
+            Theorem::Fixed => {
+                let part = if self.opening.shifts { 1.0 } else { Parts::FIXED };
+                self.one_of(certificate, rounds, |FixedSince { round, since, size }| {
+                    (Share::of_round(round, part), since, size)
+                })
+            }
+            _ if self.opening.shifts => Err("theorem: where contexts may shift, only a fixed policy has a rung".into()),
+            Theorem::Ls => posterior(certificate, Parts::LS),
+            Theorem::Combined => {
+                let [difference, running] = &certificate.parts[..] else {
+                    return Err(format!("parts: should be 2, but are {}", certificate.parts.len()));
+                };
+                posterior(difference, Parts::DIFFERENCE)?;
+                expect("since", &difference.since, &running.since)?;
+                expect("share", &Share::of_round(running.since.round, Parts::RUNNING), &running.share)
+            }
+            theorem => Err(format!("theorem: {theorem:?} is no rung of the ladder")),
+        }
+    }
+
+    /// A comparison with the running policy, which has collected all rounds from `started` on.
+    fn comparison(&self, certificate: &Certificate, rounds: usize) -> Result<(), String> {
+        let incumbent = self.rounds.get(rounds - 1).and_then(|newest| newest.by);
+        // A policy that nobody knows has collected the newest round, and perhaps no other.
+        let starts = |started: usize| match incumbent {
+            None => started + 1 == rounds,
+            Some(_) => self.rounds[started..rounds].iter().all(|round| round.by == incumbent),
+        };
+        match certificate.theorem {
+            Theorem::Adjusted => {
+                let started = certificate.since.round;
+                if started >= rounds || !starts(started) {
+                    return Err(format!("since: the running policy has not collected all rounds from {started} on"));
+                }
+                expect("share", &Share::of_round(started, Parts::POSTERIOR), &certificate.share)?;
+                expect("since", &Since::round(started), &certificate.since)?;
+                expect("priors", &[incumbent.unwrap_or(self.opening.first)][..], &certificate.priors[..])
+            }
+            Theorem::FixedAdjusted => {
+                let lawful = (0..rounds).filter(|&started| starts(started)).map(|started| {
+                    self.one_of(certificate, rounds, |FixedSince { round, since, size }| {
+                        let size = size * (round.saturating_sub(since.round) + 1);
+                        (Share::of_round(round, Parts::UNSEEN), since.max(Since::round(started)), size)
+                    })
+                });
+                let mut last = Err("since: no round is known to be by the running policy".into());
+                for result in lawful {
+                    last = result;
+                    if last.is_ok() {
+                        break;
+                    }
+                }
+                last
+            }
+            theorem => Err(format!("theorem: {theorem:?} does not compare with the running policy")),
+        }
+    }
+
+    /// Share, first record and size of a fixed policy must be those of an entry that learned it.
+    fn one_of(
+        &self,
+        certificate: &Certificate,
+        rounds: usize,
+        lawful: impl Fn(FixedSince) -> (Share, Since, usize),
+    ) -> Result<(), String> {
+        let policy = certificate.policies.first().copied().flatten();
+        let claimed = (certificate.share, certificate.since, certificate.size);
+        let fixed = policy.map(|policy| self.fixed(policy, rounds)).unwrap_or_default();
+        let all: Vec<_> = fixed.into_iter().map(lawful).collect();
+        match all.first() {
+            _ if all.contains(&claimed) => Ok(()),
+            None => Err(format!("policies: no entry says since when {} has been fixed", named(policy))),
+            Some(lawful) => Err(format!("share, since or size: should be {lawful:?}, but are {claimed:?}")),
+        }
+    }
+
+    /// Checks that every deployment followed the rule that the run was opened with.
+    pub(super) fn promotions(&self, statements: &[Statement]) -> Vec<String> {
+        let mut wrong = Vec::new();
+        for (k, round) in self.rounds.iter().enumerate() {
+            let Some(deployed) = round.deployed else { continue };
+            let before = self.runs(k);
+            let newest = round.learned.map(|(policy, _)| policy);
+            let lawful = match self.opening.gate {
+                _ if !self.opening.redeploys => Some(deployed) == before,
+                Gate::Always => Some(deployed) == newest.or(before),
+                _ if Some(deployed) == before => true,
+                gate => {
+                    let of_gate = |s: &&Statement| s.round == k + 1 && s.kind == StatementKind::Gate;
+                    statements.iter().find(of_gate).is_some_and(|statement| {
+                        let Certificate { policies, upper, .. } = &statement.certificate;
+                        let passes = match gate {
+                            Gate::Improvement => *upper < 0.0,
+                            Gate::NonInferiority { margin } => *upper <= margin,
+                            _ => true,
+                        };
+                        passes && policies.first() == Some(&Some(deployed))
+                    })
+                }
+            };
+            if !lawful {
+                wrong.push(format!(
+                    "ledger: after {} rounds {deployed} was deployed, but no certificate passes the gate {} for it",
+                    k + 1,
+                    self.opening.gate
+                ));
+            }
+        }
+        wrong
+    }
+
+    /// How much reward all promotions together may have cost, where each may cost a margin. Margins add up.
+    pub(super) fn margins(&self) -> Option<f64> {
+        let Gate::NonInferiority { margin } = self.opening.gate else { return None };
+        let changed = |k: &usize| self.rounds[*k].deployed.is_some_and(|policy| Some(policy) != self.runs(*k));
+        let [lowest, highest] = self.opening.terms.reward_range;
+        Some((0..self.rounds.len()).filter(changed).count() as f64 * margin * (highest - lowest))
+    }
+
+    /// A bound in rewards: the least reward, or the least improvement.
+    pub(super) fn reward(&self, certificate: &Certificate) -> f64 {
+        let [lowest, highest] = self.opening.terms.reward_range;
+        let gain = -certificate.upper * (highest - lowest);
+        if certificate.bounds == Quantity::Difference { gain } else { lowest + gain }
+    }
+
+    /// What a statement needs that the ledger cannot show.
+    pub(super) fn trust(&self, certificate: &Certificate) -> Vec<String> {
+        let mut trust = Vec::new();
+        let parts = if certificate.parts.is_empty() { std::slice::from_ref(certificate) } else { &certificate.parts };
+        for part in parts {
+            let since = part.since;
+            let unknown = self.rounds.iter().skip(since.round).take(part.logs.len()).filter(|r| r.by.is_none()).count();
+            if unknown > 0 {
+                trust.push(format!("the propensities of {unknown} rounds whose logging policy is not given"));
+            }
+            if matches!(part.theorem, Theorem::Fixed | Theorem::FixedAdjusted)
+                && let Some(policy) = part.policies.first().copied().flatten()
+            {
+                // Deployed before the records, it cannot have been learned from them.
+                let known = self.rounds.iter().take(since.round).filter_map(|round| round.deployed);
+                if known.chain(self.start).all(|deployed| deployed != policy) {
+                    trust.push(format!(
+                        "the policy was learned without the records from {since} on, and from at most {} candidates",
+                        part.size
+                    ));
+                }
+            }
+        }
+        trust.dedup();
+        trust
+    }
+}
+
+fn named(policy: Option<Fingerprint>) -> String {
+    policy.map_or_else(|| "a policy that is not known".into(), |policy| policy.to_string())
+}
+
+fn expect<T: PartialEq + std::fmt::Debug + ?Sized>(what: &str, lawful: &T, found: &T) -> Result<(), String> {
+    if lawful == found { Ok(()) } else { Err(format!("{what}: should be {lawful:?}, but is {found:?}")) }
+}
