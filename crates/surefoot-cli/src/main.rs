@@ -41,7 +41,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
+    let command = Cli::parse().command;
+    surefoot_terminal::clean_up_on_interrupt();
+    let done = match command {
         Command::Demo(demo) => demo.run(),
         Command::Lint(lint) => lint.run(),
         Command::Evaluate(evaluate) => evaluate.run(),
@@ -58,7 +60,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprint!("{failure}");
+            surefoot_terminal::note(&failure.to_string());
             ExitCode::FAILURE
         }
     }

@@ -1,13 +1,14 @@
 //! Certificates as files.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use surefoot::audit::Statement;
 
 use crate::error::{Error, Result};
-use crate::files::replace;
+use crate::files::Together;
 use crate::tensors::json;
 
 const FORMAT: &str = "surefoot-certificates";
@@ -24,10 +25,17 @@ struct Document {
 
 /// Writes certificates as JSON.
 pub fn write_certificates(path: &Path, certificates: Vec<Statement>) -> Result<()> {
+    let mut together = Together::default();
+    stage_certificates(&mut together, path, certificates)?;
+    together.commit()
+}
+
+/// Adds certificates to the files that are written together.
+pub(crate) fn stage_certificates(together: &mut Together, path: &Path, certificates: Vec<Statement>) -> Result<()> {
     let document = Document { format: FORMAT.into(), version: VERSION, certificates };
     let text = serde_json::to_string_pretty(&document)
         .map_err(|reason| Error::Json { place: path.display().to_string(), reason })?;
-    replace(path, format!("{text}\n").as_bytes())
+    together.file(path, |file| writeln!(file, "{text}"))
 }
 
 /// Reads certificates. It does not check whether they hold.

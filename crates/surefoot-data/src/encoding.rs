@@ -5,10 +5,12 @@
 //! category, a missing number) are encoded too; they are not errors.
 
 mod fit;
+mod identity;
 
 pub(crate) use fit::LIST;
 pub(crate) use fit::among;
 pub use fit::{EncodingFit, EncodingSettings};
+pub use identity::Identity;
 
 use std::borrow::Cow;
 
@@ -152,6 +154,19 @@ impl Encoding {
         self.fields.iter().map(Field::width).sum()
     }
 
+    /// The largest number of values of a record, apart from values that its own lists name.
+    pub(crate) fn entries(&self) -> usize {
+        if !self.fields.iter().any(Field::is_sparse) {
+            return self.width();
+        }
+        let entries = |field: &Field| match field {
+            Field::Number { .. } | Field::OneHot { .. } | Field::Hashed { .. } => 1,
+            Field::Vector { width, .. } => *width,
+            Field::Sparse { .. } | Field::Named { .. } => 0,
+        };
+        self.fields.iter().map(entries).sum()
+    }
+
     /// The name of each feature.
     pub fn names(&self) -> Vec<String> {
         let numbered = |column: &str, n: usize| -> Vec<String> { (0..n).map(|i| format!("{column}[{i}]")).collect() };
@@ -286,6 +301,8 @@ enum Encoded<'a> {
         places: Vec<u32>,
         lists: Lists<f64>,
     },
+    /// No record of the batch has the column of numbers: each gets the indicator.
+    Missing,
     /// No record of the batch has the column.
     Nothing,
 }
@@ -296,7 +313,7 @@ impl<'a> Encoded<'a> {
         match field {
             Field::Number { column, mean, scale, indicator } => {
                 let Some(column) = batch.feature(column)? else {
-                    return Ok(Encoded::Category(vec![indicator.then_some(1); batch.len()]));
+                    return Ok(if *indicator { Encoded::Missing } else { Encoded::Nothing });
                 };
                 let x = column.numbers()?;
                 Ok(Encoded::Number { column, x, mean: *mean, scale: *scale, indicator: *indicator })
@@ -385,6 +402,7 @@ impl<'a> Encoded<'a> {
                     entries.push((first + place, finite(column, x)?));
                 }
             }
+            Encoded::Missing => entries.push((first + 1, 1.0)),
             Encoded::Nothing => {}
         }
         Ok(())

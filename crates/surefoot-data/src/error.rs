@@ -243,6 +243,29 @@ pub enum Error {
         /// The fingerprint of the content.
         found: surefoot::Fingerprint,
     },
+    /// A file changed between or during the passes over its records.
+    #[error(
+        "{place}: changed while it was read: {how}; all passes must read the same records: copy the file first, or \
+         wait until it is complete"
+    )]
+    Changed {
+        /// The file.
+        place: String,
+        /// How it changed.
+        how: String,
+    },
+    /// A size is beyond what memory is taken for.
+    #[error("{place}: {what} should be at most {limit}, but is {found}")]
+    TooLarge {
+        /// The file.
+        place: String,
+        /// The size.
+        what: String,
+        /// The largest size that is allowed.
+        limit: u64,
+        /// The size, with its factors: `1000000 actions x 16777217 features`.
+        found: String,
+    },
     /// Several files of a run cannot be used.
     #[error("{files} files cannot be used:\n  {reasons}")]
     Several {
@@ -274,6 +297,17 @@ impl Error {
     /// An error of the core about a setting.
     pub(crate) fn setting(name: &str, allowed: &str, value: impl Display) -> Self {
         Error::Core(surefoot::Error::Setting { name: name.into(), allowed: allowed.into(), value: value.to_string() })
+    }
+
+    /// An error of writing under a temporary name, with the final one.
+    pub(crate) fn renamed(self, from: &Path, to: &Path) -> Self {
+        match self {
+            Error::Write { place, reason } => Error::Write {
+                place: place.replacen(&from.display().to_string(), &to.display().to_string(), 1),
+                reason,
+            },
+            error => error,
+        }
     }
 
     pub(crate) fn io(path: &Path, reason: io::Error) -> Self {

@@ -13,8 +13,9 @@ use surefoot::learn::{Retrained, StepReport, retrain};
 use surefoot::observer::Observer;
 use surefoot::{Certificate, FeatureMap, Gate, Learner, LinearGaussian, Logs, Policy, RewardRange};
 
+use crate::encoding::{Field, Identity};
 use crate::error::{Error, Result};
-use crate::logs::LogReader;
+use crate::logs::{Actions, LogReader};
 use crate::policy_file::{Inputs, Lineage, PolicyReader};
 use crate::rounds::{ReadRequest, Rounds};
 
@@ -129,8 +130,65 @@ pub struct LearnSummary {
     pub better_by: f64,
     /// The confidence of each of the two bounds.
     pub confidence: f64,
+    /// The raw values of the logs that the files of the policy contain.
+    pub reveals: Reveals,
     /// Warnings for the user.
     pub warnings: Vec<String>,
+}
+
+/// The raw values of the logs that everybody who has the files of a policy can read.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Reveals {
+    /// The columns whose values are listed.
+    pub vocabularies: Vec<Vocabulary>,
+    /// The number of actions whose names are listed.
+    pub action_names: usize,
+    /// The number of contexts that are stored as landmarks of kernel features.
+    pub landmarks: usize,
+}
+
+/// A column whose values a policy file lists.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Vocabulary {
+    /// The column.
+    pub column: String,
+    /// The number of its values.
+    pub values: usize,
+}
+
+impl Reveals {
+    fn of(rounds: &Rounds, policy: &LinearGaussian) -> Self {
+        let vocabulary = |field: &Field| match field {
+            Field::OneHot { column, categories } => {
+                Some(Vocabulary { column: column.clone(), values: categories.len() })
+            }
+            _ => None,
+        };
+        Reveals {
+            vocabularies: rounds.encoding.fields().iter().filter_map(vocabulary).collect(),
+            action_names: match &rounds.actions {
+                Actions::Names(names) => names.len(),
+                Actions::Count(_) => 0,
+            },
+            landmarks: policy.features().kernel_parts().map_or(0, |kernel| kernel.landmarks().len()),
+        }
+    }
+}
+
+/// A warning for each column that looks like an identity.
+fn identity_warnings(rounds: &Rounds) -> Vec<String> {
+    let warning = |(column, identity): &(String, Identity)| {
+        let listed = |field: &&Field| matches!(field, Field::OneHot { column: other, .. } if other == column);
+        let what = match rounds.encoding.fields().iter().find(listed) {
+            Some(_) => "the policy file lists its values",
+            None => "it is hashed, and the policy file does not list its values",
+        };
+        format!(
+            "column {column} looks like an identity ({}): {what}; leave the column out unless it should be a feature",
+            identity.describe()
+        )
+    };
+    rounds.identities.iter().map(warning).collect()
 }
 
 /// A round that was learned from.
@@ -174,6 +232,7 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
     if rounds.interleaved {
         warnings.push("rounds are interleaved: a policy logs records after the next policy has begun".into());
     }
+    warnings.extend(identity_warnings(rounds));
     let [lo, hi] = rounds.reward_range;
     let (range, width) = (RewardRange::new(lo, hi)?, hi - lo);
     let round = |logs: &Logs| RoundSummary { name: logs.policy_version().into(), records: logs.len() };
@@ -192,6 +251,7 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
         at_least: (!proven.vacuous).then(|| range.reward(proven.upper)),
         better_by: -better.upper * width,
         confidence: 1.0 - learner.protocol.delta,
+        reveals: Reveals::of(rounds, &policy),
         warnings,
     };
     let lineage = Lineage {
@@ -243,8 +303,25 @@ impl Learned {
     }
 }
 
+/// The largest number of parameters of a learned policy, one per action and feature: 2 GiB.
+const MOST_PARAMETERS: usize = 1 << 28;
+
+/// Checks the size of a policy before memory is taken for it: a large number of an action, or a large index of a
+/// feature, takes few bytes in a file.
+fn check_parameters(actions: usize, features: usize) -> Result<()> {
+    match actions.checked_mul(features) {
+        Some(..=MOST_PARAMETERS) => Ok(()),
+        _ => {
+            let allowed = format!("at most {MOST_PARAMETERS}");
+            let found = format!("{actions} actions x {features} features");
+            Err(Error::setting("the number of parameters", &allowed, found))
+        }
+    }
+}
+
 fn prior(rounds: &Rounds, request: &LearnRequest) -> Result<LinearGaussian> {
     let actions = rounds.actions.len();
+    check_parameters(actions, rounds.encoding.width().saturating_add(usize::from(request.intercept)))?;
     let map = || {
         let map = FeatureMap::identity(rounds.encoding.width());
         if request.intercept { map.with_intercept() } else { map }

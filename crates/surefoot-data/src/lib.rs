@@ -41,6 +41,7 @@ mod files;
 mod idx;
 mod layout;
 mod learn;
+mod learned_files;
 pub mod lint;
 mod logs;
 mod mixture_file;
@@ -64,14 +65,15 @@ use std::path::Path;
 
 pub use certificate_file::{read_certificates, write_certificates};
 pub use convert::{Converted, convert};
-pub use encoding::{Encoding, EncodingFit, EncodingSettings, Field, Rows as EncodedRows};
+pub use encoding::{Encoding, EncodingFit, EncodingSettings, Field, Identity, Rows as EncodedRows};
 pub use error::{Error, Result};
 pub use evaluate::{
     EvaluateRequest, Evaluated, EvaluatedPolicy, ModelRequest, NamedEstimate, NamedPolicy, ProvenReward, SelectRequest,
     Selected, SelectedCandidate, evaluate, select,
 };
-pub use files::replace;
-pub use learn::{LearnRequest, LearnSummary, Learned, Prior, RoundSummary, learn, learn_from};
+pub use files::{check_output, interrupted, replace, replace_all};
+pub use learn::{LearnRequest, LearnSummary, Learned, Prior, Reveals, RoundSummary, Vocabulary, learn, learn_from};
+pub use learned_files::{certificates_path, check_learned_to, write_learned_to};
 pub use logs::{Actions, Batches, Check, ColumnNames, LogBatch, LogReader, Records};
 pub use mixture_file::{Part, read_mixture, write_mixture};
 pub use npz::write_npz;

@@ -7,6 +7,7 @@
 mod actions;
 mod batch;
 mod check;
+mod passes;
 mod roles;
 
 pub use actions::Actions;
@@ -21,9 +22,10 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use batch::Position;
+use passes::Passes;
 
 use crate::error::{Error, Result};
-use crate::table::{Format, Tables, memory, read_table};
+use crate::table::{Format, Tables, memory, read_table_as};
 
 /// Where the records come from.
 #[derive(Debug, Clone)]
@@ -51,6 +53,7 @@ pub struct LogReader {
     /// Whether to return records that the logger asks to skip.
     skipped: bool,
     stop: Stop,
+    passes: Arc<Passes>,
 }
 
 /// A callback that is asked before each batch whether to stop, if there is one.
@@ -72,6 +75,7 @@ impl LogReader {
             columns,
             skipped: false,
             stop: Stop::default(),
+            passes: Arc::default(),
         }
     }
 
@@ -83,6 +87,7 @@ impl LogReader {
             columns,
             skipped: false,
             stop: Stop::default(),
+            passes: Arc::default(),
         }
     }
 
@@ -113,6 +118,29 @@ impl LogReader {
     pub(crate) fn with_skipped(mut self) -> Self {
         self.skipped = true;
         self
+    }
+
+    /// Fails if a file is not what it was when it was first opened.
+    fn unchanged(&self, source: &Source) -> Result<()> {
+        match source {
+            Source::File(path) => self.passes.unchanged(path),
+            Source::Table(..) => Ok(()),
+        }
+    }
+
+    /// The error if a later pass finds what an earlier one did not.
+    pub(crate) fn changed(&self) -> Error {
+        let changed = self.sources.iter().find_map(|source| self.unchanged(source).err());
+        changed.unwrap_or_else(|| Error::Changed { place: self.place(), how: "its records differ".into() })
+    }
+
+    /// The number of bytes of all files. `None` for a table in memory.
+    pub(crate) fn bytes(&self) -> Option<u64> {
+        let size = |source: &Source| match source {
+            Source::File(path) => self.passes.size(path),
+            Source::Table(..) => None,
+        };
+        self.sources.iter().map(size).try_fold(0u64, |sum, size| Some(sum.saturating_add(size?)))
     }
 
     /// Its name in errors: the first file, or the table.
@@ -153,7 +181,7 @@ impl Batches<'_> {
             Source::File(path) => {
                 let format = self.reader.format.map_or_else(|| Format::of(path), Ok)?;
                 self.ragged = format.is_ragged();
-                read_table(path, format)
+                read_table_as(&source.place(), &self.reader.passes.open(path)?, format)
             }
             Source::Table(name, batches) => Ok(memory::read(name, batches.clone())),
         }
@@ -198,9 +226,16 @@ impl Iterator for Batches<'_> {
                     if batch.is_err() {
                         self.file = self.reader.sources.len();
                     }
-                    return Some(batch);
+                    // A file that changes may look malformed.
+                    return Some(batch.map_err(|error| self.reader.unchanged(source).err().unwrap_or(error)));
                 }
-                None => (self.tables, self.file) = (None, self.file + 1),
+                None => {
+                    if let Err(error) = self.reader.unchanged(source) {
+                        self.file = self.reader.sources.len();
+                        return Some(Err(error));
+                    }
+                    (self.tables, self.file) = (None, self.file + 1);
+                }
             }
         }
     }

@@ -3,6 +3,7 @@
 //! rest of a policy 63 kB).
 
 use std::collections::HashMap;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,14 +15,18 @@ use surefoot::{Contexts, FeatureMap, Fingerprint, Learner, LinearGaussian, Polic
 
 use crate::encoding::Encoding;
 use crate::error::{Error, Result, at};
+use crate::files::Together;
 use crate::logs::Actions;
 use crate::source::display_shape;
-use crate::tensors::{Tensor, Tensors, check_fingerprint, write};
+use crate::tensors::{Tensor, Tensors, bytes, check_fingerprint, write};
 
 const POLICY: &str = "surefoot-policy";
 const BASIS: &str = "surefoot-basis";
 const FEATURES: &str = "surefoot-features";
 const VERSION: u64 = 1;
+
+/// The largest number of actions of a uniform policy.
+const MOST_ACTIONS: usize = 1_000_000;
 
 /// The metadata of a policy file.
 #[derive(Debug, Serialize, Deserialize)]
@@ -227,7 +232,8 @@ struct FeaturesHeader {
 }
 
 /// Writes a policy. If it has a basis or kernel features, they are written to the same folder as
-/// `basis-FINGERPRINT.safetensors` and `features-FINGERPRINT.safetensors`, unless these files exist.
+/// `basis-FINGERPRINT.safetensors` and `features-FINGERPRINT.safetensors`, unless these files exist with this content.
+/// All files appear together or not at all.
 ///
 /// Mixtures have a file format of their own ([`write_mixture`](crate::write_mixture)), and user-defined policies have no
 /// file.
@@ -237,6 +243,18 @@ pub fn write_policy(path: &Path, policy: &dyn Policy) -> Result<()> {
 
 /// Like [`write_policy`], with a description of how records become the policy's features.
 pub fn write_policy_with(path: &Path, policy: &dyn Policy, inputs: Option<&Inputs>) -> Result<()> {
+    let mut together = Together::default();
+    stage_policy(&mut together, path, policy, inputs)?;
+    together.commit()
+}
+
+/// Adds a policy, with its basis and its kernel features before it, to the files that are written together.
+pub(crate) fn stage_policy(
+    together: &mut Together,
+    path: &Path,
+    policy: &dyn Policy,
+    inputs: Option<&Inputs>,
+) -> Result<()> {
     let unknown = || Error::Malformed {
         place: path.display().to_string(),
         reason: format!("policies of class {} have no file", policy.class().name()),
@@ -257,10 +275,10 @@ pub fn write_policy_with(path: &Path, policy: &dyn Policy, inputs: Option<&Input
         Class::LinearGaussian(policy) => {
             let posterior = policy.posterior();
             if let Some(basis) = posterior.basis() {
-                write_basis(path, basis)?;
+                stage_basis(together, path, basis)?;
             }
             header.class = ClassName::LinearGaussian;
-            header.features = Some(write_features(path, policy.features())?);
+            header.features = Some(stage_features(together, path, policy.features())?);
             header.exploration = Some(policy.exploration());
             header.basis = posterior.basis().map(|basis| basis.fingerprint());
             let scale = match posterior.scale() {
@@ -272,7 +290,7 @@ pub fn write_policy_with(path: &Path, policy: &dyn Policy, inputs: Option<&Input
         }
         Class::Softmax(policy) => {
             header.class = ClassName::Softmax;
-            header.features = Some(write_features(path, policy.features())?);
+            header.features = Some(stage_features(together, path, policy.features())?);
             header.alpha = Some(policy.alpha());
             let shape = [policy.features().output(), policy.actions()];
             vec![Tensor::new("weights", &shape, policy.weights().iter().copied())]
@@ -280,32 +298,39 @@ pub fn write_policy_with(path: &Path, policy: &dyn Policy, inputs: Option<&Input
         Class::Uniform(_) => Vec::new(),
         _ => return Err(unknown()),
     };
-    write(path, &header, tensors)
+    write(together, path, &header, tensors)
 }
 
 /// The description of the features in a policy file. Kernel features are written to a file of their own.
-fn write_features(path: &Path, map: &FeatureMap) -> Result<Features> {
+fn stage_features(together: &mut Together, path: &Path, map: &FeatureMap) -> Result<Features> {
     if let Some(kernel) = map.kernel_parts() {
-        write_kernel(path, kernel)?;
+        stage_kernel(together, path, kernel)?;
     }
     Ok(Features::of(map))
 }
 
-fn write_basis(policy: &Path, basis: &Basis) -> Result<()> {
-    let path = basis_path(policy, basis.fingerprint());
-    if path.exists() {
+/// Adds a file that is named by its content. Nothing is written if it exists with this content. A file with this name
+/// and other content is damaged, and is replaced.
+fn stage_named(together: &mut Together, path: &Path, header: &impl Serialize, tensors: Vec<Tensor>) -> Result<()> {
+    let bytes = bytes(path, header, tensors)?;
+    if std::fs::metadata(path).is_ok_and(|data| data.len() == bytes.len() as u64)
+        && std::fs::read(path).is_ok_and(|found| found == bytes)
+    {
         return Ok(());
     }
-    let (format, features) = (BASIS.into(), basis.features());
-    let header = BasisHeader { format, version: VERSION, features, fingerprint: basis.fingerprint() };
-    write(&path, &header, vec![Tensor::new("axes", &[features, features], basis.axes().iter().copied())])
+    together.file(path, |file| file.write_all(&bytes))
 }
 
-fn write_kernel(policy: &Path, kernel: &KernelFeatures) -> Result<()> {
+fn stage_basis(together: &mut Together, policy: &Path, basis: &Basis) -> Result<()> {
+    let path = basis_path(policy, basis.fingerprint());
+    let (format, features) = (BASIS.into(), basis.features());
+    let header = BasisHeader { format, version: VERSION, features, fingerprint: basis.fingerprint() };
+    let axes = Tensor::new("axes", &[features, features], basis.axes().iter().copied());
+    stage_named(together, &path, &header, vec![axes])
+}
+
+fn stage_kernel(together: &mut Together, policy: &Path, kernel: &KernelFeatures) -> Result<()> {
     let path = kernel_path(policy, kernel.fingerprint());
-    if path.exists() {
-        return Ok(());
-    }
     let (format, bandwidth) = (FEATURES.into(), kernel.bandwidth());
     let header = FeaturesHeader { format, version: VERSION, bandwidth, fingerprint: kernel.fingerprint() };
     let landmarks = kernel.landmarks().to_dense();
@@ -316,7 +341,7 @@ fn write_kernel(policy: &Path, kernel: &KernelFeatures) -> Result<()> {
         Tensor::new("landmarks", &shape, values),
         Tensor::new("projection", &[landmarks.len(), kernel.count()], projection),
     ];
-    write(&path, &header, tensors)
+    stage_named(together, &path, &header, tensors)
 }
 
 /// The path of a policy's basis.
@@ -370,6 +395,15 @@ impl PolicyReader {
             ClassName::Uniform => {
                 header.only(&file, &[])?;
                 file.expect(&[])?;
+                // No tensor has a size by which the number of actions could be checked.
+                if header.actions > MOST_ACTIONS {
+                    return Err(Error::TooLarge {
+                        place: file.place_of("metadata"),
+                        what: "the number of actions".into(),
+                        limit: MOST_ACTIONS as u64,
+                        found: header.actions.to_string(),
+                    });
+                }
                 Arc::new(at(place, Uniform::new(header.actions))?)
             }
         };

@@ -105,7 +105,11 @@ impl RecordPolicy {
         if let Ok(policy) = text.parse() {
             return Ok(policy);
         }
-        let path = Path::new(text);
+        Self::open_file(Path::new(text), reader)
+    }
+
+    /// Opens a policy file, or a mixture file (ending in `.json`).
+    pub fn open_file(path: &Path, reader: &mut PolicyReader) -> Result<Self> {
         if path.extension().is_some_and(|end| end == "json") {
             return read_mixture(path, reader);
         }
@@ -160,6 +164,7 @@ impl RecordPolicy {
     /// The probabilities of all actions, one row of `K` numbers per record.
     pub fn distribution(&self, batch: &LogBatch, eligible: Option<&Eligible>, actions: &Actions) -> Result<Vec<f64>> {
         let (n, k) = (batch.len(), actions.len());
+        check_probabilities(batch, k)?;
         match self {
             RecordPolicy::Encoded { policy, inputs } => {
                 let contexts = inputs.encoding.encode(batch)?;
@@ -195,6 +200,22 @@ fn mixed(parts: &[(f64, RecordPolicy)], of: impl Fn(&RecordPolicy) -> Result<Vec
         sum.iter_mut().zip(p).for_each(|(sum, p)| *sum += weight * p);
     }
     Ok(sum)
+}
+
+/// The largest number of probabilities of a batch: 8 GiB.
+const MOST_PROBABILITIES: usize = 1 << 30;
+
+/// Checks the number of probabilities of a batch before memory is taken for them.
+fn check_probabilities(batch: &LogBatch, actions: usize) -> Result<()> {
+    match batch.len().checked_mul(actions) {
+        Some(..=MOST_PROBABILITIES) => Ok(()),
+        _ => Err(Error::TooLarge {
+            place: batch.place().to_owned(),
+            what: "the number of probabilities of a batch".into(),
+            limit: MOST_PROBABILITIES as u64,
+            found: format!("{} records x {actions} actions", batch.len()),
+        }),
+    }
 }
 
 /// The logged distribution, if the logs have it.

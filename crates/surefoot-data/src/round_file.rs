@@ -8,6 +8,7 @@ use surefoot::logs::Eligible;
 use surefoot::{Contexts, Fingerprint, Logs};
 
 use crate::error::{Error, Result, at};
+use crate::files::Together;
 use crate::tensors::{Tensor, Tensors, check_fingerprint, write};
 
 const FORMAT: &str = "surefoot-round";
@@ -77,7 +78,9 @@ pub fn write_round(path: &Path, logs: &Logs, policy: Option<Fingerprint>) -> Res
         tensors.push(Tensor::new("eligible.offsets", &[n + 1], offsets));
         tensors.push(Tensor::new("eligible.actions", &[stored], sets().flatten().copied()));
     }
-    write(path, &header, tensors)
+    let mut together = Together::default();
+    write(&mut together, path, &header, tensors)?;
+    together.commit()
 }
 
 /// The offsets of consecutive lists with these lengths, including the end of the last one.

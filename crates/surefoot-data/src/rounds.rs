@@ -6,7 +6,7 @@ use surefoot::audit::FeaturesFrom;
 use surefoot::logs::Eligible;
 use surefoot::{Contexts, Logs, RewardRange};
 
-use crate::encoding::{Encoding, EncodingFit, EncodingSettings, Rows};
+use crate::encoding::{Encoding, EncodingFit, EncodingSettings, Identity, Rows};
 use crate::error::{Error, Result};
 use crate::logs::{Actions, Check, LogReader};
 use crate::policy_file::Inputs;
@@ -59,6 +59,8 @@ pub struct Rounds {
     pub skipped: usize,
     /// Whether the records of some round continue after another round has begun.
     pub interleaved: bool,
+    /// The columns that look like identities, and why, if the encoding was fitted to these records.
+    pub identities: Vec<(String, Identity)>,
 }
 
 /// The columns of a round while it is read.
@@ -89,16 +91,33 @@ impl RoundBuilder {
 
     /// Adds the eligible actions of the next `records` records. Some batches of a file may log them and others not;
     /// where they are not logged, all actions are eligible.
-    fn restrict(&mut self, sets: Option<&Eligible>, records: usize, actions: usize) {
+    fn restrict(&mut self, sets: Option<&Eligible>, records: usize, actions: usize, place: &str) -> Result<()> {
         let all = || (0..actions as u32).collect::<Vec<u32>>();
+        // Sets that are not logged are not backed by bytes of the file.
+        let filled = |records: usize| match records.checked_mul(actions) {
+            Some(..=MOST_ENTRIES) => Ok(()),
+            _ => Err(Error::TooLarge {
+                place: place.into(),
+                what: "the number of eligible actions that are not logged".into(),
+                limit: MOST_ENTRIES as u64,
+                found: format!("{records} records x {actions} actions"),
+            }),
+        };
         match (sets, &mut self.eligible) {
             (None, None) => {}
-            (None, Some(known)) => known.extend((0..records).map(|_| all())),
+            (None, Some(known)) => {
+                filled(known.len() + records)?;
+                known.extend((0..records).map(|_| all()));
+            }
             (Some(sets), known) => {
+                if known.is_none() {
+                    filled(self.action.len())?;
+                }
                 let known = known.get_or_insert_with(|| vec![all(); self.action.len()]);
                 known.extend((0..records).map(|i| sets.get(i).to_vec()));
             }
         }
+        Ok(())
     }
 }
 
@@ -110,6 +129,7 @@ impl Rounds {
         let scan = Scan::of(reader, grouping)?;
         let place = reader.place();
         let actions = known.map_or_else(|| reader.named(&scan.actions), |inputs| inputs.actions.clone());
+        let mut identities = Vec::new();
         let (encoding, aside, features_from) = match known {
             Some(inputs) => {
                 let learned = !inputs.lineage.logs.is_empty();
@@ -123,9 +143,12 @@ impl Rounds {
                 let aside = (set_aside * scan.groups[0].1 as f64).ceil() as usize;
                 let fitted_to = if aside > 0 { aside } else { scan.records };
                 let from = if aside > 0 { FeaturesFrom::SetAside } else { FeaturesFrom::AllRecords };
-                (fit(reader, encoding.clone(), fitted_to, &place)?, aside, from)
+                let (encoding, found) = fit(reader, encoding.clone(), fitted_to, &place)?;
+                identities = found;
+                (encoding, aside, from)
             }
         };
+        check_entries(reader, &encoding, scan.records)?;
         let places: HashMap<&str, usize> = scan.groups.iter().map(|(name, _)| name.as_str()).zip(0..).collect();
         let mut rounds: Vec<RoundBuilder> = scan.groups.iter().map(|_| RoundBuilder::new(&encoding)).collect();
         let mut head = RoundBuilder::new(&encoding);
@@ -140,10 +163,14 @@ impl Rounds {
                 let is_aside = |i: usize| batch.row() + i < aside;
                 let same = |i: usize| is_aside(i) == is_aside(start) && groups[i] == groups[start];
                 let end = (start..batch.len()).find(|&i| !same(i)).unwrap_or(batch.len());
-                let into = if is_aside(start) { &mut head } else { &mut rounds[places[groups[start].as_str()]] };
+                let into = match places.get(groups[start].as_str()) {
+                    _ if is_aside(start) => &mut head,
+                    Some(&round) => &mut rounds[round],
+                    None => return Err(reader.changed()),
+                };
                 encoding.encode_into(&batch.slice(start..end), &mut into.rows)?;
                 let sets = records.eligible.as_ref().map(|sets| sets.slice(start..end));
-                into.restrict(sets.as_ref(), end - start, actions.len());
+                into.restrict(sets.as_ref(), end - start, actions.len(), &place)?;
                 into.action.extend_from_slice(&records.action[start..end]);
                 into.propensity.extend_from_slice(&records.propensity[start..end]);
                 into.cost.extend_from_slice(&records.cost[start..end]);
@@ -174,12 +201,41 @@ impl Rounds {
             set_aside,
             skipped: scan.skipped,
             interleaved: scan.interleaved,
+            identities,
         })
     }
 }
 
+/// The number of feature values for which memory is taken in any case: 4 GiB.
+const MOST_ENTRIES: usize = 1 << 30;
+
+/// The number of feature values per byte of the files for which memory is taken. A value takes at least a byte, but a
+/// field of JSON that a line does not have is a value too.
+const MOST_PER_BYTE: u64 = 16;
+
+/// Checks the number of feature values before memory is taken for them.
+fn check_entries(reader: &LogReader, encoding: &Encoding, records: usize) -> Result<()> {
+    let Some(bytes) = reader.bytes() else { return Ok(()) };
+    let limit = bytes.saturating_mul(MOST_PER_BYTE).max(MOST_ENTRIES as u64);
+    let each = encoding.entries();
+    match (records as u64).checked_mul(each as u64) {
+        Some(entries) if entries <= limit => Ok(()),
+        _ => Err(Error::TooLarge {
+            place: reader.place(),
+            what: format!("the number of feature values from {bytes} bytes of logs"),
+            limit,
+            found: format!("{records} records x {each} features: leave columns out"),
+        }),
+    }
+}
+
 /// Fits the encoding to the first records.
-fn fit(reader: &LogReader, settings: EncodingSettings, records: usize, place: &str) -> Result<Encoding> {
+fn fit(
+    reader: &LogReader,
+    settings: EncodingSettings,
+    records: usize,
+    place: &str,
+) -> Result<(Encoding, Vec<(String, Identity)>)> {
     let mut fit = EncodingFit::new(settings).map_err(|reason| Error::Malformed { place: place.into(), reason })?;
     for batch in reader.batches() {
         let batch = batch?;
@@ -188,5 +244,6 @@ fn fit(reader: &LogReader, settings: EncodingSettings, records: usize, place: &s
         }
         fit.add(&batch.slice(0..batch.len().min(records - batch.row())))?;
     }
-    fit.finish(place)
+    let identities = fit.identities();
+    Ok((fit.finish(place)?, identities))
 }

@@ -14,7 +14,7 @@ use surefoot::{Fingerprint, Gate, Learner, Logs, Policy, Session};
 
 use crate::certificate_file::{read_certificates, write_certificates};
 use crate::error::{Error, Result};
-use crate::files::replace;
+use crate::files::{Together, check_output_folder, create_folder, replace};
 use crate::learn::Learned;
 use crate::policy_file::{PolicyReader, write_policy, write_policy_with};
 use crate::round_file::{read_round, write_round};
@@ -58,19 +58,24 @@ struct Named {
 /// Checks that a run can be saved in the folder, which must be new or empty.
 pub fn check_new_folder(folder: &Path) -> Result<()> {
     match fs::read_dir(folder).map(|mut entries| entries.next().is_none()) {
-        Ok(true) => Ok(()),
+        Ok(true) => check_output_folder(folder),
         Ok(false) => Err(malformed(folder, "the folder should be new or empty, but is not")),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => check_output_folder(folder),
         Err(reason) => Err(Error::Write { place: folder.display().to_string(), reason }),
     }
 }
 
-/// Saves a session and the certificates it produced. The certificates are written last, so a folder without them is
-/// incomplete.
+/// Saves a session and the certificates it produced. The folder appears complete or not at all.
 pub fn write_session(folder: &Path, session: &Session, statements: Vec<Statement>) -> Result<()> {
     if session.learner().custom.is_some() {
         return Err(malformed(folder, "a session with a custom estimator cannot be saved"));
     }
+    let mut together = Together::default();
+    stage_folder(&mut together, folder, |folder| fill_session(folder, session, statements))?;
+    together.commit()
+}
+
+fn fill_session(folder: &Path, session: &Session, statements: Vec<Statement>) -> Result<()> {
     let (rounds, policies) = make(folder)?;
     let mut written: Vec<Fingerprint> = Vec::new();
     let deployed = session.deployed().iter().chain([session.running()]);
@@ -154,6 +159,12 @@ pub fn read_session(folder: &Path) -> Result<Session> {
 /// Saves a policy learned from logs: the prior is policy 0, the learned policy is policy 1. The rounds do not name the
 /// policy that collected them.
 pub fn write_learned(folder: &Path, learned: &Learned, logs: &[Logs]) -> Result<()> {
+    let mut together = Together::default();
+    stage_folder(&mut together, folder, |folder| fill_learned(folder, learned, logs))?;
+    together.commit()
+}
+
+pub(crate) fn fill_learned(folder: &Path, learned: &Learned, logs: &[Logs]) -> Result<()> {
     let (rounds, policies) = make(folder)?;
     for (k, policy) in [&learned.prior, &learned.policy].into_iter().enumerate() {
         write_policy_with(&policies.join(numbered("", k)), policy, Some(&learned.inputs))?;
@@ -175,13 +186,22 @@ fn read_ledger(path: &Path) -> Result<Ledger> {
     text.parse().map_err(|reason| Error::Content { place: path.display().to_string(), reason })
 }
 
-/// Creates the folders of a new run, for its rounds and its policies.
-fn make(folder: &Path) -> Result<(PathBuf, PathBuf)> {
+/// Fills a new folder under a temporary name. Errors have the final name.
+pub(crate) fn stage_folder(
+    together: &mut Together,
+    folder: &Path,
+    fill: impl FnOnce(&Path) -> Result<()>,
+) -> Result<()> {
     check_new_folder(folder)?;
+    let temporary = together.folder(folder)?;
+    fill(&temporary).map_err(|error| error.renamed(&temporary, folder))
+}
+
+/// Creates the folders for the rounds and the policies of a run.
+fn make(folder: &Path) -> Result<(PathBuf, PathBuf)> {
     let (rounds, policies) = (folder.join(ROUNDS), folder.join(POLICIES));
-    for folder in [&rounds, &policies] {
-        fs::create_dir_all(folder).map_err(|reason| Error::Write { place: folder.display().to_string(), reason })?;
-    }
+    create_folder(&rounds)?;
+    create_folder(&policies)?;
     Ok((rounds, policies))
 }
 

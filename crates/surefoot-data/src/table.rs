@@ -237,8 +237,13 @@ impl Input for Bytes {
 
 /// Reads a file as batches.
 pub fn read_table(path: &Path, format: Format) -> Result<Tables> {
-    let file = File::open(path).map_err(|reason| Error::io(path, reason))?;
-    read(&path.display().to_string(), OnDisk { path, file }, format)
+    read_table_as(&path.display().to_string(), path, format)
+}
+
+/// Like [`read_table`], with another name of the file in errors.
+pub(crate) fn read_table_as(place: &str, path: &Path, format: Format) -> Result<Tables> {
+    let file = File::open(path).map_err(|reason| Error::Io { place: place.into(), reason })?;
+    read(place, OnDisk { path, file }, format)
 }
 
 /// Reads a file in memory as batches; `place` is its name in errors.

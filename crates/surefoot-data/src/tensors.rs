@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 
 use safetensors::tensor::Metadata;
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use surefoot::Fingerprint;
 
 use crate::error::{Error, Result};
-use crate::files::replace;
+use crate::files::Together;
 use crate::source::display_shape;
 
 const KEY: &str = "surefoot";
@@ -86,15 +87,19 @@ impl View for Tensor {
     }
 }
 
-/// Writes metadata and tensors.
-pub(crate) fn write(path: &Path, header: &impl Serialize, tensors: Vec<Tensor>) -> Result<()> {
+/// The bytes of a file with this metadata and these tensors.
+pub(crate) fn bytes(path: &Path, header: &impl Serialize, tensors: Vec<Tensor>) -> Result<Vec<u8>> {
     let place = || path.display().to_string();
     let text = serde_json::to_string(header).map_err(|reason| Error::Json { place: place(), reason })?;
     let metadata = [(KEY.to_owned(), text)].into_iter().collect();
     let named = tensors.into_iter().map(|tensor| (tensor.name, tensor));
-    let bytes = serialize(named, Some(metadata))
-        .map_err(|reason| Error::Safetensors { place: place(), reason: reason.to_string() })?;
-    replace(path, &bytes)
+    serialize(named, Some(metadata)).map_err(|reason| Error::Safetensors { place: place(), reason: reason.to_string() })
+}
+
+/// Adds a file with this metadata and these tensors to the files that are written together.
+pub(crate) fn write(together: &mut Together, path: &Path, header: &impl Serialize, tensors: Vec<Tensor>) -> Result<()> {
+    let bytes = bytes(path, header, tensors)?;
+    together.file(path, |file| file.write_all(&bytes))
 }
 
 /// The fields that every format starts with.

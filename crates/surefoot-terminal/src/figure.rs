@@ -34,8 +34,13 @@ pub fn check(stem: &Path) -> Result<()> {
         Err(Failure::new(format!("{}: the figure cannot be written: no such folder", stem.display()))
             .hint(format!("make it first: mkdir -p {}", folder.display())))
     } else {
-        Ok(())
+        paths(stem).iter().try_for_each(|path| surefoot_data::check_output(path).map_err(Failure::new))
     }
+}
+
+/// The files of a figure.
+fn paths(stem: &Path) -> [PathBuf; 2] {
+    ["svg", "png"].map(|end| with_suffix(stem, &format!(".{end}")))
 }
 
 /// One method, policy or bound.
@@ -84,7 +89,7 @@ const LEADING: f64 = 17.0;
 const MARGIN: f64 = 20.0;
 
 impl Figure {
-    /// Writes `stem.svg` and `stem.png`, each whole or not at all.
+    /// Writes `stem.svg` and `stem.png`, whole and together, or not at all.
     pub fn write(&self, stem: &Path) -> Result<[PathBuf; 2]> {
         Figure::write_grid(slice::from_ref(self), 1, stem)
     }
@@ -95,14 +100,12 @@ impl Figure {
     }
 }
 
-/// Writes a scene of this width and height to `stem.svg` and `stem.png`, each whole or not at all.
+/// Writes a scene of this width and height to `stem.svg` and `stem.png`, whole and together, or not at all.
 fn write_scene(scene: &Scene, extent: [f64; 2], stem: &Path) -> Result<[PathBuf; 2]> {
     let png = RasterBackend::new().with_scale(SCALE).render_scene(scene).map_err(Failure::new)?;
     let svg = svg_of(scene, extent);
-    let paths = ["svg", "png"].map(|end| with_suffix(stem, &format!(".{end}")));
-    for (path, bytes) in paths.iter().zip([svg.as_bytes(), &png]) {
-        surefoot_data::replace(path, bytes).map_err(Failure::new)?;
-    }
+    let paths = paths(stem);
+    surefoot_data::replace_all(&[(&paths[0], svg.as_bytes()), (&paths[1], &png)]).map_err(Failure::new)?;
     Ok(paths)
 }
 

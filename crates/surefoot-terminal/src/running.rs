@@ -1,9 +1,11 @@
 //! The flags that all commands share, and the output of their answers.
 
+use std::borrow::Cow;
 use std::io::{ErrorKind, Write};
+use std::path::Path;
 
 use clap::Args;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::failure::{Failure, Result};
 
@@ -29,7 +31,10 @@ impl Running {
 
     /// Writes the result to standard output: as JSON with `--json`, else as text.
     pub fn answer(&self, result: &impl Serialize, text: impl FnOnce() -> String) -> Result<()> {
-        print(&if self.json { serde_json::to_string_pretty(result).map_err(Failure::new)? } else { text() })
+        if self.json {
+            return line(&serde_json::to_string_pretty(result).map_err(Failure::new)?);
+        }
+        print(&text())
     }
 }
 
@@ -38,10 +43,52 @@ pub fn threads(threads: u64) -> Result<()> {
     rayon::ThreadPoolBuilder::new().num_threads(threads as usize).build_global().map_err(Failure::new)
 }
 
-/// Writes a line to standard output. A closed pipe is not an error.
+/// Writes a text to standard output, with control characters escaped. A closed pipe is not an error.
 pub fn print(text: &str) -> Result<()> {
+    line(&escaped(text))
+}
+
+/// Writes a text to standard error, with control characters escaped. If that fails, there is nobody to tell.
+pub fn note(text: &str) {
+    let _ = std::io::stderr().write_all(escaped(text).as_bytes());
+}
+
+/// Escapes characters that control a terminal: names of columns come from files. Lines and tabs stay.
+pub fn escaped(text: &str) -> Cow<'_, str> {
+    let controls = |c: char| {
+        // The last two ranges change the direction of the text around them.
+        (c.is_control() && c != '\n' && c != '\t')
+            || ('\u{202a}'..='\u{202e}').contains(&c)
+            || ('\u{2066}'..='\u{2069}').contains(&c)
+    };
+    if !text.contains(controls) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        if controls(c) { safe.extend(c.escape_unicode()) } else { safe.push(c) }
+    }
+    Cow::Owned(safe)
+}
+
+/// Serialises a path as text. Bytes that are not UTF-8 become the replacement character.
+pub fn shown<S: Serializer>(path: &impl AsRef<Path>, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.as_ref().display())
+}
+
+fn line(text: &str) -> Result<()> {
     match writeln!(std::io::stdout(), "{text}") {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(Failure::new(format!("standard output: {e}"))),
         _ => Ok(()),
     }
+}
+
+/// The exit code of a process that was interrupted, as shells report it.
+const INTERRUPTED: i32 = 130;
+
+/// Removes temporary files if the process is told to end, by Ctrl-C or otherwise. A signal that the caller has set to
+/// be ignored (`nohup`) stays ignored; then no signal is handled.
+pub fn clean_up_on_interrupt() {
+    // The only error is that the signals are handled already.
+    let _ = ctrlc::try_set_handler(|| surefoot_data::interrupted(INTERRUPTED));
 }

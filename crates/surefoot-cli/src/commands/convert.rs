@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use surefoot_data::{Converted, Format, convert};
+use surefoot_data::{Converted, Format, check_output, convert};
 use surefoot_terminal::{Failure, Result, Running, progress};
 
 use crate::logs::LogFlags;
@@ -39,6 +39,7 @@ pub(crate) struct Convert {
 #[derive(Debug, Serialize)]
 struct Output<'a> {
     version: &'static str,
+    #[serde(serialize_with = "surefoot_terminal::shown")]
     file: &'a PathBuf,
     records: u64,
     renamed: &'a [(String, String)],
@@ -50,6 +51,7 @@ impl Convert {
     pub(crate) fn run(self) -> Result<()> {
         self.running.start()?;
         let format = self.to.map_or_else(|| Format::of(&self.out), Ok).map_err(Failure::new)?;
+        check_output(&self.out).map_err(Failure::new)?;
         let bar = progress::doing("converting", self.running.quiet);
         let Converted { records, renamed, numbered } = convert(&self.logs.reader(), &self.out, format, &self.ignore)
             .map_err(|e| Failure::new(e).hint("use --ignore to leave out columns that the format cannot store"))?;

@@ -72,6 +72,7 @@ struct List {
 #[derive(Debug, Serialize)]
 struct Listed<'a> {
     version: &'static str,
+    #[serde(serialize_with = "surefoot_terminal::shown")]
     folder: &'a Path,
     sets: Vec<ListedSet>,
 }
@@ -84,6 +85,7 @@ struct ListedSet {
     #[serde(flatten)]
     shape: Shape,
     state: State,
+    #[serde(serialize_with = "surefoot_terminal::shown")]
     path: PathBuf,
     missing: Vec<String>,
     licence: &'static str,
@@ -191,6 +193,7 @@ struct Check {
 #[derive(Debug, Serialize)]
 struct Checked<'a> {
     version: &'static str,
+    #[serde(serialize_with = "surefoot_terminal::shown")]
     folder: &'a Path,
     right: bool,
     sets: Vec<CheckedSet>,
@@ -320,6 +323,7 @@ struct Convert {
 struct Converted<'a> {
     version: &'static str,
     from: &'a str,
+    #[serde(serialize_with = "surefoot_terminal::shown")]
     to: &'a Path,
     #[serde(flatten)]
     shape: Shape,
@@ -335,6 +339,7 @@ impl Convert {
         if self.to.exists() && !self.force {
             return Err(Failure::new(format!("{to}: already exists")).hint("--force replaces it"));
         }
+        surefoot_data::check_output(&self.to).map_err(Failure::new)?;
         let data = sets::load(&self.from, &self.folder.data)?;
         surefoot_data::write_npz(&self.to, &data).map_err(Failure::new)?;
         let shape = Shape::of(&data);

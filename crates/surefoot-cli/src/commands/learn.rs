@@ -9,10 +9,9 @@ use surefoot::audit::Statement;
 use surefoot::learn::LearnerSettings;
 use surefoot::{Fingerprint, Learner};
 use surefoot_data::{
-    EncodingSettings, LearnRequest, LearnSummary, Prior, ReadRequest, Rounds, check_new_folder, learn_from,
-    write_certificates, write_learned, write_policy_with,
+    EncodingSettings, LearnRequest, LearnSummary, Prior, ReadRequest, Reveals, Rounds, certificates_path,
+    check_learned_to, check_new_folder, learn_from, write_learned_to,
 };
-use surefoot_terminal::figure::with_suffix;
 use surefoot_terminal::{Failure, Result, Running, progress};
 
 use super::folder_failure;
@@ -116,6 +115,7 @@ pub(crate) struct Learn {
 #[derive(Debug, Serialize)]
 struct Output {
     version: &'static str,
+    #[serde(serialize_with = "surefoot_terminal::shown")]
     policy: PathBuf,
     /// The fingerprint of the policy's basis, which is stored in a file beside it.
     basis: Option<Fingerprint>,
@@ -128,6 +128,7 @@ struct Output {
 impl Learn {
     pub(crate) fn run(self) -> Result<()> {
         self.running.start()?;
+        check_learned_to(&self.out).map_err(Failure::new)?;
         if let Some(folder) = &self.save {
             check_new_folder(folder).map_err(folder_failure)?;
         }
@@ -137,16 +138,8 @@ impl Learn {
         let rounds = Rounds::read(&reader, &request.read, request.prior.inputs()).map_err(logs_failure)?;
         let learned = learn_from(&rounds, &request, &mut progress::Learning(&bar)).map_err(logs_failure)?;
         bar.finish_and_clear();
-        write_policy_with(&self.out, &learned.policy, Some(&learned.inputs)).map_err(Failure::new)?;
-        let stem = match self.out.extension() {
-            Some(end) if end == "safetensors" => self.out.with_extension(""),
-            _ => self.out.clone(),
-        };
-        let certificates = with_suffix(&stem, ".certificates.json");
-        write_certificates(&certificates, learned.statements()).map_err(Failure::new)?;
-        if let Some(folder) = &self.save {
-            write_learned(folder, &learned, &rounds.rounds).map_err(Failure::new)?;
-        }
+        let run = self.save.as_deref().map(|folder| (folder, &rounds.rounds[..]));
+        write_learned_to(&self.out, &learned, run).map_err(Failure::new)?;
         let output = Output {
             version: env!("CARGO_PKG_VERSION"),
             policy: self.out.clone(),
@@ -155,7 +148,7 @@ impl Learn {
             learner: learned.learner,
             summary: learned.summary,
         };
-        self.running.answer(&output, || text(&output, &certificates))
+        self.running.answer(&output, || text(&output, &certificates_path(&self.out)))
     }
 
     fn request(&self) -> Result<LearnRequest> {
@@ -239,10 +232,27 @@ fn text(output: &Output, certificates: &Path) -> String {
     let on_trust = super::on_trust(output.certificates.iter().map(|statement| &statement.certificate));
     let on_trust = format!("{on_trust}; there are no actions other than those in the logs");
     let beside = output.basis.map_or_else(String::new, |print| format!(", basis-{print}.safetensors beside it"));
+    let reveals = revealed(&summary.reveals);
     format!(
-        "{}\n\nwrote {}{beside} and {}{on_trust}{warnings}",
+        "{}\n\nwrote {}{beside} and {}{reveals}{on_trust}{warnings}",
         table.trim_fmt(),
         output.policy.display(),
         certificates.display()
     )
+}
+
+/// A line with the raw values of the logs that the files contain.
+fn revealed(reveals: &Reveals) -> String {
+    let mut parts: Vec<String> =
+        reveals.vocabularies.iter().map(|listed| format!("{} values of {}", listed.values, listed.column)).collect();
+    if reveals.action_names > 0 {
+        parts.push(format!("{} names of actions", reveals.action_names));
+    }
+    if reveals.landmarks > 0 {
+        parts.push(format!("{} contexts as landmarks of the kernel", reveals.landmarks));
+    }
+    match parts.is_empty() {
+        true => String::new(),
+        false => format!("\nreadable in these files: {}", parts.join(", ")),
+    }
 }

@@ -1,10 +1,12 @@
 //! `surefoot score`: the decisions of a policy on raw records.
 
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use surefoot_data::{ColumnNames, Format, LogReader, PolicyReader, Scorer, write_table, write_table_to};
+use surefoot_data::{
+    ColumnNames, Format, LogReader, PolicyReader, RecordPolicy, Scorer, check_output, write_table, write_table_to,
+};
 use surefoot_terminal::{Failure, Result, print};
 
 use crate::logs::opened;
@@ -58,12 +60,18 @@ fn extensions() -> String {
 impl Score {
     pub(crate) fn run(self) -> Result<()> {
         surefoot_terminal::threads(self.threads)?;
-        let policy = opened(&self.policy.to_string_lossy(), &mut PolicyReader::default())?;
+        let written = self.out.as_deref().map(writable).transpose()?;
+        let mut files = PolicyReader::default();
+        let policy = match self.policy.to_str() {
+            Some(text) => opened(text, &mut files)?,
+            // Only a file can have a name that is not UTF-8.
+            None => RecordPolicy::open_file(&self.policy, &mut files).map_err(Failure::new)?,
+        };
         let scorer = Scorer::new(policy, self.seed, self.probabilities).map_err(Failure::new)?;
         let columns = ColumnNames { event_id: self.event_id, ..ColumnNames::default() };
         let reader = LogReader::new(self.contexts, self.format, columns);
         let mut decisions = reader.batches().map(|batch| scorer.score(&batch?));
-        let Some(path) = self.out else {
+        let Some((path, format)) = self.out.zip(written) else {
             let format = if self.json { Format::JsonLines } else { Format::Csv };
             let mut out = std::io::stdout();
             let written = write_table_to("standard output", &mut out, format, scorer.schema(), &mut decisions);
@@ -73,12 +81,17 @@ impl Score {
                 written => written.map_err(Failure::new),
             };
         };
-        let format = Format::of(&path).map_err(Failure::new)?;
-        if !takes_decisions(format) {
-            let text = format!("{}: decisions can be written as {}", path.display(), extensions());
-            return Err(Failure::new(text));
-        }
         let n = write_table(&path, format, scorer.schema(), &mut decisions).map_err(Failure::new)?;
         print(&format!("wrote {n} decisions to {}", path.display()))
     }
+}
+
+/// The format of the file of decisions, after checking that it can be written.
+fn writable(path: &Path) -> Result<Format> {
+    let format = Format::of(path).map_err(Failure::new)?;
+    if !takes_decisions(format) {
+        return Err(Failure::new(format!("{}: decisions can be written as {}", path.display(), extensions())));
+    }
+    check_output(path).map_err(Failure::new)?;
+    Ok(format)
 }

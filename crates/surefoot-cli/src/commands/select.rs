@@ -6,7 +6,9 @@ use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use surefoot::Policy;
-use surefoot_data::{NamedPolicy, Part, ProvenReward, RecordPolicy, SelectRequest, Selected, select, write_mixture};
+use surefoot_data::{
+    NamedPolicy, Part, ProvenReward, RecordPolicy, SelectRequest, Selected, check_output, select, write_mixture,
+};
 use surefoot_terminal::{Failure, Result, Running, progress};
 
 use crate::logs::{LogFlags, POLICY, RewardFlags, logs_failure, policies};
@@ -55,6 +57,9 @@ struct Output {
 impl Select {
     pub(crate) fn run(self) -> Result<()> {
         self.running.start()?;
+        if let Some(path) = &self.mixture {
+            check_output(path).map_err(Failure::new)?;
+        }
         let (policies, files) = policies(&self.policy)?;
         let request = SelectRequest {
             policies,

@@ -138,7 +138,7 @@ impl Simulate {
         let rounds: Vec<RoundOutput> = outcome.rounds.iter().map(RoundOutput::new).collect();
         if let Some(stem) = &self.plot {
             let paths = figure(&config, initial, &rounds).write(stem)?;
-            eprintln!("wrote {} and {}", paths[0].display(), paths[1].display());
+            surefoot_terminal::note(&format!("wrote {} and {}\n", paths[0].display(), paths[1].display()));
         }
         let output = Output { version: env!("CARGO_PKG_VERSION"), config: &config, initial, rounds: &rounds };
         self.running.answer(&output, || table(&config, initial, &rounds))

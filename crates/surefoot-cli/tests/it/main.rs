@@ -8,5 +8,6 @@ mod paper;
 mod rates;
 mod simulate;
 mod snapshots;
+mod streams;
 mod study;
 mod verify;

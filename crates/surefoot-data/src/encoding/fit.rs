@@ -4,7 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Encoding, Field, MOST_BITS};
+use super::identity::Values;
+use super::{Encoding, Field, Identity, MOST_BITS};
 use crate::column::{Column, parse};
 use crate::error::{Error, Result};
 use crate::logs::{LogBatch, Role};
@@ -60,6 +61,8 @@ struct Seen {
     text: bool,
     /// The distinct values, at most one more than the vocabulary allows.
     categories: BTreeSet<String>,
+    /// Whether the column looks like an identity.
+    values: Values,
 }
 
 /// Fits an encoding to records.
@@ -100,6 +103,10 @@ impl EncodingFit {
             // unless asked for.
             let wanted = asked.map_or(!Role::is_usual(column.name), |names| among(names, column.name));
             if !wanted || among(&self.settings.ignore, column.name) {
+                continue;
+            }
+            // Other records of the batch may have the field, but the encoding must not depend on them.
+            if batch.is_ragged() && column.array.null_count() == column.array.len() {
                 continue;
             }
             match column.name {
@@ -183,6 +190,7 @@ impl EncodingFit {
                 Some(x) => seen.numbers.add(x),
                 None => seen.text = true,
             }
+            seen.values.add(&text);
             if seen.categories.len() < most && !seen.categories.contains(&*text) {
                 seen.categories.insert(text.into_owned());
             }
@@ -190,17 +198,28 @@ impl EncodingFit {
         Ok(())
     }
 
+    /// The columns of categories that look like identities, and why. They are hashed, unless they are named as
+    /// categorical: then the categories of at most a vocabulary are stored.
+    pub fn identities(&self) -> Vec<(String, Identity)> {
+        let found = |column: &String| {
+            let seen = self.seen.get(column).filter(|seen| seen.text)?;
+            Some((column.clone(), seen.values.identity()?))
+        };
+        self.order.iter().filter_map(found).collect()
+    }
+
     /// The fitted encoding; `place` names the records in errors.
     pub fn finish(self, place: &str) -> Result<Encoding> {
         let EncodingFit { settings, order, mut seen, width, sparse, named, .. } = self;
         let mut fields = Vec::new();
         for column in order {
-            let Some(Seen { numbers, missing, text, categories }) = seen.remove(&column) else { continue };
+            let Some(Seen { numbers, missing, text, categories, values }) = seen.remove(&column) else { continue };
+            let hidden = values.identity().is_some() && !among(&settings.categorical, &column);
             fields.push(if !text {
                 let (mean, scale) =
                     if settings.standardise { (numbers.mean().unwrap_or(0.0), numbers.scale()) } else { (0.0, 1.0) };
                 Field::Number { column, mean, scale, indicator: missing }
-            } else if categories.len() <= settings.vocabulary {
+            } else if categories.len() <= settings.vocabulary && !hidden {
                 Field::OneHot { column, categories: categories.into_iter().collect() }
             } else {
                 Field::Hashed { column, bits: settings.hash_bits }

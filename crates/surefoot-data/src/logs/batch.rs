@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow_array::{BooleanArray, RecordBatch};
 use arrow_select::filter::filter_record_batch;
@@ -26,6 +27,8 @@ pub struct LogBatch {
     /// Whether the format omits a column from a batch if no record of the batch has it.
     ragged: bool,
     roles: HashMap<&'static str, usize>,
+    /// The index of each column. All slices of a batch share it.
+    names: Arc<HashMap<String, usize>>,
     table: RecordBatch,
 }
 
@@ -50,7 +53,12 @@ impl LogBatch {
         ragged: bool,
     ) -> Result<Self> {
         let roles = columns.find(&place, &table, ragged)?;
-        Ok(LogBatch { place, file, start, row, rows: None, from_one: columns.from_one, ragged, roles, table })
+        let mut names = HashMap::with_capacity(table.num_columns());
+        for (i, field) in table.schema_ref().fields().iter().enumerate() {
+            names.entry(field.name().clone()).or_insert(i);
+        }
+        let (names, from_one) = (Arc::new(names), columns.from_one);
+        Ok(LogBatch { place, file, start, row, rows: None, from_one, ragged, roles, names, table })
     }
 
     /// The number of records.
@@ -61,6 +69,11 @@ impl LogBatch {
     /// Whether there are no records.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Whether the format omits a column from a batch if no record of the batch has it.
+    pub(crate) fn is_ragged(&self) -> bool {
+        self.ragged
     }
 
     /// The index of the file among those that are read.
@@ -90,6 +103,7 @@ impl LogBatch {
             table: self.table.slice(range.start, range.len()),
             place: self.place.clone(),
             roles: self.roles.clone(),
+            names: Arc::clone(&self.names),
             ..*self
         }
     }
@@ -119,7 +133,7 @@ impl LogBatch {
 
     /// A column by its name.
     pub(crate) fn column(&self, name: &str) -> Option<Column<'_>> {
-        self.table.schema().index_of(name).ok().map(|i| self.at(i))
+        self.names.get(name).map(|&i| self.at(i))
     }
 
     /// A feature column. `None` if no record of the batch has it and the format allows that.
@@ -162,7 +176,8 @@ impl LogBatch {
             .map_err(|e| Error::Malformed { place: self.place.clone(), reason: e.to_string() })?;
         let row = |i: usize| self.rows.as_ref().map_or(i, |rows| rows[i]);
         let rows = (0..self.len()).filter(|&i| kept[i]).map(row).collect();
-        Ok(LogBatch { place: self.place.clone(), rows: Some(rows), roles: self.roles.clone(), table, ..*self })
+        let (place, roles, names) = (self.place.clone(), self.roles.clone(), Arc::clone(&self.names));
+        Ok(LogBatch { place, rows: Some(rows), roles, names, table, ..*self })
     }
 
     /// A batch that is not from a file.

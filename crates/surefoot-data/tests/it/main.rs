@@ -9,6 +9,7 @@ mod common;
 mod digits;
 mod frames;
 mod idx;
+mod limits;
 mod logs;
 mod npz;
 mod saved;

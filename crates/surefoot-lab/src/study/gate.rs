@@ -107,7 +107,7 @@ impl Gate {
         if let Some(stem) = &self.output {
             let figure = figure(&config, &results, self.seeds);
             let paths = figure.write(stem)?;
-            eprintln!("wrote {} and {}", paths[0].display(), paths[1].display());
+            surefoot_terminal::note(&format!("wrote {} and {}\n", paths[0].display(), paths[1].display()));
         }
         let output = Output { version: env!("CARGO_PKG_VERSION"), seeds: self.seeds, config: &config, rules: &results };
         self.running.answer(&output, || {

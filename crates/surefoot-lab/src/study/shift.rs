@@ -82,7 +82,7 @@ impl Shift {
         let report = Report::new(config, self.seeds, &self.drifts, &runs);
         if let Some(stem) = &self.output {
             let paths = Figure::write_grid(&report.figures(), 1, stem)?;
-            eprintln!("wrote {} and {}", paths[0].display(), paths[1].display());
+            surefoot_terminal::note(&format!("wrote {} and {}\n", paths[0].display(), paths[1].display()));
         }
         self.running.answer(&report, || format!("{}\n{:.0} s", report.text(), clock.elapsed().as_secs_f64()))
     }

@@ -100,7 +100,7 @@ impl Trade {
         let settings: Vec<Setting> = configs.into_iter().zip(runs).map(setting).collect();
         if let Some(stem) = &self.output {
             let paths = figure(&config, &settings).write(stem)?;
-            eprintln!("wrote {} and {}", paths[0].display(), paths[1].display());
+            surefoot_terminal::note(&format!("wrote {} and {}\n", paths[0].display(), paths[1].display()));
         }
         let output =
             Output { version: env!("CARGO_PKG_VERSION"), seeds: self.seeds, config: &config, settings: &settings };

@@ -6,6 +6,7 @@ use super::case::RoundEvidence;
 use super::evidence::{Evidence, Factor, Weighed};
 use super::{Case, Certificate, Judgement, Parts, Protocol, Share, Since, Smoothing, Theorem};
 use crate::error::{Error, Result};
+use crate::fingerprint::Fingerprint;
 use crate::logs::Logs;
 use crate::policy::{LinearGaussian, Policy};
 
@@ -70,9 +71,17 @@ fn ladder_of<P: AsRef<dyn Policy>>(
             best = Some(found);
         }
     };
+    let mut last: Option<(&dyn Policy, Option<Fingerprint>)> = None;
     for (j, prior) in deployed.iter().map(AsRef::as_ref).enumerate() {
         // A policy that was deployed for several rounds gives one rung: the lowest, which has the most records.
-        if j > 0 && prior.identity().is_some() && prior.identity() == deployed[j - 1].as_ref().identity() {
+        // A fingerprint hashes all parameters, so it is computed once for rounds that share a policy in memory.
+        let before = last;
+        let print = match before {
+            Some((policy, print)) if std::ptr::eq(policy, prior) => print,
+            _ => prior.identity(),
+        };
+        last = Some((prior, print));
+        if print.is_some() && before.is_some_and(|(_, before)| before == print) {
             continue;
         }
         let Some((own, prior)) = related(policy, prior) else { continue };

@@ -25,10 +25,10 @@ impl Fourier {
             return Err(Error::setting("the number of Fourier features", "from 1 to 4294967295", count));
         }
         check_setting("the bandwidth", bandwidth, bandwidth > 0.0, "above 0")?;
-        // 8 GB of weights.
-        if input.saturating_mul(count) > 1 << 30 {
+        // 1 GB of weights. They are not in a policy file, so the size of the file does not limit them.
+        if input.saturating_mul(count) > 1 << 27 {
             let value = format!("{input} x {count}");
-            return Err(Error::setting("features that go in x Fourier features", "at most 1073741824", value));
+            return Err(Error::setting("features that go in x Fourier features", "at most 134217728", value));
         }
         let mut rng = stream(seed, Purpose::Features, 0);
         let normals = StandardNormal.sample_iter(&mut rng);

@@ -53,7 +53,7 @@ fn settings_and_sizes_are_checked() {
     assert_eq!(FeatureMap::fourier(3, 5, 0.0, 1).unwrap_err().to_string(), "the bandwidth should be above 0, but is 0");
     assert_eq!(
         FeatureMap::fourier(1 << 20, 1 << 20, 1.0, 1).unwrap_err().to_string(),
-        "features that go in x Fourier features should be at most 1073741824, but is 1048576 x 1048576"
+        "features that go in x Fourier features should be at most 134217728, but is 1048576 x 1048576"
     );
     let x = Contexts::dense(vec![1.0], 1).unwrap();
     assert_eq!(

@@ -54,7 +54,7 @@ pub fn retrain(
     }
     let mut state = State::new(prior.clone());
     for logs in earlier {
-        state = learner.remember(&state, logs)?;
+        state = learner.remember_in(state, logs)?;
     }
     let (state, round) = learner.step_observed(&state, newest, observer)?;
     let policy = state.current().clone();

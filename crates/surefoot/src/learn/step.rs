@@ -42,7 +42,13 @@ impl Learner {
 
     /// Adds a round to the state without learning from it. The next [`step`](Learner::step) learns from all rounds.
     pub fn remember(&self, state: &State, logs: &Logs) -> Result<State> {
-        self.check_logs(state, logs)?;
+        self.remember_in(state.clone(), logs)
+    }
+
+    /// Like [`remember`](Learner::remember), without a copy of the state: a loop over many rounds would copy all
+    /// policies for each of them.
+    pub(crate) fn remember_in(&self, state: State, logs: &Logs) -> Result<State> {
+        self.check_logs(&state, logs)?;
         self.take_in(state, logs)
     }
 
@@ -70,7 +76,7 @@ impl Learner {
         observer: &mut dyn Observer,
     ) -> Result<(State, StepReport)> {
         self.check_logs(state, logs)?;
-        let mut next = self.take_in(state, logs)?;
+        let mut next = self.take_in(state.clone(), logs)?;
         check_setting("the number of rounds held back", self.held_back, self.held_back >= 0.0, "at least 0")?;
         check_setting("the trade", self.trade, (0.0..=1.0).contains(&self.trade), "in [0, 1]")?;
         let window = match self.algorithm.recipe(1.0).window {
@@ -210,26 +216,24 @@ impl Learner {
     }
 
     /// Adds the new round to the state. The first round fixes the basis, if the family needs one.
-    fn take_in(&self, state: &State, logs: &Logs) -> Result<State> {
-        let features = state.prior.features();
-        let mut next = state.clone();
-        let plain = state.prior.posterior().basis().is_none();
+    fn take_in(&self, mut next: State, logs: &Logs) -> Result<State> {
+        let plain = next.prior.posterior().basis().is_none();
         if self.family == Family::Shaped && plain {
-            if !state.rounds.is_empty() {
+            if !next.rounds.is_empty() {
                 let (allowed, value) = ("isotropic or per-feature, as in the rounds before", "shaped");
                 return Err(Error::setting("the posterior's shape", allowed, value));
             }
             // Records that are held back are left out: the new policy, and so its axes, must not have seen them.
             let seen = logs.contexts().slice(0..logs.len() - self.held_back(logs.len(), logs.len()));
-            let basis = Arc::new(Basis::principal(&features.apply(&seen)?)?);
-            let prior = state.prior.posterior().in_basis(Some(&basis)).ok_or_else(|| {
+            let basis = Arc::new(Basis::principal(&next.prior.features().apply(&seen)?)?);
+            let prior = next.prior.posterior().in_basis(Some(&basis)).ok_or_else(|| {
                 let (allowed, value) = ("a posterior with one shared scale", "one with a scale per feature");
                 Error::setting("the first policy", allowed, value)
             })?;
-            next.prior = state.prior.with_posterior(prior);
+            next.prior = next.prior.with_posterior(prior);
             next.current = next.prior.clone();
         }
-        let basis = next.prior.posterior().basis();
+        let (features, basis) = (next.prior.features(), next.prior.posterior().basis());
         // Unchanged contexts are shared and cost no memory. Features are computed only for records whose features will
         // be read.
         let made = basis.is_some() || !features.is_identity();

@@ -1,0 +1,162 @@
+//! Damaged files: each is an error or a valid value, never a panic, and never takes more memory than stated. Alone in
+//! its process, since it asks for the peak of all.
+//!
+//! `SUREFOOT_MUTATIONS=100000 cargo test -p surefoot-data --test mutations` tries more of them.
+
+#![allow(missing_docs)]
+
+#[path = "it/common/mod.rs"]
+mod common;
+
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use common::{Folder, idx, npz_but};
+use surefoot::learn::LearnerSettings;
+use surefoot::observer::Silent;
+use surefoot::policy::{Basis, Posterior, Scale, Softmax, Uniform};
+use surefoot::worlds::{Environment, Synthetic, SyntheticSettings, Turn};
+use surefoot::{Contexts, FeatureMap, Gate, LinearGaussian, Policy, Session};
+use surefoot_data::{
+    RunFiles, load, read_certificates, read_policy, read_round, read_session, write_policy, write_session,
+};
+
+/// The most memory in bytes: mostly the weights of random Fourier features, of which a file may ask for 1 GiB.
+const MOST: usize = 3 << 29;
+
+/// Numbers that look random and are always the same.
+struct Draws(u64);
+
+impl Draws {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) as usize % n.max(1)
+    }
+}
+
+/// Flips, replaces, inserts, removes or repeats a few bytes, or cuts the end off.
+fn mutate(bytes: &mut Vec<u8>, draws: &mut Draws) {
+    // Bytes that mean something in JSON or as a size, and any others.
+    const TELLING: &[u8] = b"0123456789-.,:{}[]\"en\x00\x01\x7f\x80\xff";
+    for _ in 0..1 + draws.below(3) {
+        // The first bytes are mostly headers.
+        let reach = if draws.below(2) == 0 { bytes.len().min(256) } else { bytes.len() };
+        let at = draws.below(reach);
+        let byte = if draws.below(4) == 0 { draws.below(256) as u8 } else { TELLING[draws.below(TELLING.len())] };
+        let end = (at + 1 + draws.below(16)).min(bytes.len());
+        match draws.below(6) {
+            _ if bytes.is_empty() => bytes.push(byte),
+            0 => bytes[at] ^= 1 << draws.below(8),
+            1 => bytes[at] = byte,
+            2 => bytes.insert(at, byte),
+            3 => drop(bytes.drain(at..end)),
+            4 => bytes.truncate(at),
+            _ => {
+                let copy = bytes[at..end].to_vec();
+                bytes.splice(at..at, copy);
+            }
+        }
+    }
+}
+
+/// Damages one file in many ways, and reads it each time.
+fn try_all(name: &str, path: &Path, read: impl Fn() -> surefoot_data::Result<()>) {
+    let cases: u64 = std::env::var("SUREFOOT_MUTATIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(300);
+    let whole = fs::read(path).unwrap();
+    read().unwrap_or_else(|error| panic!("{name}: the whole file: {error}"));
+    let mut errors = 0;
+    for case in 0..cases {
+        let mut bytes = whole.clone();
+        mutate(&mut bytes, &mut Draws(case));
+        fs::write(path, &bytes).unwrap();
+        match catch_unwind(AssertUnwindSafe(&read)) {
+            Ok(result) => errors += u64::from(result.is_err()),
+            Err(_) => panic!("{name}: case {case} panics"),
+        }
+    }
+    fs::write(path, whole).unwrap();
+    assert!(2 * errors > cases, "{name}: only {errors} of {cases} are errors");
+}
+
+/// The most bytes that the process has had in memory so far.
+#[cfg(target_os = "linux")]
+fn peak() -> usize {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    1024 * line.trim().trim_end_matches(" kB").parse::<usize>().unwrap()
+}
+
+fn saved_run(folder: &Path) {
+    let world = Synthetic::new(SyntheticSettings::default()).unwrap();
+    let first = world.first_policy(FeatureMap::identity(10), 0.2).unwrap();
+    let settings = LearnerSettings { epochs: 1, ..LearnerSettings::default() };
+    let mut session = Session::new(settings.learner().unwrap().0, Gate::Always, first).unwrap();
+    let logs = world.collect(session.running().as_ref(), Turn { round: 0, start: 0, n: 40 }).unwrap();
+    session.take(logs, false, &mut Silent).unwrap();
+    write_session(folder, &session, Vec::new()).unwrap();
+}
+
+#[test]
+fn damaged_files_are_errors_or_valid_and_never_panics() {
+    let folder = Folder::new();
+    let at = |name: &str| folder.path().join(name);
+
+    let basis = Basis::new(vec![0.6, -0.8, 0.8, 0.6], 2).unwrap();
+    let posterior = Posterior::new(2, vec![1.0, 2.0, 3.0, 4.0], Scale::PerFeature(vec![1.0, 0.5])).unwrap();
+    let turned = posterior.clone().with_basis(Arc::new(basis)).unwrap();
+    let landmarks = Contexts::dense((0..12).map(|i| i as f32 / 3.0).collect(), 3).unwrap();
+    let policies: [(&str, Box<dyn Policy>); 5] = [
+        ("gaussian", Box::new(LinearGaussian::new(FeatureMap::identity(2), turned).unwrap())),
+        ("fourier", {
+            let map = FeatureMap::fourier(3, 2, 1.0, 7).unwrap();
+            Box::new(LinearGaussian::new(map, posterior.clone()).unwrap())
+        }),
+        ("kernel", {
+            let map = FeatureMap::kernel(&landmarks, 2, 1.0).unwrap();
+            Box::new(LinearGaussian::new(map, posterior).unwrap())
+        }),
+        ("softmax", Box::new(Softmax::new(FeatureMap::identity(1), 2, vec![0.5, -0.5], 1.0).unwrap())),
+        ("uniform", Box::new(Uniform::new(3).unwrap())),
+    ];
+    for (name, policy) in &policies {
+        write_policy(&at(name), policy.as_ref()).unwrap();
+        try_all(name, &at(name), || read_policy(&at(name)).map(drop));
+    }
+    let beside: Vec<PathBuf> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    for (start, name) in [("basis-", "gaussian"), ("features-", "kernel")] {
+        let named = |path: &&PathBuf| path.file_name().unwrap().to_string_lossy().starts_with(start);
+        let path = beside.iter().find(named).unwrap();
+        try_all(start, path, || read_policy(&at(name)).map(drop));
+    }
+
+    let run = at("run");
+    saved_run(&run);
+    try_all("session", &run.join("session.json"), || read_session(&run).map(drop));
+    try_all("ledger", &run.join("ledger.jsonl"), || read_session(&run).map(drop));
+    try_all("certificates", &run.join("certificates.json"), || {
+        read_certificates(&run.join("certificates.json")).map(drop)
+    });
+    let round = run.join("rounds/000.safetensors");
+    try_all("round", &round, || read_round(&round).map(drop));
+    try_all("policy of a run", &run.join("policies/001.safetensors"), || RunFiles::of(&run)?.read().map(drop));
+
+    let npz = folder.write("set.npz", npz_but(&[]));
+    try_all("npz", &npz, || load(&npz).map(drop));
+    let set = at("set");
+    fs::create_dir(&set).unwrap();
+    for (split, rows) in [("train", 3), ("t10k", 2)] {
+        let pixels: Vec<u8> = (0..rows as u8 * 4).collect();
+        fs::write(set.join(format!("{split}-images-idx3-ubyte")), idx(&[rows, 2, 2], &pixels)).unwrap();
+        let labels: Vec<u8> = (0..rows as u8).collect();
+        fs::write(set.join(format!("{split}-labels-idx1-ubyte")), idx(&[rows], &labels)).unwrap();
+    }
+    for name in ["train-images-idx3-ubyte", "t10k-labels-idx1-ubyte"] {
+        try_all(name, &set.join(name), || load(&set).map(drop));
+    }
+    #[cfg(target_os = "linux")]
+    assert!(peak() < MOST, "{} bytes", peak());
+    #[cfg(not(target_os = "linux"))]
+    let _ = MOST;
+}
