@@ -8,6 +8,7 @@ use surefoot::{Contexts, Logs, RewardRange};
 
 use crate::encoding::{Encoding, EncodingFit, EncodingSettings, Rows};
 use crate::error::{Error, Result};
+use crate::lint::Screen;
 use crate::logs::{Actions, Check, LogReader};
 use crate::policy_file::Inputs;
 use crate::scan::{Grouping, Scan};
@@ -59,6 +60,8 @@ pub struct Rounds {
     pub skipped: usize,
     /// Whether the records of some round continue after another round has begun.
     pub interleaved: bool,
+    /// Flaws for which no number from these records may be called certified.
+    pub flaws: Vec<String>,
 }
 
 /// The columns of a round while it is read.
@@ -130,10 +133,13 @@ impl Rounds {
         let mut rounds: Vec<RoundBuilder> = scan.groups.iter().map(|_| RoundBuilder::new(&encoding)).collect();
         let mut head = RoundBuilder::new(&encoding);
         let mut check = Check::new(actions.clone(), range);
+        let mut screen = Screen::default();
         for batch in reader.batches() {
             let batch = batch?;
             let records = check.records(&batch)?;
             let groups = grouping.of(&batch)?;
+            screen.add(&batch, &records)?;
+            screen.order(&batch, |i| places[groups[i].as_str()]);
             // Neighbouring records mostly belong to the same round, and are added together.
             let mut start = 0;
             while start < batch.len() {
@@ -165,6 +171,7 @@ impl Rounds {
             let reason = "no record is left to learn from: set a smaller share aside".into();
             return Err(Error::Malformed { place, reason });
         }
+        let flaws = screen.flaws(&place, &actions, |round| &scan.groups[round].0)?;
         Ok(Rounds {
             encoding,
             features_from,
@@ -174,6 +181,7 @@ impl Rounds {
             set_aside,
             skipped: scan.skipped,
             interleaved: scan.interleaved,
+            flaws,
         })
     }
 }

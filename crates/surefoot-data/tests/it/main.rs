@@ -11,6 +11,7 @@ mod frames;
 mod idx;
 mod logs;
 mod npz;
+mod refuted;
 mod saved;
 mod table_bad;
 mod table_binary;
