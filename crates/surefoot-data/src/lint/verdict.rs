@@ -190,12 +190,13 @@ pub(super) fn actions(choices: &Choices, about: &About, findings: &mut Vec<Findi
         .filter_map(|&(name, weights, evidence)| match weights.verdict(limit) {
             _ if evidence >= -LEVEL.ln() => Some((name, weights, WeightVerdict::Above)),
             WeightVerdict::Above if weights.light() => Some((name, weights, WeightVerdict::Above)),
-            WeightVerdict::Below => Some((name, weights, WeightVerdict::Below)),
+            verdict @ (WeightVerdict::Below | WeightVerdict::BelowOrRare) => Some((name, weights, verdict)),
             _ => None,
         })
         .collect();
     wrong.sort_by(|(a, v, _), (b, w, _)| w.z().abs().total_cmp(&v.z().abs()).then(a.cmp(b)));
-    if wrong.is_empty() {
+    // Rare actions may explain means below 1, but not those of the others.
+    if wrong.iter().all(|(.., verdict)| *verdict == WeightVerdict::BelowOrRare) {
         return;
     }
     let shown: Vec<String> = wrong
