@@ -4,14 +4,16 @@
 //! service print that result.
 
 use serde::Serialize;
+use surefoot::audit;
 use surefoot::evaluation::{
-    CostModel, Estimate, Evaluation, EvaluationSettings, Interval, ModelFit, Modelled, Observed, Selection, Standing,
-    Weights,
+    Bias, CostModel, Estimate, Evaluation, EvaluationSettings, Interval, ModelFit, Modelled, Observed, Recommendation,
+    Selection, Standing, Weights,
 };
 use surefoot::{Evaluator, Protocol, RewardRange};
 
 use crate::encoding::{Encoding, EncodingFit, EncodingSettings};
 use crate::error::{Error, Result, at};
+use crate::lint::Screen;
 use crate::logs::{Actions, Check, LogBatch, LogReader, Records};
 use crate::record_policy::{Cells, RecordPolicy};
 use crate::scan::{Grouping, Scan};
@@ -101,6 +103,8 @@ pub struct Evaluated {
     pub reward_range: [f64; 2],
     /// The confidence of each interval.
     pub confidence: f64,
+    /// Whether the anytime intervals are proven: the logs have no flaw that their proof does not allow for.
+    pub certified: bool,
     /// One result per policy, in the order of the request.
     pub policies: Vec<EvaluatedPolicy>,
     /// Warnings for the user.
@@ -115,10 +119,16 @@ pub struct EvaluatedPolicy {
     pub name: String,
     /// The anytime-valid interval: it holds at all times simultaneously.
     pub anytime: Interval,
+    /// Whether that interval is proven: the logs have no flaw that its proof does not allow for.
+    pub certified: bool,
     /// The importance weights.
     pub weights: Weights,
     /// One estimate per estimator.
     pub estimates: Vec<NamedEstimate>,
+    /// The name of the estimator to use; `None` if only the anytime interval should be used.
+    pub recommended: Option<String>,
+    /// Why it is recommended, or why none is.
+    pub reason: String,
     /// Warnings about this policy.
     pub warnings: Vec<String>,
 }
@@ -126,9 +136,18 @@ pub struct EvaluatedPolicy {
 impl EvaluatedPolicy {
     /// Converts an evaluation to rewards.
     pub fn new(name: &str, evaluation: Evaluation, range: RewardRange) -> Self {
+        let Recommendation { estimate: place, reason, .. } = evaluation.recommended();
         let Evaluation { anytime, weights, estimates, records, .. } = evaluation.in_rewards(range);
-        let named = |estimate: Estimate| NamedEstimate { name: estimate.estimator.to_string(), estimate };
+        let recommended = place.map(|place| estimates[place].estimator.to_string());
+        let named = |estimate: Estimate| NamedEstimate {
+            name: estimate.estimator.to_string(),
+            bias: estimate.estimator.bias(),
+            estimate,
+        };
         EvaluatedPolicy {
+            certified: true,
+            recommended,
+            reason,
             name: name.into(),
             anytime,
             weights,
@@ -144,6 +163,8 @@ impl EvaluatedPolicy {
 pub struct NamedEstimate {
     /// The name of the estimator.
     pub name: String,
+    /// Its bias.
+    pub bias: Bias,
     /// The estimate.
     #[serde(flatten)]
     pub estimate: Estimate,
@@ -171,20 +192,26 @@ pub fn evaluate(reader: &LogReader, request: &EvaluateRequest, mut on_batch: imp
         ModelRequest::Linear { ignore } => RewardModel::linear(reader, &actions, range, ignore, &mut on_batch)?,
         ModelRequest::Given(cells) => RewardModel::Given(cells.clone()),
     };
-    let (evaluators, skipped) = observe(&model, &request.policies, reader, &actions, range, &settings, on_batch)?;
+    let Seen { evaluators, skipped, flaws } =
+        observe(&model, &request.policies, reader, &actions, range, &settings, on_batch)?;
     let records = evaluators.first().map_or(0, Evaluator::records);
-    let mut policies = Vec::new();
+    let (place, mut policies) = (reader.place(), Vec::new());
     for (NamedPolicy { name, policy }, evaluator) in request.policies.iter().zip(&evaluators) {
-        let mut evaluated = EvaluatedPolicy::new(name, evaluator.finish()?, range);
+        let mut evaluated = EvaluatedPolicy::new(name, at(&place, evaluator.finish())?, range);
         evaluated.warnings.extend(learned(policy));
         policies.push(evaluated);
     }
     let named = |policy: &EvaluatedPolicy| -> Vec<String> {
         policy.warnings.iter().map(|warning| format!("{}: {warning}", policy.name)).collect()
     };
-    let warnings = policies.iter().flat_map(named).collect();
-    let reward_range = request.reward_range;
-    Ok(Evaluated { records, skipped, reward_range, confidence: 1.0 - request.delta, policies, warnings })
+    let flawed = audit::not_certified(&flaws);
+    let warnings = flawed.iter().cloned().chain(policies.iter().flat_map(named)).collect();
+    for policy in &mut policies {
+        policy.certified = flaws.is_empty();
+        policy.warnings.splice(0..0, flawed.iter().cloned());
+    }
+    let (reward_range, confidence, certified) = (request.reward_range, 1.0 - request.delta, flaws.is_empty());
+    Ok(Evaluated { records, skipped, reward_range, confidence, certified, policies, warnings })
 }
 
 /// The arguments of [`select`].
@@ -208,6 +235,8 @@ pub struct Selected {
     pub records: usize,
     /// The probability with which all bounds hold.
     pub confidence: f64,
+    /// Whether the bounds are proven: the logs have no flaw that their proof does not allow for.
+    pub certified: bool,
     /// The name of the candidate with the highest lower bound.
     pub chosen: String,
     /// The candidates, in the order of the request.
@@ -268,10 +297,17 @@ pub fn select(reader: &LogReader, request: &SelectRequest, on_batch: impl FnMut(
         replicates: 0,
         ..EvaluationSettings::default()
     };
-    let (evaluators, _) = observe(&RewardModel::None, &request.policies, reader, &actions, range, &settings, on_batch)?;
-    let selection = Selection::of(&evaluators.iter().collect::<Vec<_>>(), request.prior.as_deref())?;
+    let Seen { evaluators, flaws, .. } =
+        observe(&RewardModel::None, &request.policies, reader, &actions, range, &settings, on_batch)?;
+    let evaluators: Vec<&Evaluator> = evaluators.iter().collect();
+    let selection = Selection::of(&evaluators, request.prior.as_deref()).map_err(|reason| match reason {
+        surefoot::Error::Refuted { .. } => Error::Content { place: reader.place(), reason },
+        reason => reason.into(),
+    })?;
     let names: Vec<&str> = request.policies.iter().map(|named| named.name.as_str()).collect();
     let mut selected = Selected::new(&names, &selection, range);
+    selected.certified = flaws.is_empty();
+    selected.warnings.splice(0..0, audit::not_certified(&flaws));
     for NamedPolicy { name, policy } in &request.policies {
         selected.warnings.extend(learned(policy).map(|warning| format!("{name}: {warning}")));
     }
@@ -292,6 +328,7 @@ impl Selected {
         Selected {
             records: selection.records,
             confidence: 1.0 - selection.delta,
+            certified: true,
             chosen: names[selection.best].into(),
             candidates: candidates.map(candidate).collect(),
             mixture,
@@ -421,8 +458,17 @@ fn described(actions: &Actions) -> String {
     }
 }
 
-/// Goes over the logs once. Returns an evaluator for each policy and the number of skipped records. `on_batch` is
-/// called with the number of records of each batch.
+/// The result of a pass over the logs.
+struct Seen {
+    /// An evaluator for each policy.
+    evaluators: Vec<Evaluator>,
+    /// The number of skipped records.
+    skipped: usize,
+    /// Flaws of the logs for which nothing may be called certified.
+    flaws: Vec<String>,
+}
+
+/// Goes over the logs once. `on_batch` is called with the number of records of each batch.
 fn observe(
     model: &RewardModel,
     policies: &[NamedPolicy],
@@ -431,22 +477,24 @@ fn observe(
     range: RewardRange,
     settings: &EvaluationSettings,
     mut on_batch: impl FnMut(usize),
-) -> Result<(Vec<Evaluator>, usize)> {
+) -> Result<Seen> {
     let place = reader.place();
     let mut evaluators: Vec<Evaluator> =
         policies.iter().map(|_| at(&place, Evaluator::new(settings))).collect::<Result<_>>()?;
     let mut check = Check::new(actions.clone(), range);
+    let mut screen = Screen::default();
     let mut batches = reader.batches();
     for batch in batches.by_ref() {
         let batch = batch?;
         let records = check.records(&batch)?;
+        screen.add(&batch, &records)?;
         let predicted = model.predict(&batch, actions, range)?;
         for (NamedPolicy { policy, .. }, evaluator) in policies.iter().zip(&mut evaluators) {
             add(evaluator, policy, &batch, &records, actions, predicted.as_deref())?;
         }
         on_batch(batch.len());
     }
-    Ok((evaluators, batches.skipped()))
+    Ok(Seen { evaluators, skipped: batches.skipped(), flaws: screen.flaws(&place, actions, |_| "")? })
 }
 
 /// Adds the records of a batch to the evaluator of a policy.

@@ -219,6 +219,7 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
         },
         prior_is_older: request.prior_is_older,
         features: rounds.features_from,
+        flaws: rounds.flaws.clone(),
     };
     let logs = &rounds.rounds;
     let records: usize = logs.iter().map(Logs::len).sum();
@@ -228,7 +229,7 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
     let Retrained { policy, round: step, proven, better, logged, estimate, held_back, .. } =
         retrain(&learner, &prior, logs, observer)?;
     let certified = provenance.certified();
-    let mut warnings = audit::warnings(certified, &proven, &better);
+    let mut warnings = audit::warnings(&provenance, &proven, &better);
     if rounds.interleaved {
         warnings.push("rounds are interleaved: a policy logs records after the next policy has begun".into());
     }

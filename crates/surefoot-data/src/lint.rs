@@ -21,11 +21,13 @@ mod order;
 mod policies;
 mod propensity;
 mod reward;
+mod screen;
 #[cfg(test)]
 mod tests;
 mod verdict;
 
 pub use findings::{Finding, Report, Row, Severity};
+pub(crate) use screen::Screen;
 use serde::Serialize;
 
 use crate::error::Result;
@@ -79,7 +81,7 @@ pub struct Summary {
     pub actions: usize,
     /// The number of actions that were ever chosen.
     pub chosen: usize,
-    /// The mean of the valid rewards.
+    /// The mean of all finite rewards, in their range or not.
     pub mean_reward: Option<f64>,
     /// Its standard error.
     pub reward_error: Option<f64>,
@@ -226,6 +228,7 @@ impl Lint {
         let about = verdict::About { dropped, ones, chosen: self.choices.chosen() };
         summary.policies.extend(verdict::uniform(&self.choices, &about, &mut findings));
         verdict::actions(&self.choices, &about, &mut findings);
+        verdict::refuted(&self.choices, &mut findings);
         for policy in &self.policies {
             summary.policies.extend(policy.findings(&about, &mut findings));
         }

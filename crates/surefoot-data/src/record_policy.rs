@@ -168,7 +168,9 @@ impl RecordPolicy {
         match self {
             RecordPolicy::Encoded { policy, inputs } => {
                 let contexts = inputs.encoding.encode(batch)?;
-                policy.distribution(&contexts, eligible).map_err(|reason| batch.refused(reason))
+                let p = policy.distribution(&contexts, eligible).map_err(|reason| batch.refused(reason))?;
+                sums(batch, k, &p)?;
+                Ok(p)
             }
             RecordPolicy::Uniform => {
                 let mut p = vec![0.0; n * k];
@@ -186,7 +188,12 @@ impl RecordPolicy {
                 check(&cells.first(batch, actions)?, n, eligible, |i| p[i * k..(i + 1) * k].iter().copied())?;
                 Ok(p)
             }
-            RecordPolicy::Logged => logged(batch, actions),
+            RecordPolicy::Logged => {
+                let p = logged(batch, actions)?;
+                let column = batch.probabilities_column();
+                check(&column, n, eligible, |i| p[i * k..(i + 1) * k].iter().copied())?;
+                Ok(p)
+            }
         }
     }
 }
@@ -299,6 +306,22 @@ fn columns<'a>(prefix: &str, batch: &'a LogBatch, actions: &Actions) -> Result<V
 
 fn numbers<'a>(columns: &[Column<'a>]) -> Result<Vec<Cow<'a, [f64]>>> {
     columns.iter().map(Column::all_numbers).collect()
+}
+
+/// Checks that the probabilities of a policy sum to 1 in each record.
+fn sums(batch: &LogBatch, k: usize, p: &[f64]) -> Result<()> {
+    for (i, row) in p.chunks_exact(k).enumerate() {
+        let sum: f64 = row.iter().sum();
+        // A NaN is no sum either.
+        let near = (sum - 1.0).abs() <= SUM;
+        if !near {
+            let (file, row) = batch.place_of(i);
+            let column = "the sum of the policy's probabilities".into();
+            let place = format!("{file}, row {row}");
+            return Err(Error::Field { place, column, allowed: "1".into(), found: sum.to_string() });
+        }
+    }
+    Ok(())
 }
 
 /// Checks that each record has a distribution over its eligible actions.

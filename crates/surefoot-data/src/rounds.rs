@@ -8,6 +8,7 @@ use surefoot::{Contexts, Logs, RewardRange};
 
 use crate::encoding::{Encoding, EncodingFit, EncodingSettings, Identity, Rows};
 use crate::error::{Error, Result};
+use crate::lint::Screen;
 use crate::logs::{Actions, Check, LogReader};
 use crate::policy_file::Inputs;
 use crate::scan::{Grouping, Scan};
@@ -61,6 +62,8 @@ pub struct Rounds {
     pub interleaved: bool,
     /// The columns that look like identities, and why, if the encoding was fitted to these records.
     pub identities: Vec<(String, Identity)>,
+    /// Flaws for which no number from these records may be called certified.
+    pub flaws: Vec<String>,
 }
 
 /// The columns of a round while it is read.
@@ -153,10 +156,13 @@ impl Rounds {
         let mut rounds: Vec<RoundBuilder> = scan.groups.iter().map(|_| RoundBuilder::new(&encoding)).collect();
         let mut head = RoundBuilder::new(&encoding);
         let mut check = Check::new(actions.clone(), range);
+        let mut screen = Screen::default();
         for batch in reader.batches() {
             let batch = batch?;
             let records = check.records(&batch)?;
             let groups = grouping.of(&batch)?;
+            screen.add(&batch, &records)?;
+            screen.order(&batch, |i| places[groups[i].as_str()]);
             // Neighbouring records mostly belong to the same round, and are added together.
             let mut start = 0;
             while start < batch.len() {
@@ -192,6 +198,7 @@ impl Rounds {
             let reason = "no record is left to learn from: set a smaller share aside".into();
             return Err(Error::Malformed { place, reason });
         }
+        let flaws = screen.flaws(&place, &actions, |round| &scan.groups[round].0)?;
         Ok(Rounds {
             encoding,
             features_from,
@@ -202,6 +209,7 @@ impl Rounds {
             skipped: scan.skipped,
             interleaved: scan.interleaved,
             identities,
+            flaws,
         })
     }
 }

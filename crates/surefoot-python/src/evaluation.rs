@@ -223,8 +223,11 @@ pub(crate) fn in_rewards<'py>(
     found.set_item("anytime", ends(&evaluated.anytime))?;
     found.set_item("weights", json::to_python(py, &evaluated.weights)?)?;
     found.set_item("warnings", &evaluated.warnings)?;
+    found.set_item("certified", evaluated.certified)?;
+    found.set_item("recommended", &evaluated.recommended)?;
+    found.set_item("reason", &evaluated.reason)?;
     let mut estimates = Vec::new();
-    for NamedEstimate { name, estimate, .. } in &evaluated.estimates {
+    for NamedEstimate { name, bias, estimate, .. } in &evaluated.estimates {
         let row = PyDict::new(py);
         let name = match estimate.estimator {
             Estimator::Custom { column } => &custom[column],
@@ -235,6 +238,7 @@ pub(crate) fn in_rewards<'py>(
         row.set_item("standard_error", estimate.standard_error)?;
         row.set_item("bootstrap", estimate.bootstrap.as_ref().map(ends))?;
         row.set_item("bernstein", estimate.bernstein.as_ref().map(ends))?;
+        row.set_item("bias", bias.to_string())?;
         estimates.push(row);
     }
     found.set_item("estimates", estimates)?;
@@ -284,6 +288,7 @@ pub(crate) fn evaluate<'py>(
     seed: u64,
     largest_weight: Option<f64>,
 ) -> Result<Bound<'py, PyDict>> {
+    run(py, || logs.logs.check_propensities())?;
     let model = Model::new(model, logs)?;
     let modelled = !matches!(model, Model::None);
     let asking = Asking::new(py, estimators, modelled, delta, replicates, seed, largest_weight)?;
@@ -323,6 +328,7 @@ pub(crate) fn select<'py>(
     replicates: usize,
     seed: u64,
 ) -> Result<Bound<'py, PyDict>> {
+    run(py, || logs.logs.check_propensities())?;
     let model = Model::new(model, logs)?;
     let asking = Asking::new(py, estimators, !matches!(model, Model::None), delta, replicates, seed, None)?;
     let predicted = run(py, || model.predict(logs))?;

@@ -123,7 +123,7 @@ fn instance(py: Python<'_>, class: &str, text: String, known: &Bound<'_, PyDict>
 }
 
 fn core(py: Python<'_>, error: &surefoot::Error) -> PyErr {
-    use surefoot::Error::{Setting, Size, Value};
+    use surefoot::Error::{Refuted, Setting, Size, Value};
     let none = PyDict::new(py);
     let known = |pairs: &[(&str, &str)]| pairs.into_py_dict(py).unwrap_or_else(|_| none.clone());
     let text = error.to_string();
@@ -140,6 +140,7 @@ fn core(py: Python<'_>, error: &surefoot::Error) -> PyErr {
             let about = known(&[("setting", name), ("allowed", allowed), ("value", value)]);
             instance(py, "SettingError", text, &about)
         }
+        Refuted { .. } => instance(py, "DataError", text, &none),
         _ => instance(py, "OptimiserError", text, &none),
     }
 }
@@ -165,6 +166,7 @@ fn data(py: Python<'_>, error: &surefoot_data::Error) -> PyErr {
             let filled = all.iter().try_for_each(|(key, value)| put(key, value));
             ("DataError", filled.and_then(|()| about.set_item("row", row)))
         }
+        Content { place, reason: surefoot::Error::Refuted { .. } } => ("DataError", put("place", place)),
         _ => ("FileError", Ok(())),
     };
     filled.map_or_else(|e| e, |()| instance(py, class, text, &about))

@@ -172,3 +172,35 @@ def test_rewards_of_any_range_are_told_in_that_range(rng):
     assert found["IPS"].standard_error == pytest.approx(4 * plain["IPS"].standard_error)
     assert found.anytime == pytest.approx([1 + 4 * end for end in plain.anytime])
     np.testing.assert_allclose(stars.reward, 1 + 4 * r["reward"])
+
+
+def test_logs_that_refute_themselves_are_refused(rng):
+    n = 400
+    frame = {"action": rng.integers(0, 2, n), "pscore": np.full(n, 0.05), "reward": rng.integers(0, 2, n) * 1.0}
+    logs = surefoot.Logs(rng.normal(size=(n, 2)), frame["action"], frame["pscore"], frame["reward"], n_actions=2)
+    import pandas
+
+    for asked in (logs, pandas.DataFrame(frame)):
+        with pytest.raises(surefoot.DataError, match="the mean of 1/propensity is"):
+            surefoot.evaluate(asked, "uniform", replicates=0)
+        with pytest.raises(surefoot.DataError, match="the mean of 1/propensity is"):
+            surefoot.select(asked, {"even": "uniform"})
+    with pytest.raises(surefoot.DataError, match="the mean of 1/propensity is"):
+        surefoot.SeqLS(lam=0.4).partial_fit(rng.normal(size=(n, 2)), frame["action"], frame["pscore"], frame["reward"])
+
+
+def test_records_that_occur_twice_are_not_certified(rng):
+    import pandas
+
+    n = 400
+    frame = pandas.DataFrame(
+        {"event_id": "same", "action": rng.integers(0, 2, n), "pscore": 0.5, "reward": rng.integers(0, 2, n) * 1.0}
+    )
+    for flawed in (frame, frame.assign(event_id=[str(i) for i in range(n)])):
+        certified = flawed is not frame
+        found = surefoot.evaluate(flawed, "uniform", replicates=0)
+        assert found.certified == certified
+        assert found.recommended == "SNIPS" and found["snips"].bias == "vanishes" and found["ips"].bias == "none"
+        assert ("NOT certified: 399 records" in str(found)) != certified
+        chosen = surefoot.select(flawed, {"even": "uniform"})
+        assert chosen.certified == certified and bool(chosen.warnings) != certified

@@ -73,7 +73,7 @@ impl FromStr for StatementKind {
 }
 
 /// Where the prior and the features of a policy come from, for a policy that was learned from existing logs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Provenance {
     /// Whether the prior was itself learned from logs.
     pub prior_learned: bool,
@@ -81,6 +81,8 @@ pub struct Provenance {
     pub prior_is_older: bool,
     /// The source of the features.
     pub features: FeaturesFrom,
+    /// Flaws of the logs that no certificate allows for, such as records that occur twice.
+    pub flaws: Vec<String>,
 }
 
 /// What determined how raw records become features.
@@ -99,8 +101,13 @@ pub enum FeaturesFrom {
 
 impl Provenance {
     /// Whether numbers about the policy may be called certified. Neither the prior nor the features may depend on the
-    /// records that the numbers come from.
+    /// records that the numbers come from, and the logs may have no flaw.
     pub fn certified(&self) -> bool {
+        self.flaws.is_empty() && self.fixed_before()
+    }
+
+    /// Whether the prior and the features do not depend on the records that the numbers come from.
+    fn fixed_before(&self) -> bool {
         let older = |learned: bool| !learned || self.prior_is_older;
         let features = match self.features {
             FeaturesFrom::SetAside => true,
@@ -111,11 +118,16 @@ impl Provenance {
     }
 }
 
+/// Why numbers from logs with these flaws may not be called certified, one warning for each flaw.
+pub fn not_certified(flaws: &[String]) -> Vec<String> {
+    flaws.iter().map(|flaw| format!("NOT certified: {flaw}")).collect()
+}
+
 /// Warnings for the user of a policy that was learned from logs. `proven` bounds the policy's risk. `better` bounds its
 /// risk minus the risk of the logging policy of the newest round.
-pub fn warnings(certified: bool, proven: &Certificate, better: &Certificate) -> Vec<String> {
-    let mut warnings: Vec<String> = Vec::new();
-    if !certified {
+pub fn warnings(provenance: &Provenance, proven: &Certificate, better: &Certificate) -> Vec<String> {
+    let mut warnings = not_certified(&provenance.flaws);
+    if !provenance.fixed_before() {
         warnings.push(
             "NOT certified: the features or the prior may have been fitted to the records that these numbers come \
              from; set some records aside, or declare that the prior was learned from earlier logs (prior-is-older)"
@@ -391,6 +403,7 @@ fn propensities(
     policies: &[AuditedPolicy],
     prints: &[Option<Fingerprint>],
 ) -> Result<usize, String> {
+    round.logs.check_propensities().map_err(|refuted| refuted.to_string())?;
     let Some(print) = round.collected_by else { return Ok(0) };
     let Some(place) = prints.iter().position(|other| *other == Some(print)) else {
         return Err(format!("its logging policy {print} is not among the given policies"));
@@ -512,7 +525,10 @@ mod tests {
         let learned = FeaturesFrom::Policy { learned: true };
         let given = FeaturesFrom::Policy { learned: false };
         let certified = |prior_learned, prior_is_older, features| {
-            Provenance { prior_learned, prior_is_older, features }.certified()
+            let sound = Provenance { prior_learned, prior_is_older, features, flaws: Vec::new() };
+            let flawed = Provenance { flaws: vec!["records occur twice".into()], ..sound.clone() };
+            assert!(!flawed.certified());
+            sound.certified()
         };
         for older in [false, true] {
             assert!(certified(false, older, FeaturesFrom::SetAside));

@@ -38,6 +38,16 @@ pub enum Error {
         /// The value given.
         value: String,
     },
+    /// The records contradict an assumption of every certificate. So a certificate from them would be false.
+    #[error(
+        "the logs contradict the assumptions of a certificate: {what}; check that each propensity is the probability \
+         with which the logging policy chose the action, that all rewards are in their range, and that no record was \
+         left out or repeated because of its reward"
+    )]
+    Refuted {
+        /// What the records show, and why it is impossible.
+        what: String,
+    },
     /// The optimiser could not continue.
     #[error("the optimiser stopped: {0}")]
     Optimiser(String),

@@ -319,6 +319,7 @@ impl Session {
     }
 
     fn take_in(&mut self, logs: Logs, collected_by: Fingerprint) -> Result<()> {
+        logs.check_propensities()?;
         let mut ran = std::iter::once(&self.incumbent.policy).chain(self.deployed.iter().rev());
         let policy = match ran.find(|policy| policy.identity() == Some(collected_by)) {
             Some(policy) => Arc::clone(policy),

@@ -113,35 +113,48 @@ fn text(output: &Evaluated) -> String {
             "estimator",
             "reward",
             "± se",
+            "bias",
             &format!("bootstrap {percent}"),
             &format!("Bernstein {percent}"),
         ]);
-        for NamedEstimate { name, estimate: e, .. } in &policy.estimates {
+        // The unbiased ones first.
+        let mut estimates: Vec<&NamedEstimate> = policy.estimates.iter().collect();
+        estimates.sort_by_key(|estimate| estimate.bias);
+        for NamedEstimate { name, bias, estimate: e, .. } in estimates {
             table.add_row([
                 name.clone(),
                 format!("{:.4}", e.value),
                 format!("{:.4}", e.standard_error),
+                bias.to_string(),
                 e.bootstrap.as_ref().map_or("-".into(), interval),
                 e.bernstein.as_ref().map_or("-".into(), interval),
             ]);
         }
-        for column in 1..5 {
+        for column in 1..6 {
             if let Some(column) = table.column_mut(column) {
                 column.set_cell_alignment(CellAlignment::Right);
             }
         }
         let w = &policy.weights;
+        let proven = if output.certified { "proven, at any time" } else { "NOT proven" };
+        let chosen = policy.estimates.iter().find(|estimate| Some(&estimate.name) == policy.recommended.as_ref());
+        let recommended = match chosen {
+            Some(NamedEstimate { name, estimate: e, .. }) => {
+                format!("recommended: {name}, {:.4} ± {:.4}: {}", e.value, e.standard_error, policy.reason)
+            }
+            None => format!("recommended: no estimate: {}", policy.reason),
+        };
         parts.push(format!(
-            "{}\n\n{}\n\nproven, at any time: {} ({percent})\nweights: mean {:.4} ± {:.4}, largest {:.1}, effective sample \
-             size {:.0} of {}",
+            "{}\n\n{proven}: {} ({percent})\n{recommended}\nweights: mean {:.4} ± {:.4}, largest {:.1}, effective sample \
+             size {:.0} of {}\n\n{}",
             policy.name,
-            table.trim_fmt(),
             interval(&policy.anytime),
             w.mean,
             w.standard_error,
             w.largest,
             w.effective,
-            output.records
+            output.records,
+            table.trim_fmt()
         ));
     }
     parts.extend(output.warnings.iter().map(|warning| format!("warning: {warning}")));

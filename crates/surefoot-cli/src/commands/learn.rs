@@ -222,7 +222,8 @@ fn text(output: &Output, certificates: &Path) -> String {
     table.add_row(["reward of the newest round", &plus_minus(summary.logged)]);
     table.add_row(["reward of the new policy, estimated", &plus_minus(summary.estimate)]);
     let at_least = summary.at_least.map_or("nothing".into(), |reward| format!("at least {reward:.4} ({percent})"));
-    table.add_row(["... certified", &at_least]);
+    let certified = if summary.certified { "... certified" } else { "... NOT certified" };
+    table.add_row([certified, &at_least]);
     let better = format!("at least {:+.4} ({percent})", summary.better_by);
     table.add_row(["... more than the newest round", &better]);
     if let Some(column) = table.column_mut(1) {

@@ -107,7 +107,8 @@ fn parts(
 fn text(output: &Selected, written: Option<&Path>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    let at_least = format!("at least ({:.0} %)", 100.0 * output.confidence);
+    let proven = if output.certified { "" } else { "NOT certified: " };
+    let at_least = format!("{proven}at least ({:.0} %)", 100.0 * output.confidence);
     table.set_header(["policy", "estimate", at_least.as_str(), "weight", ""]);
     for candidate in &output.candidates {
         let ProvenReward { estimate, at_least, .. } = candidate.proven;

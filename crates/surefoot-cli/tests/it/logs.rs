@@ -338,3 +338,43 @@ fn a_model_of_the_rewards_serves_the_direct_method() {
     assert!((value("DM") - value("IPS")).abs() < 0.06, "{found}");
     assert!((value("DR") - value("IPS")).abs() < 0.06);
 }
+
+/// Logs of two actions with these propensities and ids.
+fn two_actions(test: &str, propensity: &str, id: impl Fn(usize) -> String) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("logs-{test}"));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    let (mut draws, mut csv) = (Draws(7), String::from("event_id,x,action,pscore,reward\n"));
+    for i in 0..400 {
+        let action = u8::from(draws.next() < 0.5);
+        let reward = u8::from(draws.next() < if action == 0 { 0.7 } else { 0.3 });
+        writeln!(csv, "{},{},{action},{propensity},{reward}", id(i), draws.next()).unwrap();
+    }
+    fs::write(folder.join("logs.csv"), csv).unwrap();
+    folder
+}
+
+#[test]
+fn logs_that_refute_themselves_are_an_error_and_flawed_ones_are_not_certified() {
+    let folder = two_actions("refuted", "0.05", |i| i.to_string());
+    for command in ["learn logs.csv", "evaluate logs.csv --policy uniform", "select logs.csv --policy uniform"] {
+        let said = failure(&run_in(&folder, command));
+        assert!(said.contains("the logs contradict the assumptions of a certificate"), "{command}: {said}");
+        assert!(said.contains("the mean of 1/propensity"), "{command}: {said}");
+    }
+    assert!(!folder.join("policy.safetensors").exists());
+
+    let folder = two_actions("flawed", "0.5", |i| (i / 2).to_string());
+    let said = output(&run_in(&folder, "learn logs.csv"));
+    assert!(said.contains("... NOT certified") && !said.contains("... certified"), "{said}");
+    assert!(said.contains("NOT certified: 200 records with an id that an earlier record has"), "{said}");
+    let said = output(&run_in(&folder, "evaluate logs.csv --policy uniform --replicates 0"));
+    assert!(said.contains("NOT proven: ") && !said.contains("proven, at any time"), "{said}");
+    let said = output(&run_in(&folder, "select logs.csv --policy uniform"));
+    assert!(said.contains("NOT certified: at least"), "{said}");
+
+    let folder = two_actions("sound", "0.5", |i| i.to_string());
+    let said = output(&run_in(&folder, "evaluate logs.csv --policy uniform --replicates 0"));
+    let place = |text: &str| said.find(text).unwrap_or_else(|| panic!("{text}: {said}"));
+    assert!(place("proven, at any time") < place("recommended: ") && place("recommended: ") < place("estimator"));
+}

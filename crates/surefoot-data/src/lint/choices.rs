@@ -10,6 +10,7 @@ use crate::column::Lists;
 use crate::error::Result;
 use crate::logs::{LogBatch, Role};
 use surefoot::evaluation::WeightSums;
+use surefoot::logs::PropensityTest;
 
 /// Counts and sums for an action.
 #[derive(Debug, Clone, Default)]
@@ -41,6 +42,8 @@ pub(super) struct Choices {
     limited: WeightSums,
     /// The number of the latter with `q = 1/m`.
     uniform: usize,
+    /// Whether the propensities are too small, or too large for a sharp policy.
+    pub(super) test: PropensityTest,
 }
 
 impl Choices {
@@ -123,7 +126,9 @@ impl Choices {
             if let Some(action) = self.actions.get_mut(a as usize) {
                 action.weights.add(1.0 / q);
             }
-            match sets.map_or(&[][..], |sets| sets.get(i)) {
+            let set = sets.map_or(&[][..], |sets| sets.get(i));
+            self.test.add(a, q, (!set.is_empty()).then_some(set));
+            match set {
                 [] => self.open.add(1.0 / q),
                 set => {
                     let w = 1.0 / (set.len() as f64 * q);
@@ -176,12 +181,13 @@ impl Choices {
         (weights.count > 0.0 && !(self.vocabulary.full && self.open.count > 0.0)).then_some(weights)
     }
 
-    /// The actions that were chosen, and their weights `1{a = b}/q` over the records in which they were eligible.
-    pub(super) fn weights_by_action(&self) -> impl Iterator<Item = (&str, WeightSums)> {
+    /// The actions that were chosen, their weights `1{a = b}/q` over the records in which they were eligible, and the
+    /// logarithm of the evidence that they were chosen too often.
+    pub(super) fn weights_by_action(&self) -> impl Iterator<Item = (&str, WeightSums, f64)> {
         let named = (0..).zip(&self.actions).filter(|(_, action)| action.weights.count > 0.0);
         named.map(|(place, action)| {
             let could = self.open.count + action.could as f64;
-            (self.vocabulary.name(place), action.weights.among(could))
+            (self.vocabulary.name(place), action.weights.among(could), self.test.action(place))
         })
     }
 

@@ -35,6 +35,34 @@ pub(super) struct Distributions {
     /// The vocabulary indices of their actions, once actions are known to be numbers.
     all: Vec<u32>,
     expected: Vec<Expected>,
+    drawn: Drawn,
+}
+
+/// The sum over the records of `p(a) - sum_b p(b)^2`: the probability of the chosen action minus its expectation.
+#[derive(Debug, Clone, Copy, Default)]
+struct Drawn {
+    records: f64,
+    chosen: f64,
+    expected: f64,
+    variance: f64,
+}
+
+impl Drawn {
+    fn add(&mut self, chosen: f64, p: &[f64]) {
+        let (squares, cubes) = p.iter().fold((0.0, 0.0), |(s, c), p| (s + p * p, c + p * p * p));
+        self.records += 1.0;
+        self.chosen += chosen;
+        self.expected += squares;
+        self.variance += (cubes - squares * squares).max(0.0);
+    }
+
+    /// Whether the chosen actions are less or more probable than actions drawn from the distributions. The terms are at
+    /// most 1 and their variances are known, so Freedman's inequality bounds the tail for any distributions.
+    fn differs(&self) -> bool {
+        let off = (self.chosen - self.expected).abs();
+        let chance = 2.0 * (-off * off / (2.0 * (self.variance + off / 3.0))).exp();
+        off > surefoot::evaluation::NEGLIGIBLE * self.records && chance < LEVEL
+    }
 }
 
 impl Distributions {
@@ -123,6 +151,7 @@ impl Distributions {
             expected.third += variance * (1.0 - 2.0 * p);
         }
         self.expected[chosen as usize].chosen += 1.0;
+        self.drawn.add(p[entry], p);
         support.extend(places.iter().zip(p).filter(|(_, p)| **p > 0.0).map(|(&place, _)| place));
         p[entry] > 0.0
     }
@@ -145,7 +174,21 @@ impl Distributions {
                  actions",
             )
         }));
-        findings.extend(self.calibration(vocabulary));
+        let calibration = self.calibration(vocabulary);
+        let calibrated = calibration.is_none();
+        findings.extend(calibration);
+        // Distributions of other records may still have each action as often as it was chosen.
+        if calibrated && self.drawn.differs() {
+            let Drawn { records, chosen, expected, .. } = self.drawn;
+            let message = format!(
+                "the chosen actions have the mean probability {} in the logged distributions, but actions drawn from \
+                 them have {}",
+                short(chosen / records),
+                short(expected / records)
+            );
+            let finding = Finding::new(error, "distribution-choices", message).counted(records as usize);
+            findings.push(finding.hint("the distributions are those of other records, or of another policy"));
+        }
     }
 
     /// Checks whether actions are chosen as often as the distributions say. Let `N` be how often an action was chosen,

@@ -103,14 +103,14 @@ pub(super) struct Times {
 
 /// A timestamp that can be compared with others of its kind.
 #[derive(Debug, Clone, PartialEq)]
-enum Time {
+pub(super) enum Time {
     Number(f64),
     /// RFC 3339: date and time up to the second, and the offset, which must agree.
     Text(String, String),
 }
 
 impl Time {
-    fn of(text: &str) -> Option<Self> {
+    pub(super) fn of(text: &str) -> Option<Self> {
         if let Some(x) = parse(text) {
             return x.is_finite().then_some(Time::Number(x));
         }
@@ -126,7 +126,7 @@ impl Time {
     }
 
     /// Whether it is before another; `false` if the two cannot be compared.
-    fn is_before(&self, other: &Time) -> bool {
+    pub(super) fn is_before(&self, other: &Time) -> bool {
         match (self, other) {
             (Time::Number(a), Time::Number(b)) => a < b,
             (Time::Text(a, x), Time::Text(b, y)) => x == y && a < b,

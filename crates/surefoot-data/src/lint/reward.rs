@@ -15,7 +15,7 @@ pub(super) struct Rewards {
     /// Extremes of all finite values.
     lowest: f64,
     highest: f64,
-    /// Moments of the values in the range.
+    /// Moments of all finite values.
     moments: Moments,
     /// Whether the column holds costs.
     costs: bool,
@@ -54,9 +54,8 @@ impl Rewards {
                 }
             };
             (self.lowest, self.highest) = (self.lowest.min(reward), self.highest.max(reward));
-            if (self.range[0]..=self.range[1]).contains(&reward) {
-                self.moments.add(reward);
-            } else {
+            self.moments.add(reward);
+            if !(self.range[0]..=self.range[1]).contains(&reward) {
                 self.outside.add(batch, i, || numbers.shown(i));
             }
         }

@@ -1,4 +1,9 @@
 //! What the mean importance weights say about the propensities, and the likely causes.
+//!
+//! Mean weights above 1 are judged by a test that holds for weights of any distribution
+//! ([`PropensityTest`](surefoot::logs::PropensityTest)), and by a limit theorem only if all weights are small. No such test exists for means below 1: however many records
+//! there are, rare actions of even smaller probability may not have been drawn yet. So a mean below 1 counts only if
+//! all weights are small, and the logs of a sharp policy raise no alarm.
 
 use super::choices::Choices;
 use super::findings::{Finding, Severity, of, short};
@@ -56,7 +61,7 @@ fn judge(check: &'static str, support: &Support, verdict: WeightVerdict, cannot_
             (Severity::Error, format!("{mean}: propensities are too large, or some actions had probability 0"))
         }
         WeightVerdict::BelowOrRare => (
-            Severity::Warning,
+            Severity::Note,
             format!("{mean}: propensities are too large, or some actions had a tiny probability and were never drawn"),
         ),
     };
@@ -66,7 +71,16 @@ fn judge(check: &'static str, support: &Support, verdict: WeightVerdict, cannot_
 /// Judges the uniform policy.
 pub(super) fn uniform(choices: &Choices, about: &About, findings: &mut Vec<Finding>) -> Option<Support> {
     let weights = choices.weights()?;
-    let (support, verdict) = (support("uniform", &weights), weights.verdict(normal::limit(LEVEL)));
+    let support = support("uniform", &weights);
+    if let Some(finding) = overflow("mean-weight", &support) {
+        findings.push(finding);
+        return Some(support);
+    }
+    let verdict = match weights.verdict(normal::limit(LEVEL)) {
+        _ if choices.test.pooled() >= -LEVEL.ln() => WeightVerdict::Above,
+        WeightVerdict::Above if !weights.light() => WeightVerdict::Fits,
+        verdict => verdict,
+    };
     // Weights that are too uneven for the uniform policy may be fine for others.
     findings.extend(judge("mean-weight", &support, verdict, Severity::Note).map(|finding| match verdict {
         WeightVerdict::CannotTell => finding,
@@ -75,9 +89,44 @@ pub(super) fn uniform(choices: &Choices, about: &About, findings: &mut Vec<Findi
     Some(support)
 }
 
+/// Weights whose sums are not finite numbers.
+fn overflow(check: &'static str, support: &Support) -> Option<Finding> {
+    let Support { policy, mean_weight, standard_error, effective, largest, .. } = support;
+    let finite = [mean_weight, standard_error, effective, largest].iter().all(|x| x.is_finite());
+    (!finite).then(|| {
+        let message = format!(
+            "the weights of the {policy} policy cannot be added up: the largest is {}, because a propensity is tiny",
+            short(*largest)
+        );
+        let finding = Finding::new(Severity::Error, check, message).counted(support.records);
+        finding.hint(
+            "an action of such a probability is never drawn: the propensity is that of another action, or rounded",
+        )
+    })
+}
+
+/// Judges all numbers together that right propensities bound, if no other finding says that they are wrong.
+pub(super) fn refuted(choices: &Choices, findings: &mut Vec<Finding>) {
+    let found = |finding: &Finding| {
+        finding.severity == Severity::Error && matches!(finding.check, "mean-weight" | "action-weight")
+    };
+    if findings.iter().any(found) {
+        return;
+    }
+    let named = |place: u32| choices.vocabulary.name(place).to_owned();
+    if let Some(what) = choices.test.contradiction(1.0 / LEVEL, named) {
+        let finding = Finding::new(Severity::Error, "sharp-propensities", what).counted(choices.test.records());
+        findings.push(finding.hint("was the probability of the best action logged, whatever action was drawn?"));
+    }
+}
+
 /// Judges a given target policy.
 pub(super) fn given(name: &str, weights: &WeightSums, about: &About, findings: &mut Vec<Finding>) -> Support {
     let (support, verdict) = (support(name, weights), weights.verdict(normal::limit(LEVEL)));
+    if let Some(finding) = overflow("policy-weight", &support) {
+        findings.push(finding);
+        return support;
+    }
     findings.extend(judge("policy-weight", &support, verdict, Severity::Warning).map(|finding| {
         match verdict {
             WeightVerdict::CannotTell => finding
@@ -133,20 +182,23 @@ fn hint(support: &Support, verdict: WeightVerdict, about: &About) -> String {
 /// It finds errors that the uniform policy cannot, such as propensities of `1/K` for actions that were not drawn
 /// uniformly.
 pub(super) fn actions(choices: &Choices, about: &About, findings: &mut Vec<Finding>) {
-    let tested: Vec<(&str, WeightSums)> =
-        choices.weights_by_action().filter(|(_, weights)| weights.effective() >= ENOUGH).collect();
-    let level = LEVEL / tested.len().max(1) as f64;
+    let tested: Vec<(&str, WeightSums, f64)> =
+        choices.weights_by_action().filter(|(_, weights, _)| weights.effective() >= ENOUGH).collect();
+    let limit = normal::limit(LEVEL / tested.len().max(1) as f64);
     let mut wrong: Vec<(&str, WeightSums, WeightVerdict)> = tested
         .iter()
-        .map(|(name, weights)| (*name, *weights, weights.verdict(normal::limit(level))))
-        .filter(|(.., verdict)| !matches!(verdict, WeightVerdict::Fits | WeightVerdict::CannotTell))
+        .filter_map(|&(name, weights, evidence)| match weights.verdict(limit) {
+            _ if evidence >= -LEVEL.ln() => Some((name, weights, WeightVerdict::Above)),
+            WeightVerdict::Above if weights.light() => Some((name, weights, WeightVerdict::Above)),
+            verdict @ (WeightVerdict::Below | WeightVerdict::BelowOrRare) => Some((name, weights, verdict)),
+            _ => None,
+        })
         .collect();
     wrong.sort_by(|(a, v, _), (b, w, _)| w.z().abs().total_cmp(&v.z().abs()).then(a.cmp(b)));
-    if wrong.is_empty() {
+    // Rare actions may explain means below 1, but not those of the others.
+    if wrong.iter().all(|(.., verdict)| *verdict == WeightVerdict::BelowOrRare) {
         return;
     }
-    let certain = wrong.iter().any(|(.., verdict)| *verdict != WeightVerdict::BelowOrRare);
-    let severity = if certain { Severity::Error } else { Severity::Warning };
     let shown: Vec<String> = wrong
         .iter()
         .take(3)
@@ -174,5 +226,5 @@ pub(super) fn actions(choices: &Choices, about: &About, findings: &mut Vec<Findi
              those of another policy"
         ),
     };
-    findings.push(Finding::new(severity, "action-weight", message).counted(wrong.len()).hint(hint));
+    findings.push(Finding::new(Severity::Error, "action-weight", message).counted(wrong.len()).hint(hint));
 }

@@ -12,6 +12,7 @@ mod idx;
 mod limits;
 mod logs;
 mod npz;
+mod refuted;
 mod saved;
 mod table_binary;
 mod table_corpus;

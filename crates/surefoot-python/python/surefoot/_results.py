@@ -108,13 +108,17 @@ def _ends(name: str, interval: Interval | None) -> dict[str, float | None]:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The result of one estimator: the reward, its standard error, and confidence intervals."""
+    """The result of one estimator: the reward, its standard error, and confidence intervals.
+
+    ``bias`` is ``"none"``, ``"vanishes"`` (with the number of records), ``"stays"``, or ``"unknown"`` for your own estimators.
+    """
 
     estimator: str
     value: float
     standard_error: float
     bootstrap: Interval | None
     bernstein: Interval | None
+    bias: str = "unknown"
 
 
 @dataclass(frozen=True)
@@ -138,7 +142,9 @@ class Weights:
 class Evaluation(Table):
     """The off-policy evaluation of a policy, in rewards.
 
-    The interval ``anytime`` is proven, and it is anytime-valid: it may be looked at as often as one likes.
+    The interval ``anytime`` is proven, and it is anytime-valid: it may be looked at as often as one likes. ``certified`` is
+    ``False`` if the logs have a flaw that its proof does not allow for, such as records that occur twice. ``recommended`` names
+    the estimator to use, or is ``None`` if only the interval should be used; ``reason`` says why.
     """
 
     records: int
@@ -147,6 +153,9 @@ class Evaluation(Table):
     anytime: Interval
     weights: Weights
     warnings: list[str]
+    certified: bool = True
+    recommended: str | None = None
+    reason: str = ""
     name: str = ""
 
     @staticmethod
@@ -183,10 +192,11 @@ class Evaluation(Table):
                 "estimator": e.estimator,
                 "reward": e.value,
                 "± se": e.standard_error,
+                "bias": e.bias,
                 f"bootstrap {percent}": e.bootstrap,
                 f"Bernstein {percent}": e.bernstein,
             }
-            for e in self.estimates
+            for e in sorted(self.estimates, key=lambda e: ("none", "vanishes", "stays", "unknown").index(e.bias))
         ]
 
     def _title(self) -> str:
@@ -194,9 +204,11 @@ class Evaluation(Table):
 
     def _notes(self) -> list[str]:
         w, percent = self.weights, f"{100 * self.confidence:.0f} %"
+        proven = "proven, at any time" if self.certified else "NOT proven"
         return [
             "",
-            f"proven, at any time: {_cell(self.anytime)} ({percent})",
+            f"{proven}: {_cell(self.anytime)} ({percent})",
+            f"recommended: {self.recommended or 'no estimate'}: {self.reason}",
             f"weights: mean {w.mean:.4f} ± {w.standard_error:.4f}, largest {w.largest:.1f}, "
             f"effective sample size {w.effective:.0f} of {self.records}",
             *(f"warning: {warning}" for warning in self.warnings),
@@ -216,6 +228,8 @@ class Selection(Table):
     best: str
     mixture_at_least: float
     contrasts: dict[str, list[Estimate]] = field(default_factory=dict)
+    certified: bool = True
+    warnings: list[str] = field(default_factory=list)
 
     def rows(self) -> list[dict[str, Any]]:
         columns = zip(self.names, self.estimates, self.at_least, self.weights)
@@ -226,6 +240,7 @@ class Selection(Table):
         return [
             "",
             f"best: {self.best}; their mixture brings at least {self.mixture_at_least:.4f} ({percent}, all at once)",
+            *(f"warning: {warning}" for warning in self.warnings),
         ]
 
 

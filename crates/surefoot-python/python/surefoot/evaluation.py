@@ -251,6 +251,8 @@ def select(
         best=names[[candidate["name"] for candidate in candidates].index(selection["chosen"])],
         mixture_at_least=selection["mixture"]["at_least"],
         contrasts=contrasts,
+        certified=selection["certified"],
+        warnings=selection["warnings"],
     )
 
 

@@ -67,8 +67,21 @@ pub(crate) struct Bound {
 
 /// Evaluates the inequality on the evidence of some records at the lambdas of the protocol. The evidence may hold more
 /// lambdas after these; they are ignored. `delta` is the failure probability of this statement; the price of the grid
-/// is added on top.
+/// is added on top. Fails if the bound is below everything that it can bound.
 pub(crate) fn bound(
+    evidence: &Evidence,
+    smoothing: Smoothing,
+    subject: Subject,
+    protocol: &Protocol,
+    delta: f64,
+) -> Result<Bound> {
+    let best = inequality(evidence, smoothing, subject, protocol, delta)?;
+    possible(best.upper, best.numerical, smoothing)?;
+    Ok(best)
+}
+
+/// The inequality itself.
+pub(super) fn inequality(
     evidence: &Evidence,
     smoothing: Smoothing,
     subject: Subject,
@@ -103,4 +116,20 @@ pub(crate) fn bound(
         }
     }
     best.ok_or_else(|| Error::setting("the grid of lambdas", "one with a finite bound", "not"))
+}
+
+/// Fails if an upper bound is below everything that it can bound. Costs are in `[-1, 0]`, so no risk is below -1, and no
+/// difference of two risks is. With right assumptions such a bound has a probability of at most delta, and it is false.
+pub(super) fn possible(upper: f64, numerical: f64, smoothing: Smoothing) -> Result<()> {
+    if upper >= -1.0 - numerical {
+        return Ok(());
+    }
+    let what = match smoothing {
+        Smoothing::Ls => format!("the risk is proven to be at most {upper:.4}, but no risk is below -1, the best cost"),
+        Smoothing::Adjusted => format!(
+            "the risk minus that of the logging policies is proven to be at most {upper:.4}, but it cannot be below \
+             -1, the width of the range of costs"
+        ),
+    };
+    Err(Error::Refuted { what })
 }

@@ -143,9 +143,15 @@ impl Weighed {
             return Err(Error::size("the logs", expected, logs.actions()));
         }
         let weighing = logs.weighing();
-        let mut p = policy.propensity(weighing.contexts(), weighing.action(), weighing.eligible())?;
-        p.iter_mut().for_each(|p| *p = probability(*p));
         let running = Self::running(logs);
+        let p = policy.propensity(weighing.contexts(), weighing.action(), weighing.eligible());
+        let mut p = p.map_err(|error| match error {
+            Error::Value { row, column, allowed, value } => {
+                Error::Value { row: running.places.get(row).copied().unwrap_or(row), column, allowed, value }
+            }
+            error => error,
+        })?;
+        p.iter_mut().for_each(|p| *p = probability(*p));
         if let Some(i) = p.iter().position(|p| !(0.0..=1.0).contains(p)) {
             return Err(Error::value(running.places[i], "the probability of the logged action", "in [0, 1]", p[i]));
         }

@@ -268,6 +268,8 @@ impl Certificate {
         check_setting("the part of delta that both use", part, part <= 1.0, "at most 1")?;
         let upper = difference.upper + running.upper;
         let upper = upper + 2.0 * f64::EPSILON * upper.abs();
+        let numerical = difference.numerical + running.numerical;
+        bound::possible(upper, numerical, Smoothing::Ls)?;
         Ok(Certificate {
             theorem: Theorem::Combined,
             bounds: Quantity::Risk,
@@ -275,7 +277,7 @@ impl Certificate {
             vacuous: upper >= 0.0,
             share: Share { round: difference.share.round, part },
             estimate: difference.estimate + running.estimate,
-            numerical: difference.numerical + running.numerical,
+            numerical,
             assumptions: if difference.theorem == Theorem::FixedAdjusted {
                 difference.assumptions.clone()
             } else {

@@ -79,7 +79,8 @@ fn bound_of(
     let factors = [Factor { smoothing, fixed: matches!(subject, Subject::Fixed { .. }) }];
     let mut all = Evidence::none(&factors, &protocol.lambdas);
     rounds.iter().for_each(|round| all.merge(&round.evidence(&factors, &protocol.lambdas)));
-    bound(&all, smoothing, subject, protocol, delta)
+    // These records are any numbers, also impossible ones.
+    super::bound::inequality(&all, smoothing, subject, protocol, delta)
 }
 
 fn smoothing() -> impl Strategy<Value = Smoothing> {
@@ -489,7 +490,7 @@ fn what_is_no_probability_is_refused_with_its_row() {
     for p in [f64::NAN, -0.1, 1.1] {
         assert_eq!(
             text(Weighed::new(&Constant(p), &logs)),
-            format!("row 2: the probability of the logged action should be in [0, 1], but is {p}")
+            format!("row 2: a probability of the policy should be in [0, 1], but is {p}")
         );
     }
 }
@@ -519,4 +520,46 @@ fn certificates_import_neither_learner_nor_optimiser() {
         seen += 1;
     }
     assert!(seen >= 6, "{files:?}");
+}
+
+/// Records that all chose action 0 with a propensity of 1/2 and had the best cost.
+fn impossible(n: usize) -> Logs {
+    let contexts = Contexts::dense(vec![1.0; 3 * n], 3).unwrap();
+    Logs::new(3, contexts, vec![0; n], vec![0.5; n], vec![-1.0; n]).unwrap()
+}
+
+#[test]
+fn a_bound_below_every_risk_is_refused() {
+    let always = Softmax::new(FeatureMap::identity(3), 3, [[50.0, 0.0, 0.0]; 3].concat(), 1.0).unwrap();
+    let (logs, protocol) = ([impossible(500)], Protocol::default());
+    let case = Case::whole(&logs, &protocol);
+    let said = text(Certificate::fixed(Smoothing::Ls, &always, 1, &case));
+    assert!(said.contains("the risk is proven to be at most -1.") && said.contains("no risk is below -1"), "{said}");
+    // Costs of the same records that are right: each propensity is 1.
+    let contexts = Contexts::dense(vec![1.0; 1500], 3).unwrap();
+    let right = [Logs::new(3, contexts, vec![0; 500], vec![1.0; 500], vec![-1.0; 500]).unwrap()];
+    for n in [1, 500] {
+        let right = [right[0].slice(0..n)];
+        let found = Certificate::fixed(Smoothing::Ls, &always, 1, &Case::whole(&right, &protocol)).unwrap();
+        assert!((-1.0..0.5).contains(&found.upper) || n == 1, "{}", found.upper);
+        Certificate::running(&Case::whole(&right, &protocol)).unwrap();
+    }
+    // A claim over such records cannot be verified either.
+    let mut claimed = Certificate::fixed(Smoothing::Ls, &always, 1, &Case::whole(&right, &protocol)).unwrap();
+    claimed.logs = vec![logs[0].fingerprint()];
+    assert!(
+        text(verify(&claimed, &[Arc::new(always.clone()) as Arc<dyn Policy>], &logs)).contains("no risk is below -1")
+    );
+}
+
+#[test]
+fn a_difference_below_the_range_of_costs_is_refused() {
+    let n = 500;
+    let contexts = Contexts::dense(vec![1.0; 3 * n], 3).unwrap();
+    let cost = (0..n).map(|i| if i % 2 == 0 { -1.0 } else { 0.0 }).collect();
+    let logs = [Logs::new(3, contexts, vec![0; n], vec![0.1; n], cost).unwrap()];
+    let always = Softmax::new(FeatureMap::identity(3), 3, [[50.0, 0.0, 0.0]; 3].concat(), 1.0).unwrap();
+    let protocol = Protocol::default();
+    let said = text(Certificate::fixed(Smoothing::Adjusted, &always, 1, &Case::whole(&logs, &protocol)));
+    assert!(said.contains("the risk minus that of the logging policies is proven to be at most -"), "{said}");
 }

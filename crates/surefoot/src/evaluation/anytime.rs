@@ -7,7 +7,7 @@
 
 use super::Interval;
 use crate::certificate::{Bound, Evidence, LogSum, Protocol, Share, Smoothing, Subject, bound};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::math::kernels::{largest, total, wide};
 use crate::math::sum::Sum;
 
@@ -67,8 +67,19 @@ impl Anytime {
     /// The interval for the risk, cut to the range `[-1, 0]` of risks.
     pub(super) fn interval(&self, records: usize, protocol: &Protocol) -> Result<Interval> {
         let delta = Share { round: None, part: 0.5 }.delta(protocol)?;
-        let end = |sums: &[LogSum]| Ok(upper(records, sums, protocol, delta)?.upper);
-        let (upper, lower) = (end(&self.upper)?, -1.0 - end(&self.lower)?);
+        let highest = upper(records, &self.upper, protocol, delta)?;
+        let lowest = upper(records, &self.lower, protocol, delta).map_err(|error| match error {
+            Error::Refuted { .. } => Error::Refuted { what: "the risk is proven to be above 0, the worst cost".into() },
+            error => error,
+        })?;
+        let (upper, lower) = (highest.upper, -1.0 - lowest.upper);
+        // Both ends hold with probability `1 - delta`, and then no number is below one and above the other.
+        if lower > upper + highest.numerical + lowest.numerical {
+            let what = format!(
+                "the risk is proven to be at least {lower:.4} and at most {upper:.4}, which exclude each other"
+            );
+            return Err(Error::Refuted { what });
+        }
         Ok(Interval { lower: lower.max(-1.0), upper: upper.min(0.0) })
     }
 }

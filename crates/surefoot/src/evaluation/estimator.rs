@@ -40,7 +40,44 @@ pub enum Estimator {
     },
 }
 
+/// How far the expectation of an estimator may be from the risk, if the propensities are right and every action of the
+/// target policy could be logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Bias {
+    /// The expectation is the risk.
+    None,
+    /// The bias vanishes with the number of records.
+    Vanishes,
+    /// The bias stays, however many records there are.
+    Stays,
+    /// Not known: the user computes the terms.
+    Unknown,
+}
+
+impl fmt::Display for Bias {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Bias::None => "none",
+            Bias::Vanishes => "vanishes",
+            Bias::Stays => "stays",
+            Bias::Unknown => "unknown",
+        })
+    }
+}
+
 impl Estimator {
+    /// Its bias. For a doubly robust estimator, no record may be predicted by a model that was fitted to it.
+    pub fn bias(&self) -> Bias {
+        match self {
+            Estimator::Weighted(Regularizer::Ips) | Estimator::DoublyRobust => Bias::None,
+            Estimator::SelfNormalised | Estimator::SelfNormalisedDoublyRobust => Bias::Vanishes,
+            Estimator::Weighted(_) | Estimator::DirectMethod | Estimator::Switch { .. } => Bias::Stays,
+            Estimator::Custom { .. } => Bias::Unknown,
+        }
+    }
+
     /// Fails and names the allowed range if a parameter is outside it.
     pub fn check(&self) -> Result<()> {
         match self {

@@ -30,7 +30,7 @@ mod settings;
 mod stripe;
 mod weights;
 
-pub use estimator::Estimator;
+pub use estimator::{Bias, Estimator};
 pub use evaluator::Evaluator;
 pub use model::{CostModel, ModelFit};
 pub use selection::{Selection, Standing};
@@ -41,6 +41,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use crate::estimator::Regularizer;
 use crate::logs::RewardRange;
 
 /// The columns that one pass needs, all of the same length.
@@ -102,7 +103,51 @@ pub struct Evaluation {
     pub weights: Weights,
 }
 
+/// The estimate to use, and why; or why none of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Recommendation {
+    /// The index of the estimate; `None` if only the proven interval should be used.
+    pub estimate: Option<usize>,
+    /// The reason.
+    pub reason: String,
+}
+
 impl Evaluation {
+    /// Recommends one of the estimates. The rule looks at the weights and at the kinds of the estimators, never at their
+    /// values: an estimate that is chosen for its value is too good.
+    pub fn recommended(&self) -> Recommendation {
+        let none = |reason: String| Recommendation { estimate: None, reason };
+        let w = &self.weights;
+        if matches!(w.verdict, WeightVerdict::Above | WeightVerdict::Below) {
+            return none(format!("the mean weight is {:.4} and not 1, so every estimate is wrong", w.mean));
+        }
+        if w.says_little(self.records) {
+            return none(format!(
+                "the effective sample size is {:.0} of {} records, so every estimate depends on few of them",
+                w.effective, self.records
+            ));
+        }
+        let preferred = [
+            (
+                Estimator::DoublyRobust,
+                "unbiased if no record is predicted by a model that was fitted to it, and a good model makes it precise",
+            ),
+            (
+                Estimator::SelfNormalised,
+                "its bias vanishes with the number of records, and it varies less than the unbiased ips",
+            ),
+            (Estimator::SelfNormalisedDoublyRobust, "its bias vanishes with the number of records"),
+            (Estimator::Weighted(Regularizer::Ips), "unbiased"),
+        ];
+        for (estimator, reason) in preferred {
+            if let Some(place) = self.estimates.iter().position(|estimate| estimate.estimator == estimator) {
+                return Recommendation { estimate: Some(place), reason: reason.into() };
+            }
+        }
+        none("no estimator without a lasting bias was asked for".into())
+    }
+
     /// Converts costs to rewards of this range.
     #[must_use]
     pub fn in_rewards(mut self, range: RewardRange) -> Self {
@@ -193,6 +238,11 @@ pub struct Weights {
 }
 
 impl Weights {
+    /// Whether so few of the records carry the weight that no estimate can be trusted.
+    fn says_little(&self, records: usize) -> bool {
+        self.effective < 0.01 * records as f64 || self.effective < 30.0
+    }
+
     /// Reasons not to trust the estimates from this many records.
     pub fn warnings(&self, records: usize) -> Vec<String> {
         let mut warnings = Vec::new();
@@ -207,7 +257,7 @@ impl Weights {
                 "{off}: propensities are too large, or actions that the policy takes were too rare to be logged"
             )),
         }
-        if self.effective < 0.01 * records as f64 || self.effective < 30.0 {
+        if self.says_little(records) {
             warnings.push(format!(
                 "the effective sample size is {:.0} of {records} records: the logs say little about this policy",
                 self.effective

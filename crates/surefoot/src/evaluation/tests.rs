@@ -118,7 +118,7 @@ fn a_policy_that_takes_no_logged_action_costs_0_as_far_as_weights_tell() {
 fn the_upper_end_at_any_time_is_that_of_a_certificate() {
     let mut rng = stream(4, Purpose::World, 3);
     for n in [1, 300, 1024, 20_000] {
-        let q: Vec<f64> = (0..n).map(|_| 0.01 + 0.99 * rng.random::<f64>().powi(2)).collect();
+        let q: Vec<f64> = (0..n).map(|_| 0.15 + 0.85 * rng.random::<f64>()).collect();
         let c: Vec<f64> = (0..n).map(|i| if i % 3 == 0 { 0.0 } else { -rng.random::<f64>().sqrt() }).collect();
         let contexts = Contexts::dense(vec![1.0; n], 1).unwrap();
         let logs = [Logs::new(3, contexts, vec![0; n], q.clone(), c.clone()).unwrap()];
@@ -394,7 +394,7 @@ fn shards_of_a_stream_add_up() {
     let n = 3 * Evaluator::SHARD + 777;
     let mut rng = stream(5, Purpose::World, 0);
     let q: Vec<f64> = (0..n).map(|_| 0.1 + 0.9 * rng.random::<f64>()).collect();
-    let p: Vec<f64> = q.iter().map(|q| (q * 1.2).min(1.0)).collect();
+    let p: Vec<f64> = q.iter().map(|q| q * 0.9).collect();
     let c: Vec<f64> = (0..n).map(|_| -rng.random::<f64>().round()).collect();
     let settings = EvaluationSettings { replicates: 20, ..EvaluationSettings::default() };
     let records = Observed { p: &p, q: &q, c: &c, model: None, custom: &[] };
@@ -431,4 +431,25 @@ fn shards_of_a_stream_add_up() {
         text(first.merge(&shard(3 * Evaluator::SHARD, n, 1000))),
         "the beginning of the next shard should be at record 16384, where this one ends, but is 49152"
     );
+}
+
+#[test]
+fn intervals_that_no_risk_can_be_in_are_refused() {
+    let said = |p: f64, q: f64, c: &dyn Fn(usize) -> f64| {
+        let n = 400;
+        let settings = EvaluationSettings { replicates: 0, ..EvaluationSettings::default() };
+        let mut evaluator = Evaluator::new(&settings).unwrap();
+        let c: Vec<f64> = (0..n).map(c).collect();
+        evaluator.add(&Observed { p: &vec![p; n], q: &vec![q; n], c: &c, model: None, custom: &[] }).unwrap();
+        evaluator.finish().map(|_| ()).map_err(|e| e.to_string())
+    };
+    let below = said(1.0, 0.5, &|_| -1.0).unwrap_err();
+    assert!(below.contains("the risk is proven to be at most -1."), "{below}");
+    let above = said(1.0, 0.5, &|_| 0.0).unwrap_err();
+    assert!(above.contains("the risk is proven to be above 0"), "{above}");
+    let empty = said(1.0, 0.5, &|i| if i % 2 == 0 { -1.0 } else { 0.0 }).unwrap_err();
+    assert!(empty.contains("which exclude each other"), "{empty}");
+    // The best and the worst risk are possible.
+    assert_eq!(said(1.0, 1.0, &|_| -1.0), Ok(()));
+    assert_eq!(said(1.0, 1.0, &|_| 0.0), Ok(()));
 }

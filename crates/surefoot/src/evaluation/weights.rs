@@ -138,6 +138,11 @@ impl WeightSums {
         root * (((1.0 + g * w / 3.0).powi(3) - 1.0) / g + g / (6.0 * self.count))
     }
 
+    /// Whether no record has a noticeable share of the sum, so that the limit theorem describes the mean.
+    pub fn light(&self) -> bool {
+        self.largest < SHARE * self.sum
+    }
+
     /// Tests whether the mean is 1. `limit` is in standard errors and sets the rate of false alarms.
     pub fn verdict(&self, limit: f64) -> WeightVerdict {
         let (z, off) = (self.z(), self.mean() - 1.0);
@@ -149,7 +154,7 @@ impl WeightSums {
         }
         match off > 0.0 {
             true => WeightVerdict::Above,
-            false if self.largest < SHARE * self.sum || self.moments().0 == 0.0 => WeightVerdict::Below,
+            false if self.light() || self.moments().0 == 0.0 => WeightVerdict::Below,
             false => WeightVerdict::BelowOrRare,
         }
     }

@@ -52,6 +52,7 @@ pub fn retrain(
         let (allowed, value) = ("one that learns from all rounds", "one that learns from the newest");
         return Err(Error::setting("the algorithm", allowed, value));
     }
+    rounds.iter().try_for_each(Logs::check_propensities)?;
     let mut state = State::new(prior.clone());
     for logs in earlier {
         state = learner.remember_in(state, logs)?;

@@ -169,8 +169,8 @@ fn changed_from(logs: &Logs, record: usize) -> Logs {
     let mut x: Vec<f32> = logs.contexts().iter().flat_map(|row| row.values().to_vec()).collect();
     x[4 * record..].iter_mut().for_each(|x| *x = 3.0 - *x);
     let action = logs.action().iter().enumerate().map(|(i, &a)| if i < record { a } else { 2 - a }).collect();
-    let cost = logs.cost().iter().enumerate().map(|(i, &c)| if i < record { c } else { -1.0 - c }).collect();
-    let q = (0..n).map(|i| if i < record { 1.0 / 3.0 } else { 0.1 }).collect();
+    let cost = logs.cost().iter().enumerate().map(|(i, &c)| if i < record { c } else { -0.2 * (1.0 + c) }).collect();
+    let q = (0..n).map(|i| if i < record { 1.0 / 3.0 } else { 0.25 }).collect();
     Logs::new(3, Contexts::dense(x, 4).unwrap(), action, q, cost).unwrap()
 }
 

@@ -1,9 +1,11 @@
 //! LOGS: the records that a deployed policy collected, checked once, one batch per round.
 
 mod eligible;
+mod inverse;
 mod reward;
 
 pub use eligible::Eligible;
+pub use inverse::{PropensityTest, REFUTED};
 pub use reward::RewardRange;
 
 use std::ops::Range;

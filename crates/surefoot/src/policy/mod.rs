@@ -221,8 +221,11 @@ fn blocks(n: usize) -> impl Iterator<Item = Range<usize>> {
     (0..n.div_ceil(HELD)).map(move |b| b * HELD..((b + 1) * HELD).min(n))
 }
 
-/// The distributions of a range of contexts; checks their number, as a user-defined policy may return too few or too
-/// many.
+/// How far the sum of a policy's probabilities may be from 1: a decision would be logged with a wrong propensity.
+const SUM: f64 = 1e-6;
+
+/// The distributions of a range of contexts. A user-defined policy may return too few or too many numbers, or numbers
+/// that are no distribution: both are errors.
 pub(crate) fn distribution_of<P: Policy + ?Sized>(
     policy: &P,
     contexts: &Contexts,
@@ -234,6 +237,15 @@ pub(crate) fn distribution_of<P: Policy + ?Sized>(
     if p.len() != range.len() * policy.actions() {
         let expected = format!("{} contexts x {} actions", range.len(), policy.actions());
         return Err(Error::size("the distribution of a policy", expected, p.len()));
+    }
+    for (row, p) in range.clone().zip(p.chunks_exact(policy.actions())) {
+        if let Some(bad) = p.iter().find(|p| !(0.0..=1.0 + SUM).contains(*p)) {
+            return Err(Error::value(row, "a probability of the policy", "in [0, 1]", bad));
+        }
+        let sum: f64 = p.iter().sum();
+        if (sum - 1.0).abs() > SUM {
+            return Err(Error::value(row, "the sum of the policy's probabilities", "1", sum));
+        }
     }
     Ok(p)
 }

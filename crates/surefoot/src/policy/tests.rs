@@ -356,3 +356,27 @@ fn a_prior_prefers_no_action_or_those_that_were_logged() {
     let sum = |a: usize| p.chunks(4).map(|p| p[a]).sum::<f64>();
     assert!(sum(2) > sum(1) && sum(1) > sum(0), "{} {} {}", sum(0), sum(1), sum(2));
 }
+
+/// A policy whose numbers are no distributions.
+#[derive(Debug)]
+struct Sums(f64);
+
+impl Policy for Sums {
+    fn actions(&self) -> usize {
+        2
+    }
+
+    fn distribution(&self, contexts: &Contexts, _: Option<&Eligible>) -> Result<Vec<f64>> {
+        Ok([self.0, 0.5].repeat(contexts.len()))
+    }
+}
+
+#[test]
+fn probabilities_that_do_not_sum_to_one_are_an_error() {
+    let text = "row 0: the sum of the policy's probabilities should be 1, but is 0.75";
+    assert_eq!(Sums(0.25).propensity(&contexts(), &[0; 20], None).unwrap_err().to_string(), text);
+    assert_eq!(Sums(0.25).decide(&contexts(), None, 1).unwrap_err().to_string(), text);
+    let text = "row 0: a probability of the policy should be in [0, 1], but is -0.5";
+    assert_eq!(Sums(-0.5).decide(&contexts(), None, 1).unwrap_err().to_string(), text);
+    assert!(Sums(0.5).decide(&contexts(), None, 1).is_ok());
+}

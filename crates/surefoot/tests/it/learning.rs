@@ -534,3 +534,30 @@ fn a_round_belongs_to_the_policy_that_collected_it() {
         }
     }
 }
+
+/// A session, a search over all rounds and an audit all refuse propensities that no policy can have.
+#[test]
+fn propensities_that_no_policy_has_are_refused() {
+    let world = world();
+    let first = first(&world, 1.0);
+    let logs = world.collect(&first, Turn { round: 0, start: 0, n: 2000 }).unwrap();
+    let halved = logs.propensity().iter().map(|q| 0.5 * q).collect();
+    let wrong =
+        Logs::new(logs.actions(), logs.contexts().clone(), logs.action().to_vec(), halved, logs.cost().to_vec())
+            .unwrap();
+    let learner = quick(Algorithm::SeqLs);
+    let mut session = surefoot::Session::new(learner.clone(), surefoot::Gate::Always, first.clone()).unwrap();
+    let said = session.take(wrong.clone(), true, &mut Silent).unwrap_err().to_string();
+    assert!(said.contains("the mean of 1/propensity is 2.0"), "{said}");
+    assert_eq!(session.logs().len(), 0);
+    let said = surefoot::learn::retrain(&learner, &first, &[logs.clone(), wrong.clone()], &mut Silent).unwrap_err();
+    assert!(said.to_string().contains("the mean of 1/propensity is 2.0"), "{said}");
+    let round =
+        |logs: &Logs| surefoot::audit::AuditedRound { name: "round".into(), logs: logs.clone(), collected_by: None };
+    let audited = |logs: &Logs| {
+        surefoot::audit::audit(&surefoot::audit::Run { rounds: vec![round(logs)], ..Default::default() }, || ())
+    };
+    assert!(audited(&logs).verified);
+    let report = audited(&wrong);
+    assert!(!report.verified && report.differences[0].contains("the mean of 1/propensity is 2.0"), "{report:?}");
+}

@@ -196,3 +196,81 @@ fn choices_that_were_not_drawn_from_the_distribution_are_found() {
     log.propensity = (0..4000).map(a).collect();
     assert_eq!(report_of(&log).of("distribution-choices").len(), 1);
 }
+
+/// Records of a logger whose probabilities are the softmax of `scale` times normal scores, new ones in each record.
+/// `tilt` favours the first actions.
+fn sharp(seed: u64, (k, scale, tilt): (usize, f64, f64)) -> Log {
+    let mut random = Random(seed * 7919 + 1);
+    let mut log = Log { x: vec![], action: vec![], p: vec![], propensity: vec![], reward: vec![] };
+    for _ in 0..10_000 {
+        let scores: Vec<f64> = (0..k).map(|a| scale * random.normal() - tilt * a as f64).collect();
+        let all: f64 = scores.iter().map(|s| s.exp()).sum();
+        let p: Vec<f64> = scores.iter().map(|s| s.exp() / all).collect();
+        let a = random.draw(&p);
+        log.x.push(random.normal());
+        log.action.push(a as u32);
+        log.propensity.push(p[a]);
+        log.reward.push(f64::from(random.next() < 0.3));
+        log.p.push(p);
+    }
+    log
+}
+
+const SCALES: [f64; 4] = [2.0, 4.0, 6.0, 8.0];
+
+/// The number of 20 logs with an error or a warning, after this change of each log.
+fn found(shape: (usize, f64, f64), distributions: bool, change: impl Fn(&mut Log)) -> usize {
+    let alarm = |seed: &u64| {
+        let mut log = sharp(*seed, shape);
+        change(&mut log);
+        let others = if distributions { vec![("probabilities", lists(log.p.clone()))] } else { vec![] };
+        let report = report(&log.table(others));
+        if report.count(Severity::Error) + report.count(Severity::Warning) > 0 {
+            eprintln!("{shape:?}, seed {seed}: {:?}", report.findings[0]);
+        }
+        report.count(Severity::Error) + report.count(Severity::Warning) > 0
+    };
+    (0..20).filter(alarm).count()
+}
+
+#[test]
+fn heavy_tails_raise_no_alarm() {
+    for scale in SCALES {
+        assert_eq!(found((10, scale, 0.0), false, |_| {}), 0, "{scale}");
+        assert_eq!(found((10, scale, 0.3), true, |_| {}), 0, "{scale}, with distributions");
+    }
+}
+
+#[test]
+fn wrong_propensities_of_a_sharp_logger_are_found() {
+    let shuffled = |log: &mut Log| log.propensity.rotate_left(1);
+    let best = |log: &mut Log| {
+        log.propensity = log.p.iter().map(|p| p.iter().copied().fold(0.0, f64::max)).collect();
+    };
+    let rounded = |log: &mut Log| log.propensity.iter_mut().for_each(|q| *q = (*q * 100.0).round() / 100.0);
+    for scale in SCALES {
+        assert_eq!(found((10, scale, 0.3), false, best), 20, "the best action's, {scale}");
+        assert_eq!(found((10, scale, 0.3), false, rounded), 20, "two decimals, {scale}");
+        // With heavier tails, shuffled propensities show only next to the distributions.
+        assert_eq!(found((10, scale, 0.3), scale > 2.0, shuffled), 20, "shuffled, {scale}");
+        // Each action is chosen as often as these distributions say.
+        assert_eq!(found((10, scale, 0.0), true, |log| log.p.rotate_left(1)), 20, "other distributions, {scale}");
+        assert_eq!(found((2, scale, 0.0), false, |log| log.propensity.fill(0.05)), 20, "0.05 for 2 actions, {scale}");
+    }
+}
+
+#[test]
+fn weights_that_overflow_are_an_error() {
+    let mut log = log(1, 500, uniform(2));
+    log.propensity[3] = 1e-160;
+    let said = log.report();
+    assert!(said.of("mean-weight")[0].starts_with("error: the weights of the uniform policy cannot be added up"));
+    assert!(said.count(Severity::Error) > 0);
+}
+
+#[test]
+fn the_mean_reward_is_that_of_all_finite_rewards() {
+    let mut log = log(1, 4, uniform(2));
+    log.reward = vec![0.0, 1.0, 5.0, f64::NAN];
+    assert_eq!(log.report().summary.mean_reward, Some(2.0));
+}

@@ -151,7 +151,7 @@ fn what_is_missing_is_named() {
     );
     // A custom policy has no fingerprint, so it cannot be looked up.
     let protocol = Protocol::default();
-    let own = Certificate::fixed(Smoothing::Ls, &Constant(0.3), 1, &Case::whole(&rounds, &protocol)).unwrap();
+    let own = Certificate::fixed(Smoothing::Ls, &Constant(1.0 / 3.0), 1, &Case::whole(&rounds, &protocol)).unwrap();
     assert_eq!(
         text(verify(&own, &policies, &rounds)),
         "the judged policy should be named by its fingerprint, but is not"
