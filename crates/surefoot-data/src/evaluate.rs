@@ -385,12 +385,17 @@ impl RewardModel {
     }
 }
 
-/// The actions that the policies know, or else those in the logs. All policies that know their actions must agree.
+/// The actions that the user gave or that the policies know, or else those in the logs. All that know their actions must
+/// agree.
+///
+/// A uniform policy needs actions that do not come from the logs. Over the actions that happen to occur, it is not a
+/// fixed policy: it depends on the records, and its value is overestimated.
 fn actions_of(policies: &[NamedPolicy], reader: &LogReader) -> Result<Actions> {
     let Some(first) = reader.batches().next().transpose()? else {
         return Ok(Scan::of(reader, &Grouping::File)?.actions);
     };
-    let mut known: Option<(&str, Actions)> = None;
+    let mut known: Option<(&str, Actions)> =
+        reader.given_actions().map(|actions| ("the option actions", reader.named(actions)));
     for NamedPolicy { name, policy } in policies {
         let Some(actions) = policy.actions(&first)? else { continue };
         match &known {
@@ -410,7 +415,20 @@ fn actions_of(policies: &[NamedPolicy], reader: &LogReader) -> Result<Actions> {
     }
     match known {
         Some((_, actions)) => Ok(actions),
-        None => Ok(Scan::of(reader, &Grouping::File)?.actions),
+        None => {
+            let scan = Scan::of(reader, &Grouping::File)?;
+            let uniform = policies.iter().find(|named| named.policy.needs_actions());
+            match uniform.filter(|_| !scan.eligible) {
+                None => Ok(scan.actions),
+                Some(NamedPolicy { name, .. }) => Err(Error::Malformed {
+                    place: name.clone(),
+                    reason:
+                        "the uniform policy needs all actions, and not only those that occur in the logs: give them \
+                        (option actions), or log the eligible actions of every record"
+                            .into(),
+                }),
+            }
+        }
     }
 }
 

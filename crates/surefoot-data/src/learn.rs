@@ -123,10 +123,11 @@ pub struct LearnSummary {
     /// The self-normalised importance sampling estimate of the new policy's reward, and its standard error. It uses the
     /// held-out records, or all records if none were held out.
     pub estimate: [f64; 2],
-    /// The certified lower bound of its reward, unless it is vacuous.
+    /// The certified lower bound of its reward, unless it is vacuous or not certified.
     pub at_least: Option<f64>,
-    /// The certified lower bound of its improvement over the newest round. Negative if no improvement is proven.
-    pub better_by: f64,
+    /// The certified lower bound of its improvement over the newest round, unless it is not certified. Negative if no
+    /// improvement is proven.
+    pub better_by: Option<f64>,
     /// The confidence of each of the two bounds.
     pub confidence: f64,
     /// Warnings for the user.
@@ -161,6 +162,7 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
         },
         prior_is_older: request.prior_is_older,
         features: rounds.features_from,
+        actions: rounds.actions_from,
     };
     let logs = &rounds.rounds;
     let records: usize = logs.iter().map(Logs::len).sum();
@@ -170,7 +172,7 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
     let Retrained { policy, round: step, proven, better, logged, estimate, held_back, .. } =
         retrain(&learner, &prior, logs, observer)?;
     let certified = provenance.certified();
-    let mut warnings = audit::warnings(certified, &proven, &better);
+    let mut warnings = audit::warnings(&provenance, &proven, &better);
     if rounds.interleaved {
         warnings.push("rounds are interleaved: a policy logs records after the next policy has begun".into());
     }
@@ -189,8 +191,8 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
         certified,
         logged: [range.reward(logged.0), logged.1 * width],
         estimate: [range.reward(estimate.value), estimate.standard_error * width],
-        at_least: (!proven.vacuous).then(|| range.reward(proven.upper)),
-        better_by: -better.upper * width,
+        at_least: (certified && !proven.vacuous).then(|| range.reward(proven.upper)),
+        better_by: certified.then_some(-better.upper * width),
         confidence: 1.0 - learner.protocol.delta,
         warnings,
     };
@@ -205,8 +207,11 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
 }
 
 impl Learned {
-    /// The claims about the policy, for a saved run.
+    /// The claims about the policy, for a saved run. There are none if the policy is not certified.
     pub fn statements(&self) -> Vec<Statement> {
+        if !self.summary.certified {
+            return Vec::new();
+        }
         let round = self.summary.rounds.len();
         let statement = |kind, certificate: &Certificate| Statement { round, kind, certificate: certificate.clone() };
         vec![statement(StatementKind::Ladder, &self.proven), statement(StatementKind::Gate, &self.better)]

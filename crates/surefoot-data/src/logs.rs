@@ -10,6 +10,7 @@ mod check;
 mod roles;
 
 pub use actions::Actions;
+pub(crate) use actions::some;
 pub use batch::LogBatch;
 pub use check::{Check, Records};
 pub use roles::ColumnNames;
@@ -50,6 +51,8 @@ pub struct LogReader {
     columns: ColumnNames,
     /// Whether to return records that the logger asks to skip.
     skipped: bool,
+    /// All actions, if the user gave them.
+    given: Option<Actions>,
     stop: Stop,
 }
 
@@ -71,6 +74,7 @@ impl LogReader {
             format,
             columns,
             skipped: false,
+            given: None,
             stop: Stop::default(),
         }
     }
@@ -82,6 +86,7 @@ impl LogReader {
             format: None,
             columns,
             skipped: false,
+            given: None,
             stop: Stop::default(),
         }
     }
@@ -98,6 +103,19 @@ impl LogReader {
     pub fn stopped_by(mut self, stop: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         self.stop = Stop(Some(Arc::new(stop)));
         self
+    }
+
+    /// Sets the actions. Without them they come from records or from a policy. The set of actions must not depend on the
+    /// records that something is proven on, so some results need it.
+    #[must_use]
+    pub fn with_actions(mut self, actions: Option<Actions>) -> Self {
+        self.given = actions;
+        self
+    }
+
+    /// The actions that the user gave.
+    pub(crate) fn given_actions(&self) -> Option<&Actions> {
+        self.given.as_ref()
     }
 
     /// The actions as a policy should store them. Actions that are counted from 1 become names, so that nobody later

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
-use surefoot::audit::FeaturesFrom;
+use surefoot::audit::{ActionsFrom, FeaturesFrom};
 use surefoot::logs::Eligible;
 use surefoot::{Contexts, Logs, RewardRange};
 
 use crate::encoding::{Encoding, EncodingFit, EncodingSettings, Rows};
 use crate::error::{Error, Result};
-use crate::logs::{Actions, Check, LogReader};
+use crate::logs::{Actions, Check, LogReader, some};
 use crate::policy_file::Inputs;
 use crate::scan::{Grouping, Scan};
 
@@ -48,6 +48,8 @@ pub struct Rounds {
     pub features_from: FeaturesFrom,
     /// The actions.
     pub actions: Actions,
+    /// What determined the actions.
+    pub actions_from: ActionsFrom,
     /// The lowest and the highest possible reward.
     pub reward_range: [f64; 2],
     /// The rounds, in the order in which their first records appear. Each has the name of its group as its policy
@@ -103,13 +105,13 @@ impl RoundBuilder {
 }
 
 impl Rounds {
-    /// Reads all records into memory. If `known` is given, its actions and features are used.
+    /// Reads all records into memory. If `known` is given, its actions and features are used. Otherwise the actions are
+    /// those that the reader was given, or else all that occur.
     pub fn read(reader: &LogReader, request: &ReadRequest, known: Option<&Inputs>) -> Result<Self> {
         let ReadRequest { grouping, reward_range, encoding, set_aside } = request;
         let range = RewardRange::new(reward_range[0], reward_range[1])?;
         let scan = Scan::of(reader, grouping)?;
         let place = reader.place();
-        let actions = known.map_or_else(|| reader.named(&scan.actions), |inputs| inputs.actions.clone());
         let (encoding, aside, features_from) = match known {
             Some(inputs) => {
                 let learned = !inputs.lineage.logs.is_empty();
@@ -126,6 +128,7 @@ impl Rounds {
                 (fit(reader, encoding.clone(), fitted_to, &place)?, aside, from)
             }
         };
+        let (actions, actions_from) = actions(reader, &scan, known, aside)?;
         let places: HashMap<&str, usize> = scan.groups.iter().map(|(name, _)| name.as_str()).zip(0..).collect();
         let mut rounds: Vec<RoundBuilder> = scan.groups.iter().map(|_| RoundBuilder::new(&encoding)).collect();
         let mut head = RoundBuilder::new(&encoding);
@@ -169,12 +172,36 @@ impl Rounds {
             encoding,
             features_from,
             actions,
+            actions_from,
             reward_range: *reward_range,
             rounds: logs,
             set_aside,
             skipped: scan.skipped,
             interleaved: scan.interleaved,
         })
+    }
+}
+
+/// The actions, and what determined them. `aside` is the number of records set aside, which are the first.
+fn actions(reader: &LogReader, scan: &Scan, known: Option<&Inputs>, aside: usize) -> Result<(Actions, ActionsFrom)> {
+    let given = reader.given_actions().map(|actions| reader.named(actions));
+    match (known, given) {
+        (Some(inputs), Some(given)) if inputs.actions != given => {
+            let described = |actions: &Actions| match actions {
+                Actions::Count(k) => format!("{k} numbers"),
+                Actions::Names(names) => format!("the names {}", some(names)),
+            };
+            let allowed = format!("those of the prior, {}", described(&inputs.actions));
+            Err(Error::setting("actions", &allowed, described(&given)))
+        }
+        (Some(inputs), _) => Ok((inputs.actions.clone(), ActionsFrom::Given)),
+        (None, Some(given)) => Ok((given, ActionsFrom::Given)),
+        (None, None) => {
+            // If no other record has another action, the records set aside alone determine the actions.
+            let same = aside > 0 && Scan::actions_of_first(reader, aside)? == scan.actions;
+            let from = if same { ActionsFrom::SetAside } else { ActionsFrom::AllRecords };
+            Ok((reader.named(&scan.actions), from))
+        }
     }
 }
 

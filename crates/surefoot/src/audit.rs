@@ -73,6 +73,20 @@ pub struct Provenance {
     pub prior_is_older: bool,
     /// The source of the features.
     pub features: FeaturesFrom,
+    /// The source of the set of actions.
+    pub actions: ActionsFrom,
+}
+
+/// What determined the set of actions. A policy over the actions that happen to occur in some records depends on these
+/// records: it gives them more probability than a policy over all actions, and so larger weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ActionsFrom {
+    /// A list or a number that the user gave, or the file of the prior.
+    Given,
+    /// Records that were set aside. No other record has another action.
+    SetAside,
+    /// All records, including those that the certificates use.
+    AllRecords,
 }
 
 /// What determined how raw records become features.
@@ -90,8 +104,8 @@ pub enum FeaturesFrom {
 }
 
 impl Provenance {
-    /// Whether numbers about the policy may be called certified. Neither the prior nor the features may depend on the
-    /// records that the numbers come from.
+    /// Whether numbers about the policy may be called certified. Neither the prior nor the features nor the set of
+    /// actions may depend on the records that the numbers come from.
     pub fn certified(&self) -> bool {
         let older = |learned: bool| !learned || self.prior_is_older;
         let features = match self.features {
@@ -99,15 +113,23 @@ impl Provenance {
             FeaturesFrom::AllRecords => false,
             FeaturesFrom::Policy { learned } => older(learned),
         };
-        features && older(self.prior_learned)
+        features && older(self.prior_learned) && self.actions != ActionsFrom::AllRecords
     }
 }
 
 /// Warnings for the user of a policy that was learned from logs. `proven` bounds the policy's risk. `better` bounds its
 /// risk minus the risk of the logging policy of the newest round.
-pub fn warnings(certified: bool, proven: &Certificate, better: &Certificate) -> Vec<String> {
+pub fn warnings(provenance: &Provenance, proven: &Certificate, better: &Certificate) -> Vec<String> {
     let mut warnings: Vec<String> = Vec::new();
-    if !certified {
+    let otherwise = Provenance { actions: ActionsFrom::Given, ..*provenance }.certified();
+    if otherwise && !provenance.certified() {
+        warnings.push(
+            "NOT certified: some actions do not occur in the records set aside, so the set of actions comes from the \
+             records that these numbers come from; give all actions (option actions)"
+                .into(),
+        );
+    }
+    if !otherwise {
         warnings.push(
             "NOT certified: the features or the prior may have been fitted to the records that these numbers come \
              from; set some records aside, or declare that the prior was learned from earlier logs (prior-is-older)"
@@ -261,26 +283,30 @@ fn propensities(
     if policy.actions() != logs.actions() {
         return Err(format!("has {} actions, but its logging policy {name} has {}", logs.actions(), policy.actions()));
     }
-    let found = policy.propensity(logs.contexts(), logs.action(), logs.eligible());
-    let found = found.map_err(|e| format!("its propensities cannot be computed with {name}: {e}"))?;
-    let differs = |&i: &usize| {
-        let (p, q) = (found[i], logs.propensity()[i]);
-        // A NaN counts as a difference too.
-        let near = (p - q).abs() <= TOLERANCE * p;
-        !near
-    };
-    let wrong: Vec<usize> = (0..logs.len()).filter(differs).collect();
+    let wrong = differing(policy.as_ref(), logs);
+    let wrong = wrong.map_err(|e| format!("its propensities cannot be computed with {name}: {e}"))?;
     match wrong[..] {
         [] => Ok(logs.len()),
-        [first, ..] => Err(format!(
+        [(first, found), ..] => Err(format!(
             "{} of {} logged propensities differ from those of its logging policy {name}; the first is record {first}: \
              logged {}, but the policy gives {}",
             wrong.len(),
             logs.len(),
             logs.propensity()[first],
-            found[first]
+            found
         )),
     }
+}
+
+/// The records whose logged propensity is not the policy's: their rows, and the propensity that the policy gives.
+pub(crate) fn differing(policy: &dyn Policy, logs: &Logs) -> Result<Vec<(usize, f64)>, Error> {
+    let found = policy.propensity(logs.contexts(), logs.action(), logs.eligible())?;
+    let differs = |&(i, p): &(usize, f64)| {
+        // A NaN counts as a difference too.
+        let near = (p - logs.propensity()[i]).abs() <= TOLERANCE * p;
+        !near
+    };
+    Ok(found.into_iter().enumerate().filter(differs).collect())
 }
 
 /// Recomputes one certificate.
@@ -358,7 +384,10 @@ mod tests {
         let learned = FeaturesFrom::Policy { learned: true };
         let given = FeaturesFrom::Policy { learned: false };
         let certified = |prior_learned, prior_is_older, features| {
-            Provenance { prior_learned, prior_is_older, features }.certified()
+            let of = |actions| Provenance { prior_learned, prior_is_older, features, actions }.certified();
+            assert!(!of(ActionsFrom::AllRecords));
+            assert_eq!(of(ActionsFrom::SetAside), of(ActionsFrom::Given));
+            of(ActionsFrom::Given)
         };
         for older in [false, true] {
             assert!(certified(false, older, FeaturesFrom::SetAside));

@@ -230,14 +230,13 @@ fn text(output: &Output, certificates: &Path) -> String {
     table.add_row(["reward of the new policy, estimated", &plus_minus(summary.estimate)]);
     let at_least = summary.at_least.map_or("nothing".into(), |reward| format!("at least {reward:.4} ({percent})"));
     table.add_row(["... certified", &at_least]);
-    let better = format!("at least {:+.4} ({percent})", summary.better_by);
+    let better = summary.better_by.map_or("nothing".into(), |reward| format!("at least {reward:+.4} ({percent})"));
     table.add_row(["... more than the newest round", &better]);
     if let Some(column) = table.column_mut(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     let warnings: String = summary.warnings.iter().map(|warning| format!("\nwarning: {warning}")).collect();
     let on_trust = super::on_trust(output.certificates.iter().map(|statement| &statement.certificate));
-    let on_trust = format!("{on_trust}; there are no actions other than those in the logs");
     let beside = output.basis.map_or_else(String::new, |print| format!(", basis-{print}.safetensors beside it"));
     format!(
         "{}\n\nwrote {}{beside} and {}{on_trust}{warnings}",

@@ -3,6 +3,7 @@
 
 #![allow(missing_docs)]
 
+mod actions;
 mod catalogue;
 mod cifar;
 mod common;
