@@ -5,10 +5,13 @@
 //! category, a missing number) are encoded too; they are not errors.
 
 mod fit;
+mod listed;
 
 pub(crate) use fit::LIST;
 pub(crate) use fit::among;
 pub use fit::{EncodingFit, EncodingSettings};
+use fit::{NAMES, VALUES};
+pub use listed::NamedPart;
 
 use std::borrow::Cow;
 
@@ -76,6 +79,16 @@ pub enum Field {
         /// The base-2 logarithm of the number of features.
         bits: u32,
     },
+    /// Numbers with names, of which there are few enough for features of their own. Names that did not occur when the
+    /// encoding was fitted give no feature.
+    Listed {
+        /// The column with the names.
+        names: String,
+        /// The column with the numbers.
+        values: String,
+        /// The features made from each name.
+        parts: Vec<NamedPart>,
+    },
 }
 
 impl Field {
@@ -85,12 +98,30 @@ impl Field {
             Field::OneHot { categories, .. } => categories.len(),
             Field::Hashed { bits, .. } | Field::Named { bits, .. } => 1 << bits,
             Field::Vector { width, .. } | Field::Sparse { width, .. } => *width,
+            Field::Listed { parts, .. } => parts.iter().map(NamedPart::width).sum(),
         }
     }
 
     /// Whether most of its features are 0.
     fn is_sparse(&self) -> bool {
-        !matches!(self, Field::Number { .. } | Field::Vector { .. })
+        match self {
+            Field::Number { .. } | Field::Vector { .. } => false,
+            Field::Listed { parts, .. } => !parts.iter().all(|part| matches!(part, NamedPart::Number { .. })),
+            _ => true,
+        }
+    }
+
+    /// The columns of the records that it uses; for named features, the names.
+    fn columns(&self) -> Vec<&str> {
+        match self {
+            Field::Number { column, .. }
+            | Field::OneHot { column, .. }
+            | Field::Hashed { column, .. }
+            | Field::Vector { column, .. } => vec![column],
+            Field::Sparse { indices, values, .. } => vec![indices, values],
+            Field::Named { names, values, .. } => vec![names, values],
+            Field::Listed { parts, .. } => parts.iter().map(NamedPart::column).collect(),
+        }
     }
 
     fn check(&self) -> std::result::Result<(), String> {
@@ -104,6 +135,7 @@ impl Field {
             Field::Hashed { column: name, bits } | Field::Named { names: name, bits, .. } if *bits > MOST_BITS => {
                 Err(format!("the bits of {name} should be at most {MOST_BITS}, but are {bits}"))
             }
+            Field::Listed { parts, .. } => parts.iter().try_for_each(NamedPart::check),
             _ => Ok(()),
         }
     }
@@ -152,6 +184,11 @@ impl Encoding {
         self.fields.iter().map(Field::width).sum()
     }
 
+    /// The columns that become features, in order. Named features count as columns, unless they are hashed.
+    pub fn columns(&self) -> Vec<&str> {
+        self.fields.iter().flat_map(Field::columns).collect()
+    }
+
     /// The name of each feature.
     pub fn names(&self) -> Vec<String> {
         let numbered = |column: &str, n: usize| -> Vec<String> { (0..n).map(|i| format!("{column}[{i}]")).collect() };
@@ -165,6 +202,7 @@ impl Encoding {
             Field::Named { names, bits, .. } => numbered(&format!("{names}#"), 1 << bits),
             Field::Vector { column, width } => numbered(column, *width),
             Field::Sparse { values, width, .. } => numbered(values, *width),
+            Field::Listed { parts, .. } => parts.iter().flat_map(NamedPart::names).collect(),
         };
         self.fields.iter().flat_map(names).collect()
     }
@@ -286,6 +324,7 @@ enum Encoded<'a> {
         places: Vec<u32>,
         lists: Lists<f64>,
     },
+    Listed(Box<listed::Cells<'a>>),
     /// No record of the batch has the column.
     Nothing,
 }
@@ -345,18 +384,21 @@ impl<'a> Encoded<'a> {
                 let places = found.values.iter().map(|name| place(&[name.as_bytes()], *bits)).collect();
                 Self::entries(values, places, &found.offsets, lists)
             }
+            Field::Listed { names, values, parts } => {
+                let (Some(names), Some(values)) = (batch.feature(names)?, batch.feature(values)?) else {
+                    return missing();
+                };
+                let (found, lists) = (names.text_lists()?, values.lists()?);
+                matching(&values, &found.offsets, &lists)?;
+                Ok(Encoded::Listed(Box::new(listed::Cells::new(parts, values, found, lists))))
+            }
         }
     }
 
     /// Values with an index for each of them.
     fn entries(column: Column<'a>, places: Vec<u32>, offsets: &[usize], lists: Lists<f64>) -> Result<Self> {
-        match (0..lists.len()).find(|&i| lists.offsets[i + 1] != offsets[i + 1]) {
-            Some(i) => {
-                let (allowed, found) = (offsets[i + 1] - offsets[i], lists.get(i).len());
-                Err(column.error(i, format!("{allowed} numbers, one per index"), found))
-            }
-            None => Ok(Encoded::Entries { column, places, lists }),
-        }
+        matching(&column, offsets, &lists)?;
+        Ok(Encoded::Entries { column, places, lists })
     }
 
     /// Appends the entries of a record; the features of this field begin at `first`.
@@ -385,8 +427,20 @@ impl<'a> Encoded<'a> {
                     entries.push((first + place, finite(column, x)?));
                 }
             }
+            Encoded::Listed(cells) => cells.put(i, first, entries)?,
             Encoded::Nothing => {}
         }
         Ok(())
+    }
+}
+
+/// Checks that each list of numbers is as long as the list of their indices or names.
+fn matching(column: &Column<'_>, offsets: &[usize], lists: &Lists<f64>) -> Result<()> {
+    match (0..lists.len()).find(|&i| lists.offsets[i + 1] != offsets[i + 1]) {
+        None => Ok(()),
+        Some(i) => {
+            let (allowed, found) = (offsets[i + 1] - offsets[i], lists.get(i).len());
+            Err(column.error(i, format!("{allowed} numbers, one per index"), found))
+        }
     }
 }

@@ -168,7 +168,12 @@ pub fn evaluate(reader: &LogReader, request: &EvaluateRequest, mut on_batch: imp
     let actions = actions_of(&request.policies, reader)?;
     let model = match &request.model {
         ModelRequest::None => RewardModel::None,
-        ModelRequest::Linear { ignore } => RewardModel::linear(reader, &actions, range, ignore, &mut on_batch)?,
+        ModelRequest::Linear { ignore } => {
+            // Lists with the probabilities of a policy are not features.
+            let lists = request.policies.iter().filter_map(|named| named.policy.list());
+            let ignore: Vec<String> = ignore.iter().map(String::as_str).chain(lists).map(str::to_owned).collect();
+            RewardModel::linear(reader, &actions, range, &ignore, &mut on_batch)?
+        }
         ModelRequest::Given(cells) => RewardModel::Given(cells.clone()),
     };
     let (evaluators, skipped) = observe(&model, &request.policies, reader, &actions, range, &settings, on_batch)?;

@@ -110,6 +110,8 @@ pub struct LearnSummary {
     pub skipped: usize,
     /// The number of features.
     pub features: usize,
+    /// The columns that became features.
+    pub columns: Vec<String>,
     /// The number of actions.
     pub actions: usize,
     /// The lambda that was used.
@@ -176,6 +178,7 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
     if rounds.interleaved {
         warnings.push("rounds are interleaved: a policy logs records after the next policy has begun".into());
     }
+    warnings.extend_from_slice(&rounds.warnings);
     let [lo, hi] = rounds.reward_range;
     let (range, width) = (RewardRange::new(lo, hi)?, hi - lo);
     let round = |logs: &Logs| RoundSummary { name: logs.policy_version().into(), records: logs.len() };
@@ -185,6 +188,7 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
         held_back,
         skipped: rounds.skipped,
         features: rounds.encoding.width(),
+        columns: rounds.encoding.columns().into_iter().map(str::to_owned).collect(),
         actions: policy.actions(),
         lambda: step.lambda,
         kl: step.kl,

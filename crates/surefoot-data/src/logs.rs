@@ -24,7 +24,7 @@ use arrow_array::RecordBatch;
 use batch::Position;
 
 use crate::error::{Error, Result};
-use crate::table::{Format, Tables, memory, read_table};
+use crate::table::{Format, Tables, memory, read_contexts, read_table};
 
 /// Where the records come from.
 #[derive(Debug, Clone)]
@@ -53,6 +53,8 @@ pub struct LogReader {
     skipped: bool,
     /// All actions, if the user gave them.
     given: Option<Actions>,
+    /// Whether records may have no action, propensity or reward.
+    unlabelled: bool,
     stop: Stop,
 }
 
@@ -75,6 +77,7 @@ impl LogReader {
             columns,
             skipped: false,
             given: None,
+            unlabelled: false,
             stop: Stop::default(),
         }
     }
@@ -87,6 +90,7 @@ impl LogReader {
             columns,
             skipped: false,
             given: None,
+            unlabelled: false,
             stop: Stop::default(),
         }
     }
@@ -110,6 +114,13 @@ impl LogReader {
     #[must_use]
     pub fn with_actions(mut self, actions: Option<Actions>) -> Self {
         self.given = actions;
+        self
+    }
+
+    /// Reads contexts to decide on: records that may have no action, propensity or reward, in every format.
+    #[must_use]
+    pub fn without_labels(mut self) -> Self {
+        self.unlabelled = true;
         self
     }
 
@@ -171,7 +182,7 @@ impl Batches<'_> {
             Source::File(path) => {
                 let format = self.reader.format.map_or_else(|| Format::of(path), Ok)?;
                 self.ragged = format == Format::JsonLines;
-                read_table(path, format)
+                if self.reader.unlabelled { read_contexts(path, format) } else { read_table(path, format) }
             }
             Source::Table(name, batches) => Ok(memory::read(name, batches.clone())),
         }

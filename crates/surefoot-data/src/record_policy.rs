@@ -99,6 +99,14 @@ impl RecordPolicy {
         }
     }
 
+    /// The column with the lists of its probabilities, if it has one.
+    pub(crate) fn list(&self) -> Option<&str> {
+        match self {
+            RecordPolicy::Given(Cells::List(column)) => Some(column),
+            _ => None,
+        }
+    }
+
     /// Whether its probabilities depend on the set of actions and it does not know this set itself.
     pub(crate) fn needs_actions(&self) -> bool {
         match self {

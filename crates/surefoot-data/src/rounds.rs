@@ -61,6 +61,8 @@ pub struct Rounds {
     pub skipped: usize,
     /// Whether the records of some round continue after another round has begun.
     pub interleaved: bool,
+    /// Warnings about the columns that are features.
+    pub warnings: Vec<String>,
 }
 
 /// The columns of a round while it is read.
@@ -82,7 +84,8 @@ impl RoundBuilder {
     fn logs(self, actions: usize, name: &str) -> surefoot::Result<Logs> {
         let contexts = self.rows.contexts()?;
         let logs = Logs::new(actions, contexts, self.action, self.propensity, self.cost)?;
-        let logs = match self.eligible {
+        // Where every action is always eligible, there is nothing to store: some formats have the column anyway.
+        let logs = match self.eligible.filter(|sets| sets.iter().any(|set| set.len() < actions)) {
             Some(sets) => logs.with_eligible(Eligible::new(&sets)?)?,
             None => logs,
         };
@@ -112,10 +115,10 @@ impl Rounds {
         let range = RewardRange::new(reward_range[0], reward_range[1])?;
         let scan = Scan::of(reader, grouping)?;
         let place = reader.place();
-        let (encoding, aside, features_from) = match known {
+        let (encoding, aside, features_from, warnings) = match known {
             Some(inputs) => {
                 let learned = !inputs.lineage.logs.is_empty();
-                (inputs.encoding.clone(), 0, FeaturesFrom::Policy { learned })
+                (inputs.encoding.clone(), 0, FeaturesFrom::Policy { learned }, Vec::new())
             }
             None => {
                 if !(0.0..1.0).contains(set_aside) {
@@ -125,7 +128,8 @@ impl Rounds {
                 let aside = (set_aside * scan.groups[0].1 as f64).ceil() as usize;
                 let fitted_to = if aside > 0 { aside } else { scan.records };
                 let from = if aside > 0 { FeaturesFrom::SetAside } else { FeaturesFrom::AllRecords };
-                (fit(reader, encoding.clone(), fitted_to, &place)?, aside, from)
+                let (encoding, warnings) = fit(reader, encoding.clone(), fitted_to, &place)?;
+                (encoding, aside, from, warnings)
             }
         };
         let (actions, actions_from) = actions(reader, &scan, known, aside)?;
@@ -178,6 +182,7 @@ impl Rounds {
             set_aside,
             skipped: scan.skipped,
             interleaved: scan.interleaved,
+            warnings,
         })
     }
 }
@@ -205,8 +210,8 @@ fn actions(reader: &LogReader, scan: &Scan, known: Option<&Inputs>, aside: usize
     }
 }
 
-/// Fits the encoding to the first records.
-fn fit(reader: &LogReader, settings: EncodingSettings, records: usize, place: &str) -> Result<Encoding> {
+/// Fits the encoding to the first records; also returns warnings about the columns.
+fn fit(reader: &LogReader, settings: EncodingSettings, records: usize, place: &str) -> Result<(Encoding, Vec<String>)> {
     let mut fit = EncodingFit::new(settings).map_err(|reason| Error::Malformed { place: place.into(), reason })?;
     for batch in reader.batches() {
         let batch = batch?;
@@ -215,5 +220,6 @@ fn fit(reader: &LogReader, settings: EncodingSettings, records: usize, place: &s
         }
         fit.add(&batch.slice(0..batch.len().min(records - batch.row())))?;
     }
-    fit.finish(place)
+    let warnings = fit.warnings();
+    Ok((fit.finish(place)?, warnings))
 }

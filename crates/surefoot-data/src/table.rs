@@ -146,14 +146,24 @@ impl FromStr for Format {
 
 /// Reads a file as batches.
 pub fn read_table(path: &Path, format: Format) -> Result<Tables> {
+    read(path, format, true)
+}
+
+/// Like [`read_table`], for records that may have no action, propensity or reward yet.
+pub(crate) fn read_contexts(path: &Path, format: Format) -> Result<Tables> {
+    read(path, format, false)
+}
+
+/// Reads a file. Where a format is made of labelled decisions, `labels` tells whether every decision must have a label.
+fn read(path: &Path, format: Format, labels: bool) -> Result<Tables> {
     let file = File::open(path).map_err(|reason| Error::io(path, reason))?;
     let place = path.display().to_string();
     match format {
         Format::Parquet => parquet::read(&place, file),
         Format::Csv => csv::read(&place, BufReader::new(file)),
         Format::JsonLines => json_lines::read(&place, BufReader::new(file)),
-        Format::Dsjson => dsjson::read(&place, BufReader::new(file)),
-        Format::Vw => vw::read(&place, BufReader::new(file)),
+        Format::Dsjson => dsjson::read(&place, BufReader::new(file), labels),
+        Format::Vw => vw::read(&place, BufReader::new(file), labels),
         Format::Obp => obp::read(&place, || File::open(path).map(BufReader::new)),
     }
 }
@@ -165,8 +175,8 @@ pub fn read_table_bytes(place: &str, bytes: Vec<u8>, format: Format) -> Result<T
         Format::Parquet => parquet::read(place, bytes::Bytes::from(bytes)),
         Format::Csv => csv::read(place, text(bytes)),
         Format::JsonLines => json_lines::read(place, text(bytes)),
-        Format::Dsjson => dsjson::read(place, text(bytes)),
-        Format::Vw => vw::read(place, text(bytes)),
+        Format::Dsjson => dsjson::read(place, text(bytes), true),
+        Format::Vw => vw::read(place, text(bytes), true),
         Format::Obp => {
             let bytes = bytes::Bytes::from(bytes);
             obp::read(place, move || Ok(Cursor::new(bytes.clone())))

@@ -172,6 +172,7 @@ impl PyRounds {
         report.set_item("total", summary.rounds.iter().map(|round| round.records).sum::<usize>())?;
         report.set_item("held_back", summary.held_back)?;
         report.set_item("certified", summary.certified)?;
+        report.set_item("columns", summary.columns.clone())?;
         report.set_item("logged", <(f64, f64)>::from(summary.logged))?;
         report.set_item("estimate", <(f64, f64)>::from(summary.estimate))?;
         report.set_item("warnings", summary.warnings.clone())?;

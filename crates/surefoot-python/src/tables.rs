@@ -371,7 +371,8 @@ impl PySource {
     #[pyo3(signature = (policy, *, seed, probabilities = false))]
     fn score(&self, py: Python<'_>, policy: &Bound<'_, PyAny>, seed: u64, probabilities: bool) -> Result<PyArrowTable> {
         let scorer = Scorer::new(judged(policy)?, seed, probabilities)?;
-        let score = || self.reader.batches().map(|batch| scorer.score(&batch?)).collect();
+        let reader = self.reader.clone().without_labels();
+        let score = || reader.batches().map(|batch| scorer.score(&batch?)).collect();
         let decided: Vec<RecordBatch> = run(py, || -> surefoot_data::Result<_> { score() })?;
         Ok(PyArrowTable { batches: decided, schema: scorer.schema().clone() })
     }

@@ -203,6 +203,13 @@ impl Learn {
     }
 }
 
+/// The first few columns.
+fn shortened(columns: &[String]) -> String {
+    const SHOWN: usize = 6;
+    let shown = columns[..columns.len().min(SHOWN)].join(", ");
+    if columns.len() > SHOWN { format!("{shown}, ... ({} in all)", columns.len()) } else { shown }
+}
+
 fn plus_minus([value, error]: [f64; 2]) -> String {
     format!("{value:.4} ± {error:.4}")
 }
@@ -224,6 +231,7 @@ fn text(output: &Output, certificates: &Path) -> String {
         table.add_row(["skipped on request of the logger", &summary.skipped.to_string()]);
     }
     table.add_row(["features", &summary.features.to_string()]);
+    table.add_row(["... from the columns", &shortened(&summary.columns)]);
     table.add_row(["actions", &summary.actions.to_string()]);
     table.add_row(["lambda", &summary.lambda.to_string()]);
     table.add_row(["reward of the newest round", &plus_minus(summary.logged)]);
@@ -236,7 +244,10 @@ fn text(output: &Output, certificates: &Path) -> String {
         column.set_cell_alignment(CellAlignment::Right);
     }
     let warnings: String = summary.warnings.iter().map(|warning| format!("\nwarning: {warning}")).collect();
-    let on_trust = super::on_trust(output.certificates.iter().map(|statement| &statement.certificate));
+    let on_trust = match output.certificates[..] {
+        [] => String::new(),
+        _ => super::on_trust(output.certificates.iter().map(|statement| &statement.certificate)),
+    };
     let beside = output.basis.map_or_else(String::new, |print| format!(", basis-{print}.safetensors beside it"));
     format!(
         "{}\n\nwrote {}{beside} and {}{on_trust}{warnings}",

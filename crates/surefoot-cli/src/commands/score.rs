@@ -1,5 +1,6 @@
 //! `surefoot score`: the decisions of a policy on raw records.
 
+use std::cell::Cell;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
@@ -12,8 +13,9 @@ use crate::logs::opened;
 /// Decide on raw records with a policy: write actions with their propensities
 ///
 /// The policy file defines how columns become features. A decision depends only on the features, the seed and the id of
-/// the event (on its position in the files, if it has no id). So the same event always gets the same action, alone or
-/// among others. Log action, pscore and policy_version together with the reward: surefoot lint and learn need them.
+/// the event. So the same event always gets the same action, alone or among others. An event without an id gets a new
+/// random one, which is written with its decision. Log event_id, action, pscore and policy_version together with the
+/// reward: surefoot lint and learn need them.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     surefoot score next.safetensors visitors.csv --seed 7 --out decisions.parquet\n  \
@@ -46,18 +48,28 @@ pub(crate) struct Score {
     threads: u64,
 }
 
+const DRAWN: &str = "the records have no event ids, so each decision has a new random one: log it with the decision";
+
 impl Score {
     pub(crate) fn run(self) -> Result<()> {
         surefoot_terminal::threads(self.threads)?;
         let policy = opened(&self.policy.to_string_lossy(), &mut PolicyReader::default())?;
         let scorer = Scorer::new(policy, self.seed, self.probabilities).map_err(Failure::new)?;
         let columns = ColumnNames { event_id: self.event_id, ..ColumnNames::default() };
-        let reader = LogReader::new(self.contexts, self.format, columns);
-        let mut decisions = reader.batches().map(|batch| scorer.score(&batch?));
+        let reader = LogReader::new(self.contexts, self.format, columns).without_labels();
+        let drawn = Cell::new(false);
+        let mut decisions = reader.batches().map(|batch| {
+            let batch = batch?;
+            drawn.set(drawn.get() | scorer.draws_ids(&batch)?);
+            scorer.score(&batch)
+        });
         let Some(path) = self.out else {
             let format = if self.json { Format::JsonLines } else { Format::Csv };
             let mut out = std::io::stdout();
             let written = write_table_to("standard output", &mut out, format, scorer.schema(), &mut decisions);
+            if drawn.get() {
+                eprintln!("note: {DRAWN}");
+            }
             return match written {
                 // It is not an error if the reader closes the pipe early.
                 Err(surefoot_data::Error::Write { reason, .. }) if reason.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -72,6 +84,7 @@ impl Score {
             )));
         }
         let n = write_table(&path, format, scorer.schema(), &mut decisions).map_err(Failure::new)?;
-        print(&format!("wrote {n} decisions to {}", path.display()))
+        let drawn = if drawn.get() { format!("\nnote: {DRAWN}") } else { String::new() };
+        print(&format!("wrote {n} decisions to {}{drawn}", path.display()))
     }
 }

@@ -8,6 +8,7 @@ mod catalogue;
 mod cifar;
 mod common;
 mod digits;
+mod formats_agree;
 mod frames;
 mod idx;
 mod logs;

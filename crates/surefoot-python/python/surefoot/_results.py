@@ -356,7 +356,8 @@ class LintReport(Table):
 class Learned(Table):
     """A policy learned from logs, with its certificates.
 
-    ``logged`` and ``estimate`` are pairs of a reward and its standard error.
+    ``logged`` and ``estimate`` are pairs of a reward and its standard error. ``columns`` are the columns that became
+    features.
     """
 
     policy: Policy
@@ -371,6 +372,7 @@ class Learned(Table):
     held_back: int
     lam: float
     kl: float
+    columns: list[str]
     warnings: list[str]
 
     @property

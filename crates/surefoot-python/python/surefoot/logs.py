@@ -178,6 +178,7 @@ def learn(
         held_back=found["held_back"],
         lam=found["lambda"],
         kl=found["kl"],
+        columns=found["columns"],
         warnings=found["warnings"],
     )
 
@@ -193,8 +194,8 @@ def score(
 ) -> ArrowTable:
     """Decides on raw records: an Arrow table with ``event_id``, ``action``, ``pscore`` and ``policy_version``.
 
-    An event with the same id always gets the same decision, wherever it occurs. Without ids, the draw for a record
-    depends on its row, so use a new ``seed`` for each small batch. ``to_pandas`` and ``to_polars`` convert the table to
+    An event with the same id always gets the same decision, wherever it occurs. An event without an id gets a new random
+    one, so its decision cannot be repeated. Log ``event_id`` with the decision. ``to_pandas`` and ``to_polars`` convert the table to
     a data frame; ``pyarrow.table`` accepts it too, since it has Arrow's C stream.
     """
     return open_logs(source, event_id=event_id, format=format).score(policy, seed=seed, probabilities=probabilities)
