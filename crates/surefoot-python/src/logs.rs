@@ -61,6 +61,11 @@ impl PyLogs {
     pub(crate) fn new(logs: Logs, range: (f64, f64)) -> Result<Self> {
         Ok(PyLogs { logs, rewards: RewardRange::new(range.0, range.1)?, range, counted: false })
     }
+
+    /// The same logs; `counted` says whether the number of actions was inferred from the actions that occur.
+    pub(crate) fn with_counted(self, counted: bool) -> Self {
+        PyLogs { counted, ..self }
+    }
 }
 
 #[pymethods]

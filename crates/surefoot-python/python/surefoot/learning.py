@@ -186,7 +186,7 @@ class _Estimator(_Fitted):
 
     def _begin(self, logs: Logs, X: Any) -> None:
         # A prior over the actions that happen to occur is not fixed before the records.
-        self._unproven = self.prior is None and logs._counted
+        self._unproven = self.prior is None and self.n_actions is None and logs._counted
         gate = self.get_params(deep=False).get("gate", "always")
         if self._unproven and gate != "always":
             raise refused("n_actions", f"given, because the gate {gate} needs certificates", self.n_actions)
