@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use surefoot::RewardRange;
-use surefoot_data::{ColumnNames, Format, LogReader, NamedPolicy, PolicyReader, RecordPolicy};
+use surefoot_data::{Actions, ColumnNames, Format, LogReader, NamedPolicy, PolicyReader, RecordPolicy};
 use surefoot_terminal::{Failure, Result};
 
 /// The log files, and the roles of their columns.
@@ -22,6 +22,11 @@ pub(crate) struct LogFlags {
     /// Numbers of actions start at 1 instead of 0
     #[arg(long, help_heading = "Columns")]
     actions_from_one: bool,
+    /// All actions that there are: their number K, for actions 0 to K-1; their names, separated by commas; or @FILE, a
+    /// file with one name per line [default: those of a policy file, or else those in the logs: then the uniform policy
+    /// cannot be evaluated, and learn certifies only if all of them occur in the records set aside]
+    #[arg(long, value_name = "ACTIONS", help_heading = "Columns")]
+    actions: Option<Actions>,
     /// Column of the propensity [default: pscore, propensity, action_prob or propensity_score]
     #[arg(long, value_name = "COLUMN", help_heading = "Columns")]
     propensity: Option<String>,
@@ -46,7 +51,7 @@ impl LogFlags {
             policy_version: self.policy_version.clone(),
             from_one: self.actions_from_one,
         };
-        LogReader::new(self.logs.clone(), self.format, columns)
+        LogReader::new(self.logs.clone(), self.format, columns).with_actions(self.actions.clone())
     }
 }
 

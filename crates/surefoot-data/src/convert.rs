@@ -125,7 +125,10 @@ pub fn convert(reader: &LogReader, path: &Path, format: Format, ignore: &[String
     targets.retain(|target| !among(ignore, &target.from));
     let strict = format.has_fixed_columns();
     let actions = match targets.iter().any(|target| target.role == Some(Role::Action)) {
-        true => Scan::of(&reader, &Grouping::File)?.actions,
+        true => match reader.given_actions() {
+            Some(actions) => actions.clone(),
+            None => Scan::of(&reader, &Grouping::File)?.actions,
+        },
         false => Actions::Count(0),
     };
     let writer = Writer { targets, strict, actions };

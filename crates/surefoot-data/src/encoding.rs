@@ -6,11 +6,14 @@
 
 mod fit;
 mod identity;
+mod listed;
 
 pub(crate) use fit::LIST;
 pub(crate) use fit::among;
 pub use fit::{EncodingFit, EncodingSettings};
+use fit::{NAMES, VALUES};
 pub use identity::Identity;
+pub use listed::NamedPart;
 
 use std::borrow::Cow;
 
@@ -78,6 +81,16 @@ pub enum Field {
         /// The base-2 logarithm of the number of features.
         bits: u32,
     },
+    /// Numbers with names, of which there are few enough for features of their own. Names that did not occur when the
+    /// encoding was fitted give no feature.
+    Listed {
+        /// The column with the names.
+        names: String,
+        /// The column with the numbers.
+        values: String,
+        /// The features made from each name.
+        parts: Vec<NamedPart>,
+    },
 }
 
 impl Field {
@@ -87,12 +100,39 @@ impl Field {
             Field::OneHot { categories, .. } => categories.len(),
             Field::Hashed { bits, .. } | Field::Named { bits, .. } => 1 << bits,
             Field::Vector { width, .. } | Field::Sparse { width, .. } => *width,
+            Field::Listed { parts, .. } => parts.iter().map(NamedPart::width).sum(),
         }
     }
 
     /// Whether most of its features are 0.
     fn is_sparse(&self) -> bool {
-        !matches!(self, Field::Number { .. } | Field::Vector { .. })
+        match self {
+            Field::Number { .. } | Field::Vector { .. } => false,
+            Field::Listed { parts, .. } => !parts.iter().all(|part| matches!(part, NamedPart::Number { .. })),
+            _ => true,
+        }
+    }
+
+    /// The columns of the records that it uses; for named features, the names.
+    fn columns(&self) -> Vec<&str> {
+        match self {
+            Field::Number { column, .. }
+            | Field::OneHot { column, .. }
+            | Field::Hashed { column, .. }
+            | Field::Vector { column, .. } => vec![column],
+            Field::Sparse { indices, values, .. } => vec![indices, values],
+            Field::Named { names, values, .. } => vec![names, values],
+            Field::Listed { parts, .. } => parts.iter().map(NamedPart::column).collect(),
+        }
+    }
+
+    /// The columns whose values it lists, and how many.
+    pub(crate) fn vocabularies(&self) -> Vec<(&str, usize)> {
+        match self {
+            Field::OneHot { column, categories } => vec![(column, categories.len())],
+            Field::Listed { parts, .. } => parts.iter().filter_map(NamedPart::vocabulary).collect(),
+            _ => Vec::new(),
+        }
     }
 
     fn check(&self) -> std::result::Result<(), String> {
@@ -106,6 +146,7 @@ impl Field {
             Field::Hashed { column: name, bits } | Field::Named { names: name, bits, .. } if *bits > MOST_BITS => {
                 Err(format!("the bits of {name} should be at most {MOST_BITS}, but are {bits}"))
             }
+            Field::Listed { parts, .. } => parts.iter().try_for_each(NamedPart::check),
             _ => Ok(()),
         }
     }
@@ -162,9 +203,15 @@ impl Encoding {
         let entries = |field: &Field| match field {
             Field::Number { .. } | Field::OneHot { .. } | Field::Hashed { .. } => 1,
             Field::Vector { width, .. } => *width,
+            Field::Listed { parts, .. } => parts.iter().map(NamedPart::width).sum(),
             Field::Sparse { .. } | Field::Named { .. } => 0,
         };
         self.fields.iter().map(entries).sum()
+    }
+
+    /// The columns that become features, in order. Named features count as columns, unless they are hashed.
+    pub fn columns(&self) -> Vec<&str> {
+        self.fields.iter().flat_map(Field::columns).collect()
     }
 
     /// The name of each feature.
@@ -180,6 +227,7 @@ impl Encoding {
             Field::Named { names, bits, .. } => numbered(&format!("{names}#"), 1 << bits),
             Field::Vector { column, width } => numbered(column, *width),
             Field::Sparse { values, width, .. } => numbered(values, *width),
+            Field::Listed { parts, .. } => parts.iter().flat_map(NamedPart::names).collect(),
         };
         self.fields.iter().flat_map(names).collect()
     }
@@ -303,6 +351,7 @@ enum Encoded<'a> {
     },
     /// No record of the batch has the column of numbers: each gets the indicator.
     Missing,
+    Listed(Box<listed::Cells<'a>>),
     /// No record of the batch has the column.
     Nothing,
 }
@@ -362,18 +411,21 @@ impl<'a> Encoded<'a> {
                 let places = found.values.iter().map(|name| place(&[name.as_bytes()], *bits)).collect();
                 Self::entries(values, places, &found.offsets, lists)
             }
+            Field::Listed { names, values, parts } => {
+                let (Some(names), Some(values)) = (batch.feature(names)?, batch.feature(values)?) else {
+                    return missing();
+                };
+                let (found, lists) = (names.text_lists()?, values.lists()?);
+                matching(&values, &found.offsets, &lists)?;
+                Ok(Encoded::Listed(Box::new(listed::Cells::new(parts, values, found, lists))))
+            }
         }
     }
 
     /// Values with an index for each of them.
     fn entries(column: Column<'a>, places: Vec<u32>, offsets: &[usize], lists: Lists<f64>) -> Result<Self> {
-        match (0..lists.len()).find(|&i| lists.offsets[i + 1] != offsets[i + 1]) {
-            Some(i) => {
-                let (allowed, found) = (offsets[i + 1] - offsets[i], lists.get(i).len());
-                Err(column.error(i, format!("{allowed} numbers, one per index"), found))
-            }
-            None => Ok(Encoded::Entries { column, places, lists }),
-        }
+        matching(&column, offsets, &lists)?;
+        Ok(Encoded::Entries { column, places, lists })
     }
 
     /// Appends the entries of a record; the features of this field begin at `first`.
@@ -403,8 +455,20 @@ impl<'a> Encoded<'a> {
                 }
             }
             Encoded::Missing => entries.push((first + 1, 1.0)),
+            Encoded::Listed(cells) => cells.put(i, first, entries)?,
             Encoded::Nothing => {}
         }
         Ok(())
+    }
+}
+
+/// Checks that each list of numbers is as long as the list of their indices or names.
+fn matching(column: &Column<'_>, offsets: &[usize], lists: &Lists<f64>) -> Result<()> {
+    match (0..lists.len()).find(|&i| lists.offsets[i + 1] != offsets[i + 1]) {
+        None => Ok(()),
+        Some(i) => {
+            let (allowed, found) = (offsets[i + 1] - offsets[i], lists.get(i).len());
+            Err(column.error(i, format!("{allowed} numbers, one per index"), found))
+        }
     }
 }

@@ -189,7 +189,12 @@ pub fn evaluate(reader: &LogReader, request: &EvaluateRequest, mut on_batch: imp
     let actions = actions_of(&request.policies, reader)?;
     let model = match &request.model {
         ModelRequest::None => RewardModel::None,
-        ModelRequest::Linear { ignore } => RewardModel::linear(reader, &actions, range, ignore, &mut on_batch)?,
+        ModelRequest::Linear { ignore } => {
+            // Lists with the probabilities of a policy are not features.
+            let lists = request.policies.iter().filter_map(|named| named.policy.list());
+            let ignore: Vec<String> = ignore.iter().map(String::as_str).chain(lists).map(str::to_owned).collect();
+            RewardModel::linear(reader, &actions, range, &ignore, &mut on_batch)?
+        }
         ModelRequest::Given(cells) => RewardModel::Given(cells.clone()),
     };
     let Seen { evaluators, skipped, flaws } =
@@ -422,12 +427,17 @@ impl RewardModel {
     }
 }
 
-/// The actions that the policies know, or else those in the logs. All policies that know their actions must agree.
+/// The actions that the user gave or that the policies know, or else those in the logs. All that know their actions must
+/// agree.
+///
+/// A uniform policy needs actions that do not come from the logs. Over the actions that happen to occur, it is not a
+/// fixed policy: it depends on the records, and its value is overestimated.
 fn actions_of(policies: &[NamedPolicy], reader: &LogReader) -> Result<Actions> {
     let Some(first) = reader.batches().next().transpose()? else {
         return Ok(Scan::of(reader, &Grouping::File)?.actions);
     };
-    let mut known: Option<(&str, Actions)> = None;
+    let mut known: Option<(&str, Actions)> =
+        reader.given_actions().map(|actions| ("the option actions", reader.named(actions)));
     for NamedPolicy { name, policy } in policies {
         let Some(actions) = policy.actions(&first)? else { continue };
         match &known {
@@ -447,7 +457,20 @@ fn actions_of(policies: &[NamedPolicy], reader: &LogReader) -> Result<Actions> {
     }
     match known {
         Some((_, actions)) => Ok(actions),
-        None => Ok(Scan::of(reader, &Grouping::File)?.actions),
+        None => {
+            let scan = Scan::of(reader, &Grouping::File)?;
+            let uniform = policies.iter().find(|named| named.policy.needs_actions());
+            match uniform.filter(|_| !scan.eligible) {
+                None => Ok(scan.actions),
+                Some(NamedPolicy { name, .. }) => Err(Error::Malformed {
+                    place: name.clone(),
+                    reason:
+                        "the uniform policy needs all actions, and not only those that occur in the logs: give them \
+                        (option actions), or log the eligible actions of every record"
+                            .into(),
+                }),
+            }
+        }
     }
 }
 

@@ -111,6 +111,8 @@ pub struct LearnSummary {
     pub skipped: usize,
     /// The number of features.
     pub features: usize,
+    /// The columns that became features.
+    pub columns: Vec<String>,
     /// The number of actions.
     pub actions: usize,
     /// The lambda that was used.
@@ -124,10 +126,11 @@ pub struct LearnSummary {
     /// The self-normalised importance sampling estimate of the new policy's reward, and its standard error. It uses the
     /// held-out records, or all records if none were held out.
     pub estimate: [f64; 2],
-    /// The certified lower bound of its reward, unless it is vacuous.
+    /// The certified lower bound of its reward, unless it is vacuous or not certified.
     pub at_least: Option<f64>,
-    /// The certified lower bound of its improvement over the newest round. Negative if no improvement is proven.
-    pub better_by: f64,
+    /// The certified lower bound of its improvement over the newest round, unless it is not certified. Negative if no
+    /// improvement is proven.
+    pub better_by: Option<f64>,
     /// The confidence of each of the two bounds.
     pub confidence: f64,
     /// The raw values of the logs that the files of the policy contain.
@@ -158,14 +161,10 @@ pub struct Vocabulary {
 
 impl Reveals {
     fn of(rounds: &Rounds, policy: &LinearGaussian) -> Self {
-        let vocabulary = |field: &Field| match field {
-            Field::OneHot { column, categories } => {
-                Some(Vocabulary { column: column.clone(), values: categories.len() })
-            }
-            _ => None,
-        };
+        let listed = rounds.encoding.fields().iter().flat_map(Field::vocabularies);
+        let vocabulary = |(column, values): (&str, usize)| Vocabulary { column: column.into(), values };
         Reveals {
-            vocabularies: rounds.encoding.fields().iter().filter_map(vocabulary).collect(),
+            vocabularies: listed.map(vocabulary).collect(),
             action_names: match &rounds.actions {
                 Actions::Names(names) => names.len(),
                 Actions::Count(_) => 0,
@@ -178,10 +177,10 @@ impl Reveals {
 /// A warning for each column that looks like an identity.
 fn identity_warnings(rounds: &Rounds) -> Vec<String> {
     let warning = |(column, identity): &(String, Identity)| {
-        let listed = |field: &&Field| matches!(field, Field::OneHot { column: other, .. } if other == column);
-        let what = match rounds.encoding.fields().iter().find(listed) {
-            Some(_) => "the policy file lists its values",
-            None => "it is hashed, and the policy file does not list its values",
+        let mut listed = rounds.encoding.fields().iter().flat_map(Field::vocabularies);
+        let what = match listed.any(|(other, _)| other == column) {
+            true => "the policy file lists its values",
+            false => "it is hashed, and the policy file does not list its values",
         };
         format!(
             "column {column} looks like an identity ({}): {what}; leave the column out unless it should be a feature",
@@ -220,6 +219,7 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
         prior_is_older: request.prior_is_older,
         features: rounds.features_from,
         flaws: rounds.flaws.clone(),
+        actions: rounds.actions_from,
     };
     let logs = &rounds.rounds;
     let records: usize = logs.iter().map(Logs::len).sum();
@@ -234,6 +234,7 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
         warnings.push("rounds are interleaved: a policy logs records after the next policy has begun".into());
     }
     warnings.extend(identity_warnings(rounds));
+    warnings.extend_from_slice(&rounds.warnings);
     let [lo, hi] = rounds.reward_range;
     let (range, width) = (RewardRange::new(lo, hi)?, hi - lo);
     let round = |logs: &Logs| RoundSummary { name: logs.policy_version().into(), records: logs.len() };
@@ -243,14 +244,15 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
         held_back,
         skipped: rounds.skipped,
         features: rounds.encoding.width(),
+        columns: rounds.encoding.columns().into_iter().map(str::to_owned).collect(),
         actions: policy.actions(),
         lambda: step.lambda,
         kl: step.kl,
         certified,
         logged: [range.reward(logged.0), logged.1 * width],
         estimate: [range.reward(estimate.value), estimate.standard_error * width],
-        at_least: (!proven.vacuous).then(|| range.reward(proven.upper)),
-        better_by: -better.upper * width,
+        at_least: (certified && !proven.vacuous).then(|| range.reward(proven.upper)),
+        better_by: certified.then_some(-better.upper * width),
         confidence: 1.0 - learner.protocol.delta,
         reveals: Reveals::of(rounds, &policy),
         warnings,
@@ -266,8 +268,11 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
 }
 
 impl Learned {
-    /// The claims about the policy, for a saved run.
+    /// The claims about the policy, for a saved run. There are none if the policy is not certified.
     pub fn statements(&self) -> Vec<Statement> {
+        if !self.summary.certified {
+            return Vec::new();
+        }
         let round = self.summary.rounds.len();
         let statement = |kind, certificate: &Certificate| Statement { round, kind, certificate: certificate.clone() };
         vec![statement(StatementKind::Ladder, &self.proven), statement(StatementKind::Gate, &self.better)]

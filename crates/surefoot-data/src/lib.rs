@@ -65,7 +65,7 @@ use std::path::Path;
 
 pub use certificate_file::{read_certificates, write_certificates};
 pub use convert::{Converted, convert};
-pub use encoding::{Encoding, EncodingFit, EncodingSettings, Field, Identity, Rows as EncodedRows};
+pub use encoding::{Encoding, EncodingFit, EncodingSettings, Field, Identity, NamedPart, Rows as EncodedRows};
 pub use error::{Error, Result};
 pub use evaluate::{
     EvaluateRequest, Evaluated, EvaluatedPolicy, ModelRequest, NamedEstimate, NamedPolicy, ProvenReward, SelectRequest,

@@ -11,6 +11,7 @@ mod passes;
 mod roles;
 
 pub use actions::Actions;
+pub(crate) use actions::some;
 pub use batch::LogBatch;
 pub use check::{Check, Records};
 pub use roles::ColumnNames;
@@ -25,7 +26,7 @@ use batch::Position;
 use passes::Passes;
 
 use crate::error::{Error, Result};
-use crate::table::{Format, Tables, memory, read_table_as};
+use crate::table::{Format, Labels, Tables, memory, read_table_as};
 
 /// Where the records come from.
 #[derive(Debug, Clone)]
@@ -52,6 +53,10 @@ pub struct LogReader {
     columns: ColumnNames,
     /// Whether to return records that the logger asks to skip.
     skipped: bool,
+    /// All actions, if the user gave them.
+    given: Option<Actions>,
+    /// Whether records may have no action, propensity or reward.
+    unlabelled: bool,
     stop: Stop,
     passes: Arc<Passes>,
 }
@@ -74,6 +79,8 @@ impl LogReader {
             format,
             columns,
             skipped: false,
+            given: None,
+            unlabelled: false,
             stop: Stop::default(),
             passes: Arc::default(),
         }
@@ -86,6 +93,8 @@ impl LogReader {
             format: None,
             columns,
             skipped: false,
+            given: None,
+            unlabelled: false,
             stop: Stop::default(),
             passes: Arc::default(),
         }
@@ -103,6 +112,26 @@ impl LogReader {
     pub fn stopped_by(mut self, stop: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         self.stop = Stop(Some(Arc::new(stop)));
         self
+    }
+
+    /// Sets the actions. Without them they come from records or from a policy. The set of actions must not depend on the
+    /// records that something is proven on, so some results need it.
+    #[must_use]
+    pub fn with_actions(mut self, actions: Option<Actions>) -> Self {
+        self.given = actions;
+        self
+    }
+
+    /// Reads contexts to decide on: records that may have no action, propensity or reward, in every format.
+    #[must_use]
+    pub fn without_labels(mut self) -> Self {
+        self.unlabelled = true;
+        self
+    }
+
+    /// The actions that the user gave.
+    pub(crate) fn given_actions(&self) -> Option<&Actions> {
+        self.given.as_ref()
     }
 
     /// The actions as a policy should store them. Actions that are counted from 1 become names, so that nobody later
@@ -181,7 +210,8 @@ impl Batches<'_> {
             Source::File(path) => {
                 let format = self.reader.format.map_or_else(|| Format::of(path), Ok)?;
                 self.ragged = format.is_ragged();
-                read_table_as(&source.place(), &self.reader.passes.open(path)?, format)
+                let labels = if self.reader.unlabelled { Labels::Optional } else { Labels::Required };
+                read_table_as(&source.place(), &self.reader.passes.open(path)?, format, labels)
             }
             Source::Table(name, batches) => Ok(memory::read(name, batches.clone())),
         }

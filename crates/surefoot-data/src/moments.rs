@@ -16,6 +16,11 @@ impl Moments {
         self.squares += step * (x - self.mean);
     }
 
+    /// The moments of this many zeros.
+    pub(crate) fn zeros(count: f64) -> Self {
+        Moments { count, ..Moments::default() }
+    }
+
     /// Merges two sets of moments (Chan, Golub and LeVeque).
     pub(crate) fn merge(&mut self, other: &Moments) {
         if other.count == 0.0 {

@@ -99,6 +99,23 @@ impl RecordPolicy {
         }
     }
 
+    /// The column with the lists of its probabilities, if it has one.
+    pub(crate) fn list(&self) -> Option<&str> {
+        match self {
+            RecordPolicy::Given(Cells::List(column)) => Some(column),
+            _ => None,
+        }
+    }
+
+    /// Whether its probabilities depend on the set of actions and it does not know this set itself.
+    pub(crate) fn needs_actions(&self) -> bool {
+        match self {
+            RecordPolicy::Uniform => true,
+            RecordPolicy::Mixture(parts) => parts.iter().any(|(_, part)| part.needs_actions()),
+            RecordPolicy::Encoded { .. } | RecordPolicy::Given(_) | RecordPolicy::Logged => false,
+        }
+    }
+
     /// Opens the policy or mixture that a text names: `columns:PREFIX`, `list:COLUMN`, `uniform`, `logged`, a policy
     /// file, or a mixture file (ending in `.json`).
     pub fn open(text: &str, reader: &mut PolicyReader) -> Result<Self> {

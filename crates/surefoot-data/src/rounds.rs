@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use surefoot::audit::FeaturesFrom;
+use surefoot::audit::{ActionsFrom, FeaturesFrom};
 use surefoot::logs::Eligible;
 use surefoot::{Contexts, Logs, RewardRange};
 
 use crate::encoding::{Encoding, EncodingFit, EncodingSettings, Identity, Rows};
 use crate::error::{Error, Result};
 use crate::lint::Screen;
-use crate::logs::{Actions, Check, LogReader};
+use crate::logs::{Actions, Check, LogReader, some};
 use crate::policy_file::Inputs;
 use crate::scan::{Grouping, Scan};
 
@@ -49,6 +49,8 @@ pub struct Rounds {
     pub features_from: FeaturesFrom,
     /// The actions.
     pub actions: Actions,
+    /// What determined the actions.
+    pub actions_from: ActionsFrom,
     /// The lowest and the highest possible reward.
     pub reward_range: [f64; 2],
     /// The rounds, in the order in which their first records appear. Each has the name of its group as its policy
@@ -64,6 +66,8 @@ pub struct Rounds {
     pub identities: Vec<(String, Identity)>,
     /// Flaws for which no number from these records may be called certified.
     pub flaws: Vec<String>,
+    /// Warnings about the columns that are features.
+    pub warnings: Vec<String>,
 }
 
 /// The columns of a round while it is read.
@@ -85,7 +89,8 @@ impl RoundBuilder {
     fn logs(self, actions: usize, name: &str) -> surefoot::Result<Logs> {
         let contexts = self.rows.contexts()?;
         let logs = Logs::new(actions, contexts, self.action, self.propensity, self.cost)?;
-        let logs = match self.eligible {
+        // Where every action is always eligible, there is nothing to store: some formats have the column anyway.
+        let logs = match self.eligible.filter(|sets| sets.iter().any(|set| set.len() < actions)) {
             Some(sets) => logs.with_eligible(Eligible::new(&sets)?)?,
             None => logs,
         };
@@ -125,18 +130,18 @@ impl RoundBuilder {
 }
 
 impl Rounds {
-    /// Reads all records into memory. If `known` is given, its actions and features are used.
+    /// Reads all records into memory. If `known` is given, its actions and features are used. Otherwise the actions are
+    /// those that the reader was given, or else all that occur.
     pub fn read(reader: &LogReader, request: &ReadRequest, known: Option<&Inputs>) -> Result<Self> {
         let ReadRequest { grouping, reward_range, encoding, set_aside } = request;
         let range = RewardRange::new(reward_range[0], reward_range[1])?;
         let scan = Scan::of(reader, grouping)?;
         let place = reader.place();
-        let actions = known.map_or_else(|| reader.named(&scan.actions), |inputs| inputs.actions.clone());
         let mut identities = Vec::new();
-        let (encoding, aside, features_from) = match known {
+        let (encoding, aside, features_from, warnings) = match known {
             Some(inputs) => {
                 let learned = !inputs.lineage.logs.is_empty();
-                (inputs.encoding.clone(), 0, FeaturesFrom::Policy { learned })
+                (inputs.encoding.clone(), 0, FeaturesFrom::Policy { learned }, Vec::new())
             }
             None => {
                 if !(0.0..1.0).contains(set_aside) {
@@ -146,12 +151,13 @@ impl Rounds {
                 let aside = (set_aside * scan.groups[0].1 as f64).ceil() as usize;
                 let fitted_to = if aside > 0 { aside } else { scan.records };
                 let from = if aside > 0 { FeaturesFrom::SetAside } else { FeaturesFrom::AllRecords };
-                let (encoding, found) = fit(reader, encoding.clone(), fitted_to, &place)?;
-                identities = found;
-                (encoding, aside, from)
+                let fitted = fit(reader, encoding.clone(), fitted_to, &place)?;
+                identities = fitted.identities;
+                (fitted.encoding, aside, from, fitted.warnings)
             }
         };
         check_entries(reader, &encoding, scan.records)?;
+        let (actions, actions_from) = actions(reader, &scan, known, aside)?;
         let places: HashMap<&str, usize> = scan.groups.iter().map(|(name, _)| name.as_str()).zip(0..).collect();
         let mut rounds: Vec<RoundBuilder> = scan.groups.iter().map(|_| RoundBuilder::new(&encoding)).collect();
         let mut head = RoundBuilder::new(&encoding);
@@ -203,6 +209,7 @@ impl Rounds {
             encoding,
             features_from,
             actions,
+            actions_from,
             reward_range: *reward_range,
             rounds: logs,
             set_aside,
@@ -210,6 +217,7 @@ impl Rounds {
             interleaved: scan.interleaved,
             identities,
             flaws,
+            warnings,
         })
     }
 }
@@ -237,13 +245,38 @@ fn check_entries(reader: &LogReader, encoding: &Encoding, records: usize) -> Res
     }
 }
 
+/// The actions, and what determined them. `aside` is the number of records set aside, which are the first.
+fn actions(reader: &LogReader, scan: &Scan, known: Option<&Inputs>, aside: usize) -> Result<(Actions, ActionsFrom)> {
+    let given = reader.given_actions().map(|actions| reader.named(actions));
+    match (known, given) {
+        (Some(inputs), Some(given)) if inputs.actions != given => {
+            let described = |actions: &Actions| match actions {
+                Actions::Count(k) => format!("{k} numbers"),
+                Actions::Names(names) => format!("the names {}", some(names)),
+            };
+            let allowed = format!("those of the prior, {}", described(&inputs.actions));
+            Err(Error::setting("actions", &allowed, described(&given)))
+        }
+        (Some(inputs), _) => Ok((inputs.actions.clone(), ActionsFrom::Given)),
+        (None, Some(given)) => Ok((given, ActionsFrom::Given)),
+        (None, None) => {
+            // If no other record has another action, the records set aside alone determine the actions.
+            let same = aside > 0 && Scan::actions_of_first(reader, aside)? == scan.actions;
+            let from = if same { ActionsFrom::SetAside } else { ActionsFrom::AllRecords };
+            Ok((reader.named(&scan.actions), from))
+        }
+    }
+}
+
+/// An encoding that was fitted, and what its user should know about the columns.
+struct Fitted {
+    encoding: Encoding,
+    identities: Vec<(String, Identity)>,
+    warnings: Vec<String>,
+}
+
 /// Fits the encoding to the first records.
-fn fit(
-    reader: &LogReader,
-    settings: EncodingSettings,
-    records: usize,
-    place: &str,
-) -> Result<(Encoding, Vec<(String, Identity)>)> {
+fn fit(reader: &LogReader, settings: EncodingSettings, records: usize, place: &str) -> Result<Fitted> {
     let mut fit = EncodingFit::new(settings).map_err(|reason| Error::Malformed { place: place.into(), reason })?;
     for batch in reader.batches() {
         let batch = batch?;
@@ -252,6 +285,6 @@ fn fit(
         }
         fit.add(&batch.slice(0..batch.len().min(records - batch.row())))?;
     }
-    let identities = fit.identities();
-    Ok((fit.finish(place)?, identities))
+    let (identities, warnings) = (fit.identities(), fit.warnings());
+    Ok(Fitted { encoding: fit.finish(place)?, identities, warnings })
 }

@@ -21,6 +21,8 @@ pub struct Scan {
     pub actions: Actions,
     /// The groups of records, such as policy versions, in order of appearance, with the number of records of each.
     pub groups: Vec<(String, usize)>,
+    /// Whether every record lists its eligible actions. If not, records do not show which actions there are.
+    pub eligible: bool,
     /// Whether the records of some group continue after another group has begun.
     pub interleaved: bool,
 }
@@ -90,7 +92,21 @@ impl Scan {
             return Err(Error::Malformed { place: reader.place(), reason });
         }
         let skipped = batches.skipped();
-        Ok(Scan { records, skipped, actions: seen.actions(&reader.place())?, groups, interleaved })
+        let eligible = !seen.unrestricted;
+        Ok(Scan { records, skipped, actions: seen.actions(&reader.place())?, groups, eligible, interleaved })
+    }
+
+    /// The actions that occur in the first `records` records.
+    pub(crate) fn actions_of_first(reader: &LogReader, records: usize) -> Result<Actions> {
+        let mut seen = Seen::default();
+        for batch in reader.batches() {
+            let batch = batch?;
+            if batch.row() >= records {
+                break;
+            }
+            seen.add(&batch.slice(0..batch.len().min(records - batch.row())))?;
+        }
+        seen.actions(&reader.place())
     }
 }
 
@@ -103,6 +119,8 @@ struct Seen {
     /// The names that were written as numbers.
     numbers: HashSet<u32>,
     text: bool,
+    /// Whether some record does not list its eligible actions.
+    unrestricted: bool,
 }
 
 impl Seen {
@@ -110,6 +128,7 @@ impl Seen {
         let first = usize::from(batch.counts_from_one());
         let column = batch.required_role(Role::Action)?;
         let eligible = batch.role(Role::Eligible);
+        self.unrestricted |= eligible.is_none();
         if eligible.is_none()
             && let Some(lists) = batch.probabilities()?
         {
@@ -126,6 +145,7 @@ impl Seen {
             }
             if let Some(column) = eligible {
                 let lists = column.lists()?;
+                self.unrestricted |= (0..lists.len()).any(|i| lists.get(i).is_empty());
                 for i in 0..lists.len() {
                     for &x in lists.get(i) {
                         self.count = self.count.max((column.whole(i, x)? as usize + 1).saturating_sub(first));
@@ -136,7 +156,9 @@ impl Seen {
         }
         let mut names: Vec<String> = batch.action_texts()?.into_iter().map(|text| text.into_owned()).collect();
         if let Some(column) = eligible {
-            names.extend(column.text_lists()?.values);
+            let lists = column.text_lists()?;
+            self.unrestricted |= (0..lists.len()).any(|i| lists.get(i).is_empty());
+            names.extend(lists.values);
         }
         for name in names {
             // A number with leading zeros is a name.

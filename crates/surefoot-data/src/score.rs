@@ -17,7 +17,7 @@ use crate::record_policy::RecordPolicy;
 use crate::table::{Format, read_table_bytes};
 
 /// Makes decisions on records, one at a time or in batches. An event with the same id always gets the same decision,
-/// wherever it occurs.
+/// wherever it occurs. An event without an id gets a new random one.
 #[derive(Debug, Clone)]
 pub struct Scorer {
     policy: RecordPolicy,
@@ -100,13 +100,19 @@ impl Scorer {
         Ok(decided[0])
     }
 
+    /// Whether [`score`](Scorer::score) draws ids for the records of a batch, because they have none.
+    pub fn draws_ids(&self, batch: &LogBatch) -> Result<bool> {
+        has_ids(batch).map(|has_ids| !has_ids)
+    }
+
     /// The columns of the output: `event_id`, `action`, `pscore`, `policy_version`, and `probabilities` if asked for.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// Decides on a batch. The decision for an event is drawn with the seed and a key: `XXH64(id)`, or the row among
-    /// all records if there are no ids.
+    /// Decides on a batch. The decision for an event is drawn with the seed and the key `XXH64(id)`. If the records have
+    /// no ids, each gets a new random id from the operating system. A key that is not random, such as the row, would
+    /// give the first record of every batch the same draw, and its propensity would be wrong.
     pub fn score(&self, batch: &LogBatch) -> Result<RecordBatch> {
         let actions = &self.actions;
         let sets = batch.eligible(actions)?;
@@ -152,17 +158,29 @@ impl Scorer {
     }
 }
 
+/// Whether the records of a batch have ids. Some formats have a column of ids even if no record has one.
+fn has_ids(batch: &LogBatch) -> Result<bool> {
+    Ok(batch.event_id()?.is_some_and(|ids| ids.iter().any(Option::is_some)))
+}
+
 /// The id of each event, and the key of its draw.
 fn keys(batch: &LogBatch) -> Result<(Vec<String>, Vec<u64>)> {
-    let Some(ids) = batch.event_id()? else {
-        let rows = batch.row() as u64..(batch.row() + batch.len()) as u64;
-        return Ok((rows.clone().map(|row| row.to_string()).collect(), rows.collect()));
+    let has_ids = has_ids(batch)?;
+    let key = |id: &str| XxHash64::oneshot(0, id.as_bytes());
+    let Some(ids) = batch.event_id()?.filter(|_| has_ids) else {
+        let mut drawn = [0; 16];
+        getrandom::fill(&mut drawn)
+            .map_err(|e| Error::Malformed { place: batch.place().into(), reason: format!("no random ids: {e}") })?;
+        let drawn: String = drawn.iter().map(|byte| format!("{byte:02x}")).collect();
+        let ids: Vec<String> = (0..batch.len()).map(|i| format!("{drawn}-{i}")).collect();
+        let keys = ids.iter().map(|id| key(id)).collect();
+        return Ok((ids, keys));
     };
     let mut out = (Vec::with_capacity(ids.len()), Vec::with_capacity(ids.len()));
     for (i, id) in ids.into_iter().enumerate() {
         let id = id
             .ok_or_else(|| batch.required_role(Role::EventId).map_or_else(|e| e, |c| c.error(i, "an id", "missing")))?;
-        out.1.push(XxHash64::oneshot(0, id.as_bytes()));
+        out.1.push(key(&id));
         out.0.push(id.into_owned());
     }
     Ok(out)

@@ -237,27 +237,35 @@ impl Input for Bytes {
 
 /// Reads a file as batches.
 pub fn read_table(path: &Path, format: Format) -> Result<Tables> {
-    read_table_as(&path.display().to_string(), path, format)
+    read_table_as(&path.display().to_string(), path, format, Labels::Required)
+}
+
+/// Whether every decision must have an action, a propensity and a reward, in formats that are made of labelled
+/// decisions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Labels {
+    Required,
+    Optional,
 }
 
 /// Like [`read_table`], with another name of the file in errors.
-pub(crate) fn read_table_as(place: &str, path: &Path, format: Format) -> Result<Tables> {
+pub(crate) fn read_table_as(place: &str, path: &Path, format: Format, labels: Labels) -> Result<Tables> {
     let file = File::open(path).map_err(|reason| Error::Io { place: place.into(), reason })?;
-    read(place, OnDisk { path, file }, format)
+    read(place, OnDisk { path, file }, format, labels)
 }
 
 /// Reads a file in memory as batches; `place` is its name in errors.
 pub fn read_table_bytes(place: &str, bytes: Vec<u8>, format: Format) -> Result<Tables> {
-    read(place, Bytes::from(bytes), format)
+    read(place, Bytes::from(bytes), format, Labels::Required)
 }
 
-fn read(place: &str, input: impl Input, format: Format) -> Result<Tables> {
+fn read(place: &str, input: impl Input, format: Format, labels: Labels) -> Result<Tables> {
     match format {
         Format::Parquet => parquet::read(place, input.chunks()),
         Format::Csv => csv::read(place, input.text()),
         Format::JsonLines => json_lines::read(place, input.text()),
-        Format::Dsjson => dsjson::read(place, input.text()),
-        Format::Vw => vw::read(place, input.text()),
+        Format::Dsjson => dsjson::read(place, input.text(), labels == Labels::Required),
+        Format::Vw => vw::read(place, input.text(), labels == Labels::Required),
         Format::Obp => obp::read(place, || input.again()),
     }
 }

@@ -27,7 +27,8 @@ use crate::policy::PyPolicy;
 /// reward : array of float
 ///     The rewards, within ``reward_range``.
 /// n_actions : int, optional
-///     The number of actions. By default one more than the largest action that occurs, and at least 2.
+///     The number of actions. By default one more than the largest action that occurs, and at least 2. Nothing that
+///     depends on such a number can be proven from these records, so give it.
 /// reward_range : (float, float)
 ///     The lowest and the highest possible reward.
 /// eligible : array of bool or list of list of int, optional
@@ -52,11 +53,18 @@ pub(crate) struct PyLogs {
     pub(crate) logs: Logs,
     pub(crate) rewards: RewardRange,
     range: (f64, f64),
+    /// Whether the number of actions was inferred from the actions that occur.
+    counted: bool,
 }
 
 impl PyLogs {
     pub(crate) fn new(logs: Logs, range: (f64, f64)) -> Result<Self> {
-        Ok(PyLogs { logs, rewards: RewardRange::new(range.0, range.1)?, range })
+        Ok(PyLogs { logs, rewards: RewardRange::new(range.0, range.1)?, range, counted: false })
+    }
+
+    /// The same logs; `counted` says whether the number of actions was inferred from the actions that occur.
+    pub(crate) fn with_counted(self, counted: bool) -> Self {
+        PyLogs { counted, ..self }
     }
 }
 
@@ -88,7 +96,9 @@ impl PyLogs {
         if let Some(sets) = self::eligible(eligible)? {
             logs = logs.with_eligible(sets)?;
         }
-        Ok(PyLogs { logs: logs.with_policy_version(version), rewards, range: reward_range })
+        // Where the eligible actions are known, the number of actions does not matter.
+        let counted = n_actions.is_none() && logs.eligible().is_none();
+        Ok(PyLogs { logs: logs.with_policy_version(version), rewards, range: reward_range, counted })
     }
 
     fn __len__(&self) -> usize {
@@ -99,6 +109,12 @@ impl PyLogs {
     #[getter]
     fn n_actions(&self) -> usize {
         self.logs.actions()
+    }
+
+    // Whether the number of actions was inferred from the actions that occur.
+    #[getter]
+    fn _counted(&self) -> bool {
+        self.counted
     }
 
     /// The number of features of a context.
@@ -196,6 +212,7 @@ impl PyLogs {
 
     /// Creates logs from costs, which a pickle stores exactly.
     #[staticmethod]
+    #[pyo3(signature = (X, action, pscore, cost, n_actions, reward_range, eligible, version, counted = false))]
     #[expect(clippy::too_many_arguments, reason = "each is a column")]
     fn _of_costs(
         X: &Bound<'_, PyAny>,
@@ -206,6 +223,7 @@ impl PyLogs {
         reward_range: (f64, f64),
         eligible: Option<&Bound<'_, PyAny>>,
         version: &str,
+        counted: bool,
     ) -> Result<Self> {
         let (x, action) = (contexts(X, Hold::On)?, actions(action)?);
         let column =
@@ -214,7 +232,7 @@ impl PyLogs {
         if let Some(sets) = self::eligible(eligible)? {
             logs = logs.with_eligible(sets)?;
         }
-        PyLogs::new(logs.with_policy_version(version), reward_range)
+        Ok(PyLogs { counted, ..PyLogs::new(logs.with_policy_version(version), reward_range)? })
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> Result<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
@@ -222,7 +240,7 @@ impl PyLogs {
         let columns = (self.X(py)?, self.action(py), self.pscore(py), self.cost(py));
         let (x, action, pscore, cost) = columns;
         let rest = (logs.actions(), self.range, self.eligible(), logs.policy_version());
-        let parts = (x, action, pscore, cost, rest.0, rest.1, rest.2, rest.3).into_pyobject(py)?;
+        let parts = (x, action, pscore, cost, rest.0, rest.1, rest.2, rest.3, self.counted).into_pyobject(py)?;
         Ok((class.getattr("_of_costs")?, parts))
     }
 

@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use surefoot::Logs;
+use surefoot::audit::ActionsFrom;
 use surefoot_data::{Actions, LearnRequest, Prior, ReadRequest, Rounds, learn_from};
 
 use crate::arrays::to_python;
@@ -52,7 +53,10 @@ impl PyRounds {
         let at = if place < 0 { place.checked_add_unsigned(n) } else { Some(place) };
         let logs = at.and_then(|at| usize::try_from(at).ok()).and_then(|at| self.rounds.rounds.get(at));
         match logs {
-            Some(logs) => PyLogs::new(logs.clone(), self.reward_range()),
+            Some(logs) => {
+                let logs = PyLogs::new(logs.clone(), self.reward_range())?;
+                Ok(logs.with_counted(self.rounds.actions_from == ActionsFrom::AllRecords))
+            }
             None => Err(pyo3::exceptions::PyIndexError::new_err(format!("round {place} of {n}")).into()),
         }
     }
@@ -172,6 +176,7 @@ impl PyRounds {
         report.set_item("total", summary.rounds.iter().map(|round| round.records).sum::<usize>())?;
         report.set_item("held_back", summary.held_back)?;
         report.set_item("certified", summary.certified)?;
+        report.set_item("columns", summary.columns.clone())?;
         report.set_item("logged", <(f64, f64)>::from(summary.logged))?;
         report.set_item("estimate", <(f64, f64)>::from(summary.estimate))?;
         report.set_item("warnings", summary.warnings.clone())?;

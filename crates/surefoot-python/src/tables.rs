@@ -10,7 +10,7 @@ use pyo3::types::PyDict;
 use surefoot::RewardRange;
 use surefoot_data::lint::{Lint, LintSettings};
 use surefoot_data::{
-    ColumnNames, EncodingSettings, EvaluateRequest, Format, Grouping, LogReader, ModelRequest, NamedPolicy,
+    Actions, ColumnNames, EncodingSettings, EvaluateRequest, Format, Grouping, LogReader, ModelRequest, NamedPolicy,
     PolicyReader, ReadRequest, RecordPolicy, Rounds, Scan, Scorer, SelectRequest, convert, evaluate, select,
 };
 
@@ -70,6 +70,15 @@ fn of_name(format: &str) -> Result<Format> {
     format.parse().map_err(|_| setting("format", &Format::ALL.map(Format::name).join(", "), format))
 }
 
+/// All actions: their number, or their names.
+fn all_actions(actions: &Bound<'_, PyAny>) -> Result<Actions> {
+    if let Ok(count) = actions.extract::<usize>() {
+        return Ok(Actions::counted(count)?);
+    }
+    let names = actions.extract::<Vec<String>>();
+    Ok(Actions::named(names.map_err(|_| setting("actions", "a number or a list of names", actions))?)?)
+}
+
 fn grouping(by: &str) -> Grouping {
     by.parse().unwrap_or_else(|never| match never {})
 }
@@ -88,6 +97,10 @@ impl PySource {
     ///     The names of columns that do not have one of their usual names.
     /// actions_from_one : bool
     ///     Whether numeric actions are counted from 1.
+    /// actions : int or list of str, optional
+    ///     All actions that there are: their number, or their names. By default those of a policy, or else those that
+    ///     occur: then ``"uniform"`` cannot be evaluated, and learning certifies only if all of them occur in the records
+    ///     set aside.
     ///
     /// Examples
     /// --------
@@ -99,7 +112,7 @@ impl PySource {
     #[staticmethod]
     #[pyo3(signature = (
         source, *, format = None, action = None, propensity = None, reward = None, event_id = None, policy_version = None,
-        actions_from_one = false
+        actions_from_one = false, actions = None
     ))]
     #[expect(clippy::too_many_arguments, reason = "each names a column")]
     fn open(
@@ -111,12 +124,14 @@ impl PySource {
         event_id: Option<String>,
         policy_version: Option<String>,
         actions_from_one: bool,
+        actions: Option<&Bound<'_, PyAny>>,
     ) -> Result<Self> {
+        let actions = actions.map(all_actions).transpose()?;
         let columns = ColumnNames { event_id, action, propensity, reward, policy_version, from_one: actions_from_one };
         if source.hasattr("__arrow_c_stream__")? {
             format.map(of_name).transpose()?;
             let reader = hearing(LogReader::in_memory("logs".into(), table(source)?.0, columns));
-            return Ok(PySource { reader });
+            return Ok(PySource { reader: reader.with_actions(actions) });
         }
         let format: Option<Format> = format.map(of_name).transpose()?;
         let paths = match source.extract::<PathBuf>() {
@@ -129,7 +144,7 @@ impl PySource {
         if paths.is_empty() {
             return Err(setting("logs", "at least one file", "none"));
         }
-        Ok(PySource { reader: hearing(LogReader::new(paths, format, columns)) })
+        Ok(PySource { reader: hearing(LogReader::new(paths, format, columns)).with_actions(actions) })
     }
 
     /// All records that are not skipped, unchanged: a table with Arrow's C stream.
@@ -215,7 +230,7 @@ impl PySource {
     ///     >>> import pandas, surefoot
     ///     >>> frame = pandas.DataFrame({"action": [0, 1], "pscore": [0.25, 0.5], "reward": [1.0, 0.0]})
     ///     >>> settings = dict(model="none", ignore=[], delta=0.05, replicates=0, seed=1, largest_weight=None)
-    ///     >>> found = surefoot.open_logs(frame)._evaluate(
+    ///     >>> found = surefoot.open_logs(frame, actions=2)._evaluate(
     ///     ...     {"even": "uniform"}, reward_range=(0.0, 1.0), estimators=["ips"], **settings
     ///     ... )
     ///     >>> found["even"]["estimates"][0]["value"]
@@ -365,7 +380,8 @@ impl PySource {
     #[pyo3(signature = (policy, *, seed, probabilities = false))]
     fn score(&self, py: Python<'_>, policy: &Bound<'_, PyAny>, seed: u64, probabilities: bool) -> Result<PyArrowTable> {
         let scorer = Scorer::new(judged(policy)?, seed, probabilities)?;
-        let score = || self.reader.batches().map(|batch| scorer.score(&batch?)).collect();
+        let reader = self.reader.clone().without_labels();
+        let score = || reader.batches().map(|batch| scorer.score(&batch?)).collect();
         let decided: Vec<RecordBatch> = run(py, || -> surefoot_data::Result<_> { score() })?;
         Ok(PyArrowTable { batches: decided, schema: scorer.schema().clone() })
     }

@@ -150,7 +150,7 @@ def test_the_anytime_interval_covers(world):
 
 
 def test_the_best_is_selected_and_contrasts_are_differences(rng):
-    logs = surefoot.Logs(**records(rng, 3000))
+    logs = surefoot.Logs(**records(rng, 3000), n_actions=3)
     policy = surefoot.SeqLS(lam=0.4).fit(surefoot.Logs(**records(rng, 2000))).policy_
     selection = surefoot.select(logs, {"uniform": "uniform", "learned": policy}, estimators=["ips", "snips"])
     assert selection.best == "learned" and sum(selection.weights) == pytest.approx(1.0)
@@ -165,8 +165,10 @@ def test_the_best_is_selected_and_contrasts_are_differences(rng):
 
 def test_rewards_of_any_range_are_told_in_that_range(rng):
     r = records(rng)
-    plain = surefoot.evaluate(surefoot.Logs(**r), "uniform")
-    stars = surefoot.Logs(**{**r, "reward": 1 + 4 * r["reward"]}, reward_range=(1, 5))
+    plain = surefoot.evaluate(surefoot.Logs(**r, n_actions=3), "uniform")
+    with pytest.raises(surefoot.SettingError, match="n_actions of the logs should be given"):
+        surefoot.evaluate(surefoot.Logs(**r), "uniform")
+    stars = surefoot.Logs(**{**r, "reward": 1 + 4 * r["reward"]}, n_actions=3, reward_range=(1, 5))
     found = surefoot.evaluate(stars, "uniform")
     assert found["SNIPS"].value == pytest.approx(1 + 4 * plain["SNIPS"].value)
     assert found["IPS"].standard_error == pytest.approx(4 * plain["IPS"].standard_error)

@@ -322,7 +322,34 @@ def test_the_index_of_a_frame_is_no_feature(rng):
 
 def test_logs_that_certify_nothing_are_called_so(rng):
     with pytest.warns(surefoot.CertificateWarning, match="cannot certify"):
-        surefoot.SeqAdjLS(lam=0.4).fit(**records(rng, 10))
+        surefoot.SeqAdjLS(lam=0.4, n_actions=3).fit(**records(rng, 10))
+
+
+def test_a_number_of_actions_that_comes_from_the_records_certifies_nothing(rng):
+    r = records(rng, 2000)
+    with pytest.warns(surefoot.CertificateWarning, match="NOT certified: n_actions was inferred"):
+        learner = surefoot.SeqLS(lam=0.4).fit(**r)
+    assert learner.certificate_ is None and learner.history_[0]["ladder"] is None
+    with pytest.warns(surefoot.CertificateWarning, match="NOT certified"):
+        back = pickle.loads(pickle.dumps(learner)).partial_fit(r["X"], *learner.sample(r["X"]), r["reward"])
+    assert back.certificate_ is None
+    with pytest.raises(surefoot.SettingError, match="n_actions should be given, because the gate improvement"):
+        surefoot.SeqLS(gate="improvement").fit(**r)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        known = surefoot.SeqLS(lam=0.4, n_actions=3).fit(**r)
+        assert known.certificate_ is not None and known.policy_ == learner.policy_
+        assert surefoot.SeqLS(lam=0.4, n_actions=3).fit(surefoot.Logs(**r)).certificate_ is not None
+        assert surefoot.SeqLS(lam=0.4).fit(surefoot.Logs(**r, n_actions=3)).certificate_ is not None
+
+
+def test_a_gate_needs_the_policy_that_runs_today(world):
+    production, gate = world.first_policy(alpha=2.0), {"gate": "improvement", "lam": 0.4}
+    logs = world.collect(production, 2000)
+    with pytest.raises(surefoot.DataError, match="give the policy that runs today as the first policy"):
+        surefoot.SeqAdjLS(**gate).partial_fit(logs)
+    learner = surefoot.SeqAdjLS(prior=production, **gate).partial_fit(logs)
+    assert world.evaluate(learner.policy_)[0] >= world.evaluate(production)[0]
 
 
 @pytest.mark.parametrize("learner", LEARNERS)

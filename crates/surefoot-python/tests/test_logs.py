@@ -35,7 +35,8 @@ def test_a_frame_is_the_file_it_was_read_from(frame):
 
 
 def test_files_of_every_format_say_the_same(tmp_path):
-    source = surefoot.open_logs(LOGS)
+    names = surefoot.open_logs(LOGS).scan()["actions"]
+    source = surefoot.open_logs(LOGS, actions=names)
     expected = surefoot.evaluate(source, "uniform", replicates=0)
     formats = surefoot.formats()
     assert len(set(formats)) == len(formats) > 1
@@ -43,7 +44,8 @@ def test_files_of_every_format_say_the_same(tmp_path):
         path = tmp_path / format
         texts = ["event_id", "country", "device", "age", "policy_version"] if format == "obp" else []
         source.convert(path, format=format, ignore=["pi_*", *texts])
-        found = surefoot.evaluate(surefoot.open_logs(path, format=format), "uniform", replicates=0)
+        actions = len(names) if format in ("dsjson", "vw", "obp") else names
+        found = surefoot.evaluate(surefoot.open_logs(path, format=format, actions=actions), "uniform", replicates=0)
         assert found.records == 6000
         assert [e.value for e in found.estimates] == pytest.approx([e.value for e in expected.estimates], abs=1e-12), (
             format
@@ -158,9 +160,45 @@ def test_a_prior_that_was_learned_from_these_rounds_certifies_nothing(frame):
         surefoot.learn(rounds, surefoot.SCRM())
 
 
+def test_what_depends_on_the_actions_needs_all_of_them(frame):
+    names = surefoot.open_logs(frame).scan()["actions"]
+    with pytest.raises(surefoot.DataError, match="the uniform policy needs all actions"):
+        surefoot.evaluate(frame, "uniform")
+    with pytest.raises(surefoot.DataError, match="the uniform policy needs all actions"):
+        surefoot.select(frame, {"even": "uniform"})
+    given = surefoot.open_logs(frame, actions=[*names, "never shown"])
+    assert surefoot.evaluate(given, "uniform", replicates=0).weights.mean < 0.9
+    with pytest.raises(TypeError, match="knows its format"):
+        surefoot.learn(given, actions=3)
+    with pytest.raises(surefoot.SettingError, match="a number or a list of names"):
+        surefoot.open_logs(frame, actions=3.5)
+    # An action that only the judging records have.
+    late = frame.copy()
+    late.loc[late.index[-1], "action"] = "never shown"
+    found = surefoot.learn(late, surefoot.SeqLS(lam=0.4, epochs=1), ignore=["pi_*"])
+    assert not found.certified and found.at_least is None and found.better_by is None
+    assert "some actions do not occur in the records set aside" in found.warnings[0]
+    with pytest.warns(surefoot.CertificateWarning, match="NOT certified"):
+        surefoot.SeqLS(lam=0.4, epochs=1).fit(surefoot.open_logs(late).rounds(ignore=["pi_*"])[0])
+    settings = {"ignore": ["pi_*"], "actions": [*names, "never shown"]}
+    found = surefoot.learn(late, surefoot.SeqLS(lam=0.4, epochs=1), **settings)
+    assert found.certified and found.columns == ["country", "device", "age"]
+
+
+def test_events_without_ids_get_their_own(frame):
+    policy = surefoot.learn(frame, surefoot.SeqLS(lam=0.4, epochs=1), ignore=["pi_*"]).policy
+    one = frame[["country", "device", "age"]][:1]
+    decided = [surefoot.score(one, policy).to_pandas().iloc[0] for _ in range(200)]
+    assert len({row["event_id"] for row in decided}) == 200
+    chosen = [row["action"] for row in decided]
+    for row in {row["action"]: row for row in decided}.values():
+        error = (row["pscore"] * (1 - row["pscore"]) / 200) ** 0.5
+        assert abs(chosen.count(row["action"]) / 200 - row["pscore"]) < 6 * error
+
+
 def test_an_interrupt_is_heard_between_batches_and_nothing_is_left_of_it(frame, interrupt):
     many = pandas.concat([frame] * 60, ignore_index=True)
-    source = surefoot.open_logs(many)
+    source = surefoot.open_logs(many, actions=surefoot.open_logs(frame).scan()["actions"])
     for call in (
         lambda: surefoot.evaluate(source, "uniform"),
         lambda: surefoot.lint(source),

@@ -81,8 +81,22 @@ pub struct Provenance {
     pub prior_is_older: bool,
     /// The source of the features.
     pub features: FeaturesFrom,
+    /// The source of the set of actions.
+    pub actions: ActionsFrom,
     /// Flaws of the logs that no certificate allows for, such as records that occur twice.
     pub flaws: Vec<String>,
+}
+
+/// What determined the set of actions. A policy over the actions that happen to occur in some records depends on these
+/// records: it gives them more probability than a policy over all actions, and so larger weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ActionsFrom {
+    /// A list or a number that the user gave, or the file of the prior.
+    Given,
+    /// Records that were set aside. No other record has another action.
+    SetAside,
+    /// All records, including those that the certificates use.
+    AllRecords,
 }
 
 /// What determined how raw records become features.
@@ -100,8 +114,8 @@ pub enum FeaturesFrom {
 }
 
 impl Provenance {
-    /// Whether numbers about the policy may be called certified. Neither the prior nor the features may depend on the
-    /// records that the numbers come from, and the logs may have no flaw.
+    /// Whether numbers about the policy may be called certified. Neither the prior nor the features nor the set of
+    /// actions may depend on the records that the numbers come from, and the logs may have no flaw.
     pub fn certified(&self) -> bool {
         self.flaws.is_empty() && self.fixed_before()
     }
@@ -114,7 +128,7 @@ impl Provenance {
             FeaturesFrom::AllRecords => false,
             FeaturesFrom::Policy { learned } => older(learned),
         };
-        features && older(self.prior_learned)
+        features && older(self.prior_learned) && self.actions != ActionsFrom::AllRecords
     }
 }
 
@@ -127,6 +141,13 @@ pub fn not_certified(flaws: &[String]) -> Vec<String> {
 /// risk minus the risk of the logging policy of the newest round.
 pub fn warnings(provenance: &Provenance, proven: &Certificate, better: &Certificate) -> Vec<String> {
     let mut warnings = not_certified(&provenance.flaws);
+    if provenance.actions == ActionsFrom::AllRecords {
+        warnings.push(
+            "NOT certified: some actions do not occur in the records set aside, so the set of actions comes from the \
+             records that these numbers come from; give all actions (option actions)"
+                .into(),
+        );
+    }
     if !provenance.fixed_before() {
         warnings.push(
             "NOT certified: the features or the prior may have been fitted to the records that these numbers come \
@@ -412,24 +433,17 @@ fn propensities(
     if policy.actions() != logs.actions() {
         return Err(format!("has {} actions, but its logging policy {name} has {}", logs.actions(), policy.actions()));
     }
-    let found = policy.propensity(logs.contexts(), logs.action(), logs.eligible());
-    let found = found.map_err(|e| format!("its propensities cannot be computed with {name}: {e}"))?;
-    let differs = |&i: &usize| {
-        let (p, q) = (found[i], logs.propensity()[i]);
-        // A NaN counts as a difference too.
-        let near = (p - q).abs() <= TOLERANCE * p;
-        !near
-    };
-    let wrong: Vec<usize> = (0..logs.len()).filter(differs).collect();
+    let wrong = differing(policy.as_ref(), logs);
+    let wrong = wrong.map_err(|e| format!("its propensities cannot be computed with {name}: {e}"))?;
     match wrong[..] {
         [] => Ok(logs.len()),
-        [first, ..] => Err(format!(
+        [(first, found), ..] => Err(format!(
             "{} of {} logged propensities differ from those of its logging policy {name}; the first is record {first}: \
              logged {}, but the policy gives {}",
             wrong.len(),
             logs.len(),
             logs.propensity()[first],
-            found[first]
+            found
         )),
     }
 }
@@ -437,6 +451,16 @@ fn propensities(
 /// What is on trust where there is no ledger.
 const ON_TRUST: &str = "a policy was fixed before the records and chosen from a set of at most the stated size, or which \
                         policy collected the records";
+/// The records whose logged propensity is not the policy's: their rows, and the propensity that the policy gives.
+pub(crate) fn differing(policy: &dyn Policy, logs: &Logs) -> Result<Vec<(usize, f64)>, Error> {
+    let found = policy.propensity(logs.contexts(), logs.action(), logs.eligible())?;
+    let differs = |&(i, p): &(usize, f64)| {
+        // A NaN counts as a difference too.
+        let near = (p - logs.propensity()[i]).abs() <= TOLERANCE * p;
+        !near
+    };
+    Ok(found.into_iter().enumerate().filter(differs).collect())
+}
 
 /// Recomputes one certificate.
 fn check(
@@ -525,7 +549,11 @@ mod tests {
         let learned = FeaturesFrom::Policy { learned: true };
         let given = FeaturesFrom::Policy { learned: false };
         let certified = |prior_learned, prior_is_older, features| {
-            let sound = Provenance { prior_learned, prior_is_older, features, flaws: Vec::new() };
+            let sound =
+                Provenance { prior_learned, prior_is_older, features, actions: ActionsFrom::Given, flaws: Vec::new() };
+            let with = |actions| Provenance { actions, ..sound.clone() }.certified();
+            assert!(!with(ActionsFrom::AllRecords));
+            assert_eq!(with(ActionsFrom::SetAside), sound.certified());
             let flawed = Provenance { flaws: vec!["records occur twice".into()], ..sound.clone() };
             assert!(!flawed.certified());
             sound.certified()

@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use crate::audit::{Entry, Ledger, Opening, Statement, StatementKind, Terms, hash_of};
+use crate::audit::{self, Entry, Ledger, Opening, Statement, StatementKind, Terms, hash_of};
 use crate::certificate::{
     Case, Certificate, Challenger, FixedSince, Gate, Share, Since, Smoothing, Verdict, risk_and_ladder,
 };
@@ -115,7 +115,8 @@ pub struct Done {
 }
 
 impl Session {
-    /// A session before its first round, which the first policy will collect.
+    /// A session before its first round, which the first policy will collect. With a gate other than
+    /// [`Gate::Always`], a round is refused if its propensities are not those of the policy that collected it.
     pub fn new(learner: Learner, gate: Gate, first: LinearGaussian) -> Result<Self> {
         learner.protocol.check()?;
         gate.check()?;
@@ -332,6 +333,9 @@ impl Session {
                 ));
             }
         };
+        if self.gate != Gate::Always {
+            self.check_propensities(policy.as_ref(), &logs)?;
+        }
         self.started = match self.runs()? == collected_by {
             true => self.started.or(Some(self.logs.len())),
             false => None,
@@ -345,6 +349,22 @@ impl Session {
         self.deployed.push(policy);
         self.logs.push(logs);
         Ok(())
+    }
+
+    /// A gate compares challengers with the policy that collected the records, and keeps the incumbent if none is better.
+    /// So the incumbent must be the policy that collected them: otherwise the gate would replace the policy that runs
+    /// today by one that was never compared with it.
+    fn check_propensities(&self, policy: &dyn Policy, logs: &Logs) -> Result<()> {
+        if policy.actions() != logs.actions() {
+            return Err(Error::size("the logs of a round", format!("{} actions", policy.actions()), logs.actions()));
+        }
+        let Some(&(row, p)) = audit::differing(policy, logs)?.first() else { return Ok(()) };
+        let allowed = format!(
+            "{p}, that of the policy that collected the round, because the gate {} keeps that policy if no other is \
+             better: give the policy that runs today as the first policy (prior), or use the gate always",
+            self.gate
+        );
+        Err(Error::value(row, "propensity", allowed, logs.propensity()[row]))
     }
 
     fn certify(&self, policy: &Challenger) -> Result<Proven> {

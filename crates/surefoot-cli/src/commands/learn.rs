@@ -196,6 +196,13 @@ impl Learn {
     }
 }
 
+/// The first few columns.
+fn shortened(columns: &[String]) -> String {
+    const SHOWN: usize = 6;
+    let shown = columns[..columns.len().min(SHOWN)].join(", ");
+    if columns.len() > SHOWN { format!("{shown}, ... ({} in all)", columns.len()) } else { shown }
+}
+
 fn plus_minus([value, error]: [f64; 2]) -> String {
     format!("{value:.4} ± {error:.4}")
 }
@@ -217,6 +224,7 @@ fn text(output: &Output, certificates: &Path) -> String {
         table.add_row(["skipped on request of the logger", &summary.skipped.to_string()]);
     }
     table.add_row(["features", &summary.features.to_string()]);
+    table.add_row(["... from the columns", &shortened(&summary.columns)]);
     table.add_row(["actions", &summary.actions.to_string()]);
     table.add_row(["lambda", &summary.lambda.to_string()]);
     table.add_row(["reward of the newest round", &plus_minus(summary.logged)]);
@@ -224,14 +232,16 @@ fn text(output: &Output, certificates: &Path) -> String {
     let at_least = summary.at_least.map_or("nothing".into(), |reward| format!("at least {reward:.4} ({percent})"));
     let certified = if summary.certified { "... certified" } else { "... NOT certified" };
     table.add_row([certified, &at_least]);
-    let better = format!("at least {:+.4} ({percent})", summary.better_by);
+    let better = summary.better_by.map_or("nothing".into(), |reward| format!("at least {reward:+.4} ({percent})"));
     table.add_row(["... more than the newest round", &better]);
     if let Some(column) = table.column_mut(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     let warnings: String = summary.warnings.iter().map(|warning| format!("\nwarning: {warning}")).collect();
-    let on_trust = super::on_trust(output.certificates.iter().map(|statement| &statement.certificate));
-    let on_trust = format!("{on_trust}; there are no actions other than those in the logs");
+    let on_trust = match output.certificates[..] {
+        [] => String::new(),
+        _ => super::on_trust(output.certificates.iter().map(|statement| &statement.certificate)),
+    };
     let beside = output.basis.map_or_else(String::new, |print| format!(", basis-{print}.safetensors beside it"));
     let reveals = revealed(&summary.reveals);
     format!(

@@ -1,5 +1,6 @@
 //! `surefoot score`: the decisions of a policy on raw records.
 
+use std::cell::Cell;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -14,8 +15,9 @@ use crate::logs::opened;
 /// Decide on raw records with a policy: write actions with their propensities
 ///
 /// The policy file defines how columns become features. A decision depends only on the features, the seed and the id of
-/// the event (on its position in the files, if it has no id). So the same event always gets the same action, alone or
-/// among others. Log action, pscore and policy_version together with the reward: surefoot lint and learn need them.
+/// the event. So the same event always gets the same action, alone or among others. An event without an id gets a new
+/// random one, which is written with its decision. Log event_id, action, pscore and policy_version together with the
+/// reward: surefoot lint and learn need them.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     surefoot score next.safetensors visitors.csv --seed 7 --out decisions.parquet\n  \
@@ -48,6 +50,7 @@ pub(crate) struct Score {
     threads: u64,
 }
 
+const DRAWN: &str = "the records have no event ids, so each decision has a new random one: log it with the decision";
 /// Whether decisions can be written in this format: they have columns of their own.
 fn takes_decisions(format: Format) -> bool {
     !format.has_fixed_columns()
@@ -69,12 +72,20 @@ impl Score {
         };
         let scorer = Scorer::new(policy, self.seed, self.probabilities).map_err(Failure::new)?;
         let columns = ColumnNames { event_id: self.event_id, ..ColumnNames::default() };
-        let reader = LogReader::new(self.contexts, self.format, columns);
-        let mut decisions = reader.batches().map(|batch| scorer.score(&batch?));
+        let reader = LogReader::new(self.contexts, self.format, columns).without_labels();
+        let drawn = Cell::new(false);
+        let mut decisions = reader.batches().map(|batch| {
+            let batch = batch?;
+            drawn.set(drawn.get() | scorer.draws_ids(&batch)?);
+            scorer.score(&batch)
+        });
         let Some((path, format)) = self.out.zip(written) else {
             let format = if self.json { Format::JsonLines } else { Format::Csv };
             let mut out = std::io::stdout();
             let written = write_table_to("standard output", &mut out, format, scorer.schema(), &mut decisions);
+            if drawn.get() {
+                eprintln!("note: {DRAWN}");
+            }
             return match written {
                 // It is not an error if the reader closes the pipe early.
                 Err(surefoot_data::Error::Write { reason, .. }) if reason.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -82,7 +93,8 @@ impl Score {
             };
         };
         let n = write_table(&path, format, scorer.schema(), &mut decisions).map_err(Failure::new)?;
-        print(&format!("wrote {n} decisions to {}", path.display()))
+        let drawn = if drawn.get() { format!("\nnote: {DRAWN}") } else { String::new() };
+        print(&format!("wrote {n} decisions to {}{drawn}", path.display()))
     }
 }
 

@@ -148,6 +148,14 @@ fn a_policy_decides_the_same_for_the_same_event_and_its_logs_can_be_learned_from
             assert_eq!(output(&run), format!("wrote 1500 decisions to {out}\n"));
         }
     }
+    // Events without ids get new ones, in every run.
+    fs::write(folder.join("plain.csv"), "country,age\nNO,30\n").unwrap();
+    let fresh = || {
+        let said = output(&run_in(&folder, "score next.safetensors plain.csv --out decided.csv"));
+        assert!(said.contains("note: the records have no event ids, so each decision has a new random one"), "{said}");
+        fs::read_to_string(folder.join("decided.csv")).unwrap()
+    };
+    assert_ne!(fresh(), fresh());
 
     // A reader that has seen enough is not an error.
     let mut run = Command::new(env!("CARGO_BIN_EXE_surefoot"))
@@ -226,7 +234,10 @@ fn of_several_policies_the_one_with_the_most_proven_is_chosen() {
     fs::write(folder.join("mixed.json"), broken.to_string()).unwrap();
     let wrong = failure(&run_in(&folder, "score mixed.json logs.csv"));
     assert!(wrong.contains("should have the actions of the first policy"), "{wrong}");
-    let wrong = failure(&run_in(&folder, "select logs.csv --policy uniform --mixture other.json"));
+    let wrong = failure(&run_in(&folder, "select logs.csv --policy uniform"));
+    assert!(wrong.contains("uniform: the uniform policy needs all actions"), "{wrong}");
+    let wrong =
+        failure(&run_in(&folder, "select logs.csv --policy uniform --actions left,right,stay --mixture o.json"));
     assert!(
         wrong.contains(
             "uniform: every candidate of a written mixture should be a policy file in the folder of the mixture"
@@ -238,25 +249,24 @@ fn of_several_policies_the_one_with_the_most_proven_is_chosen() {
 #[test]
 fn a_log_file_survives_every_format() {
     let folder = folder("convert", 60);
-    let value = |format: &str| {
-        let run = run_in(
-            &folder,
-            &format!("evaluate logs.{format} --policy uniform --estimators ips,snips --replicates 50 --json"),
-        );
-        json(&run)["policies"].clone()
+    let value = |format: &str, named: bool| {
+        let actions = if named { "left,right,stay" } else { "3" };
+        let what = "--policy uniform --estimators ips,snips --replicates 50 --json";
+        json(&run_in(&folder, &format!("evaluate logs.{format} --actions {actions} {what}")))["policies"].clone()
     };
-    let expected = value("csv");
+    let expected = value("csv", true);
     for format in Format::ALL {
         let end = format!("{format}.{}", format.extension());
         let ignored = if format == Format::Obp { "--ignore event_id,country,policy_version,age" } else { "" };
         output(&run_in(&folder, &format!("convert logs.csv --out logs.{end} {ignored}")));
-        assert_eq!(value(&end), expected, "{format}");
+        let named = !format.has_fixed_columns();
+        assert_eq!(value(&end, named), expected, "{format}");
         // And back.
         output(&run_in(&folder, &format!("convert logs.{end} --out back.jsonl")));
         let back = fs::read_to_string(folder.join("back.jsonl")).unwrap();
         assert_eq!(back.lines().count(), 60);
         fs::rename(folder.join("back.jsonl"), folder.join("logs.back.jsonl")).unwrap();
-        assert_eq!(value("back.jsonl"), expected, "{format} and back");
+        assert_eq!(value("back.jsonl", named), expected, "{format} and back");
     }
     let said = output(&run_in(&folder, "convert logs.csv --out again.vw"));
     assert!(said.contains("action \"left\" is now 0"), "{said}");

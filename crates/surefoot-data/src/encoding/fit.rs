@@ -5,7 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use serde::{Deserialize, Serialize};
 
 use super::identity::Values;
-use super::{Encoding, Field, Identity, MOST_BITS};
+use super::listed::ListedFit;
+use super::{Encoding, Field, Identity, MOST_BITS, matching};
 use crate::column::{Column, parse};
 use crate::error::{Error, Result};
 use crate::logs::{LogBatch, Role};
@@ -49,8 +50,8 @@ impl Default for EncodingSettings {
 
 pub(crate) const LIST: &str = "context";
 const INDICES: &str = "context_indices";
-const NAMES: &str = "context_names";
-const VALUES: &str = "context_values";
+pub(super) const NAMES: &str = "context_names";
+pub(super) const VALUES: &str = "context_values";
 
 /// What has been seen of a column so far.
 #[derive(Debug, Default)]
@@ -63,6 +64,32 @@ struct Seen {
     categories: BTreeSet<String>,
     /// Whether the column looks like an identity.
     values: Values,
+    order: Order,
+}
+
+/// Whether the numbers of a column look like ids or times: whole numbers that increase from record to record.
+#[derive(Debug, Default)]
+struct Order {
+    /// The number of values.
+    count: usize,
+    last: Option<f64>,
+    /// Whether some number is not a whole one above the last.
+    falls: bool,
+}
+
+impl Order {
+    /// The smallest number of values that tells.
+    const ENOUGH: usize = 20;
+
+    fn add(&mut self, x: f64) {
+        self.count += 1;
+        self.falls |= x.fract() != 0.0 || self.last.is_some_and(|last| x <= last);
+        self.last = Some(x);
+    }
+
+    fn increases(&self) -> bool {
+        self.count >= Order::ENOUGH && !self.falls
+    }
 }
 
 /// Fits an encoding to records.
@@ -72,11 +99,11 @@ pub struct EncodingFit {
     /// The scalar columns in the order in which they first appeared.
     order: Vec<String>,
     seen: HashMap<String, Seen>,
-    /// The width of the list `context`, if there is one.
-    width: Option<usize>,
+    /// The columns of lists of numbers, and their widths.
+    lists: Vec<(String, usize)>,
     /// One more than the largest index in `context_indices`.
     sparse: Option<usize>,
-    named: bool,
+    named: Option<ListedFit>,
     /// The number of records so far.
     records: usize,
 }
@@ -88,7 +115,7 @@ impl EncodingFit {
             return Err(format!("the bits of a hash should be at most {MOST_BITS}, but are {}", settings.hash_bits));
         }
         let (order, seen) = (Vec::new(), HashMap::new());
-        Ok(EncodingFit { settings, order, seen, width: None, sparse: None, named: false, records: 0 })
+        Ok(EncodingFit { settings, order, seen, lists: Vec::new(), sparse: None, named: None, records: 0 })
     }
 
     /// Adds the records of a batch to the fit.
@@ -112,10 +139,19 @@ impl EncodingFit {
             match column.name {
                 LIST => self.list(&column)?,
                 INDICES => self.indices(&column)?,
-                NAMES => self.named = true,
+                NAMES => self.names(batch, &column)?,
                 VALUES => {}
-                // A list column with another name is a logged distribution, or a column of the user's own.
-                _ if column.is_list() && asked.is_none() => {}
+                _ if column.is_list() && asked.is_some() => self.list(&column)?,
+                // It may be a feature, or a logged distribution that is not for learning.
+                _ if column.is_list() => {
+                    return Err(Error::Malformed {
+                        place: batch.place().to_owned(),
+                        reason: format!(
+                            "the column {0} has lists, and may be a feature or not: name it with features, or ignore it",
+                            column.name
+                        ),
+                    });
+                }
                 _ => self.scalar(&column)?,
             }
         }
@@ -130,7 +166,11 @@ impl EncodingFit {
         let lists = column.lists()?;
         for i in 0..lists.len() {
             let found = lists.get(i).len();
-            let width = *self.width.get_or_insert(found);
+            let known = self.lists.iter().find(|(name, _)| name == column.name).map(|(_, width)| *width);
+            let width = known.unwrap_or_else(|| {
+                self.lists.push((column.name.to_owned(), found));
+                found
+            });
             if found != width {
                 return Err(column.error(i, format!("{width} numbers, as in the first record"), found));
             }
@@ -147,6 +187,14 @@ impl EncodingFit {
             }
         }
         self.sparse = Some(width);
+        Ok(())
+    }
+
+    fn names(&mut self, batch: &LogBatch, names: &Column<'_>) -> Result<()> {
+        let Some(values) = batch.feature(VALUES)? else { return Ok(()) };
+        let (names, lists) = (names.text_lists()?, values.lists()?);
+        matching(&values, &names.offsets, &lists)?;
+        self.named.get_or_insert_default().add(&names, &lists, &self.settings);
         Ok(())
     }
 
@@ -167,6 +215,7 @@ impl EncodingFit {
                     seen.missing = true;
                 } else {
                     seen.numbers.add(x);
+                    seen.order.add(x);
                 }
                 // If another batch has texts, this number is a category too.
                 if !x.is_nan() && seen.categories.len() < most {
@@ -187,7 +236,10 @@ impl EncodingFit {
                     continue;
                 }
                 Some(x) if x.is_infinite() && !seen.text => return Err(column.error(i, "finite", x)),
-                Some(x) => seen.numbers.add(x),
+                Some(x) => {
+                    seen.numbers.add(x);
+                    seen.order.add(x);
+                }
                 None => seen.text = true,
             }
             seen.values.add(&text);
@@ -205,15 +257,28 @@ impl EncodingFit {
             let seen = self.seen.get(column).filter(|seen| seen.text)?;
             Some((column.clone(), seen.values.identity()?))
         };
-        self.order.iter().filter_map(found).collect()
+        let columns = self.order.iter().filter_map(found);
+        columns.chain(self.named.iter().flat_map(ListedFit::identities)).collect()
+    }
+
+    /// Warnings about columns of numbers that look like ids or times. A policy cannot use them for records that come later.
+    pub fn warnings(&self) -> Vec<String> {
+        let strange = |name: &String| {
+            self.seen.get(name).filter(|seen| !seen.text && seen.order.increases())?;
+            Some(format!(
+                "the column {name} is a feature, but looks like an id or a time: it increases from record to record; \
+                 ignore it"
+            ))
+        };
+        self.order.iter().filter_map(strange).collect()
     }
 
     /// The fitted encoding; `place` names the records in errors.
     pub fn finish(self, place: &str) -> Result<Encoding> {
-        let EncodingFit { settings, order, mut seen, width, sparse, named, .. } = self;
+        let EncodingFit { settings, order, mut seen, lists, sparse, named, .. } = self;
         let mut fields = Vec::new();
         for column in order {
-            let Some(Seen { numbers, missing, text, categories, values }) = seen.remove(&column) else { continue };
+            let Some(Seen { numbers, missing, text, categories, values, .. }) = seen.remove(&column) else { continue };
             let hidden = values.identity().is_some() && !among(&settings.categorical, &column);
             fields.push(if !text {
                 let (mean, scale) =
@@ -225,10 +290,10 @@ impl EncodingFit {
                 Field::Hashed { column, bits: settings.hash_bits }
             });
         }
-        fields.extend(width.map(|width| Field::Vector { column: LIST.into(), width }));
+        fields.extend(lists.into_iter().map(|(column, width)| Field::Vector { column, width }));
         let (indices, values) = (INDICES.into(), VALUES.to_owned());
-        fields.extend(sparse.map(|width| Field::Sparse { indices, values: values.clone(), width }));
-        fields.extend(named.then(|| Field::Named { names: NAMES.into(), values, bits: settings.hash_bits.max(10) }));
+        fields.extend(sparse.map(|width| Field::Sparse { indices, values, width }));
+        fields.extend(named.map(|named| named.finish(&settings)));
         Encoding::new(fields).map_err(|reason| Error::Malformed { place: place.into(), reason })
     }
 }

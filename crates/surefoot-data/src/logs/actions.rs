@@ -1,8 +1,12 @@
 //! The actions of a log.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
 
 /// The actions of a log: numbers below `K`, or names.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -37,8 +41,46 @@ impl Actions {
     }
 }
 
+impl Actions {
+    /// Named actions, in this order. There are at least two, all different and none empty.
+    pub fn named(names: Vec<String>) -> Result<Self> {
+        let refused = |found: String| Err(Error::setting("actions", "at least 2 different names, none empty", found));
+        let mut seen = HashSet::new();
+        match names.iter().find(|name| name.is_empty() || !seen.insert(name.as_str())) {
+            Some(name) => refused(format!("one with {name:?} {}", if name.is_empty() { "in it" } else { "twice" })),
+            None if names.len() < 2 => refused(names.join(",")),
+            None => Ok(Actions::Names(names)),
+        }
+    }
+
+    /// This many actions, at least two, numbered from 0.
+    pub fn counted(count: usize) -> Result<Self> {
+        match count {
+            0 | 1 => Err(Error::setting("actions", "a number of at least 2, or a list of names", count)),
+            count => Ok(Actions::Count(count)),
+        }
+    }
+}
+
+impl FromStr for Actions {
+    type Err = Error;
+
+    /// Parses a number of actions, a list of names with commas between them, or `@FILE`, a file with one name per line.
+    fn from_str(text: &str) -> Result<Self> {
+        if let Ok(count) = text.trim().parse() {
+            return Actions::counted(count);
+        }
+        let Some(path) = text.strip_prefix('@') else {
+            return Actions::named(text.split(',').map(|name| name.trim().to_owned()).collect());
+        };
+        let read = std::fs::read_to_string(path);
+        let lines = read.map_err(|reason| Error::Io { place: path.into(), reason })?;
+        Actions::named(lines.lines().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect())
+    }
+}
+
 /// The first few names, for an error.
-pub(super) fn some(names: &[String]) -> String {
+pub(crate) fn some(names: &[String]) -> String {
     const SHOWN: usize = 8;
     let shown = names[..names.len().min(SHOWN)].join(", ");
     if names.len() > SHOWN { format!("{shown}, ... ({} in all)", names.len()) } else { shown }

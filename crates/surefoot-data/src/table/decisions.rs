@@ -25,6 +25,8 @@ pub(super) struct Decision {
     pub(super) probabilities: Option<Vec<f64>>,
     pub(super) pdrop: Option<f64>,
     pub(super) skip: bool,
+    /// Whether action, propensity and reward are unknown.
+    pub(super) unlabelled: bool,
     /// Names and values of the non-zero features.
     pub(super) features: Vec<(String, f32)>,
 }
@@ -67,9 +69,10 @@ impl Decisions {
         self.event_id.append_option(decision.event_id.as_deref());
         self.timestamp.append_option(decision.timestamp.as_deref());
         self.policy_version.append_option(decision.policy_version.as_deref());
-        self.action.append_value(decision.action);
-        self.pscore.append_value(decision.pscore);
-        self.reward.append_value(decision.reward);
+        let labelled = !decision.unlabelled;
+        self.action.append_option(labelled.then_some(decision.action));
+        self.pscore.append_option(labelled.then_some(decision.pscore));
+        self.reward.append_option(labelled.then_some(decision.reward));
         self.eligible.values().append_slice(decision.eligible.as_deref().unwrap_or_default());
         self.eligible.append(decision.eligible.is_some());
         self.probabilities.values().append_slice(decision.probabilities.as_deref().unwrap_or_default());
@@ -216,6 +219,7 @@ impl Rows<'_> {
             probabilities: self.numbers("probabilities", i, row)?,
             pdrop: self.number("pdrop", i, row)?,
             skip,
+            unlabelled: false,
             features: self.features(i, row)?,
         })
     }

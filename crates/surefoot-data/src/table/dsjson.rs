@@ -41,7 +41,8 @@ pub(crate) use write::write;
 /// The tolerance for `_label_probability`.
 const AGREE: f64 = 1e-4;
 
-pub(crate) fn read(place: &str, input: impl BufRead + Send + 'static) -> Result<Tables> {
+/// Reads decisions. Without `labels`, a line needs only the context `c`.
+pub(crate) fn read(place: &str, input: impl BufRead + Send + 'static, labels: bool) -> Result<Tables> {
     let mut lines = Lines::new(place, input);
     let place = place.to_owned();
     let columns = [&ALWAYS[..], &DSJSON[..]].concat();
@@ -54,7 +55,8 @@ pub(crate) fn read(place: &str, input: impl BufRead + Send + 'static) -> Result<
                 continue;
             }
             let object = Json::parse(line.text).map_err(|reason| malformed(&place, line.number, reason))?;
-            decisions.push(&Record { place: &place, line: line.number, object }.decision()?);
+            let record = Record { place: &place, line: line.number, object };
+            decisions.push(&if labels { record.decision()? } else { record.context()? });
             bytes += line.text.len();
         }
         if decisions.len() == 0 { Ok(None) } else { decisions.finish(&place, &columns).map(Some) }
@@ -111,7 +113,36 @@ impl<'a> Record<'a> {
             probabilities: known.then_some(probabilities),
             pdrop,
             skip,
+            unlabelled: false,
             features: self.features()?,
+        })
+    }
+
+    /// A line of which only the context and the eligible actions count. The actions are those in `a`, or all of `_multi`.
+    fn context(&self) -> Result<Decision> {
+        if !matches!(self.object, Json::Object(_)) {
+            return Err(self.malformed(format!("should be a JSON object, but is {}", self.object.describe())));
+        }
+        let has = |name| self.object.get(name).is_some();
+        if has("_label_cost") && has("a") && has("p") {
+            return self.decision();
+        }
+        let all = match self.object.get("c").and_then(|context| context.get("_multi")) {
+            None | Some(Json::Null) => None,
+            Some(Json::Array(all)) => Some((0..all.len() as u32).collect()),
+            Some(other) => return Err(self.field("c._multi", "an array with an object for each action", other)),
+        };
+        let eligible = match has("a") {
+            true => Some(self.actions()?).filter(|actions| actions.len() > 1).or(all),
+            false => all,
+        };
+        Ok(Decision {
+            event_id: self.text("EventId", self.object.get("EventId"))?,
+            timestamp: self.text("Timestamp", self.object.get("Timestamp"))?,
+            eligible,
+            unlabelled: true,
+            features: self.features()?,
+            ..Decision::default()
         })
     }
 

@@ -31,9 +31,10 @@ pub(crate) use write::write;
 /// The largest number of actions of a decision of several lines.
 const ACTIONS: u32 = 1 << 20;
 
-pub(crate) fn read(place: &str, input: impl BufRead + Send + 'static) -> Result<Tables> {
+/// Reads decisions. Without `labels`, a decision need not have one.
+pub(crate) fn read(place: &str, input: impl BufRead + Send + 'static, labels: bool) -> Result<Tables> {
     let mut lines = Lines::new(place, input);
-    let mut reader = Reader { place: place.to_owned(), open: None };
+    let mut reader = Reader { place: place.to_owned(), open: None, labels };
     let mut decisions = Decisions::default();
     Ok(tables(move || {
         let mut bytes = 0;
@@ -58,6 +59,8 @@ struct Reader {
     place: String,
     /// A decision of several lines that has not ended yet.
     open: Option<Several>,
+    /// Whether every decision must have a label.
+    labels: bool,
 }
 
 /// The lines of a decision so far.
@@ -99,7 +102,7 @@ impl Reader {
             return Ok(None);
         }
         let labels = parts.words.iter().map(|word| text.label(word)).collect::<Result<Vec<Label>>>()?;
-        let Some(open) = &mut self.open else { return text.single(&parts, &labels).map(Some) };
+        let Some(open) = &mut self.open else { return text.single(&parts, &labels, self.labels).map(Some) };
         if labels.len() > 1 {
             return Err(text
                 .malformed(format!("the line of an action should have at most one label, but has {}", labels.len())));
@@ -124,7 +127,8 @@ impl Reader {
     /// Ends the decision of several lines, if there is one.
     fn close(&mut self) -> Result<Option<Decision>> {
         let Some(open) = self.open.take() else { return Ok(None) };
-        let Some((action, cost, probability)) = open.chosen else {
+        let chosen = open.chosen.or((!self.labels).then_some((0, 0.0, 0.0)));
+        let Some((action, cost, probability)) = chosen else {
             let reason = format!(
                 "one of the lines after shared should have a label, action:cost:probability, but none of the {} has",
                 open.actions
@@ -137,6 +141,7 @@ impl Reader {
             pscore: probability,
             reward: negated(cost),
             eligible: Some((0..open.actions).collect()),
+            unlabelled: open.chosen.is_none(),
             features: open.features,
             ..Decision::default()
         }))
@@ -214,9 +219,10 @@ impl Text<'_> {
     }
 
     /// A decision of one line.
-    fn single(&self, parts: &Parts<'_>, labels: &[Label]) -> Result<Decision> {
+    fn single(&self, parts: &Parts<'_>, labels: &[Label], required: bool) -> Result<Decision> {
         let mut chosen = labels.iter().filter_map(|label| label.known.map(|known| (label.action, known)));
-        let Some((action, (cost, probability))) = chosen.next() else {
+        let first = chosen.next();
+        let Some((action, (cost, probability))) = first.or((!required).then_some((1, (0.0, 0.0)))) else {
             let hint = match parts.tag {
                 Some(tag) if tag.contains(':') => {
                     format!(" ({} is a tag, since no space comes before the |)", shown(tag))
@@ -244,6 +250,7 @@ impl Text<'_> {
             pscore: probability,
             reward: negated(cost),
             eligible: (listed.len() > 1).then_some(listed),
+            unlabelled: first.is_none(),
             features: self.features(parts.features)?,
             ..Decision::default()
         })

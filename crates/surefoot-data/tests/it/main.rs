@@ -3,10 +3,12 @@
 
 #![allow(missing_docs)]
 
+mod actions;
 mod catalogue;
 mod cifar;
 mod common;
 mod digits;
+mod formats_agree;
 mod frames;
 mod idx;
 mod limits;

@@ -371,7 +371,8 @@ class LintReport(Table):
 class Learned(Table):
     """A policy learned from logs, with its certificates.
 
-    ``logged`` and ``estimate`` are pairs of a reward and its standard error.
+    ``logged`` and ``estimate`` are pairs of a reward and its standard error. ``columns`` are the columns that became
+    features.
     """
 
     policy: Policy
@@ -386,6 +387,7 @@ class Learned(Table):
     held_back: int
     lam: float
     kl: float
+    columns: list[str]
     warnings: list[str]
 
     @property
@@ -393,8 +395,13 @@ class Learned(Table):
         """The certified lower bound of its reward; ``None`` if nothing is certified."""
         return None if self.certificate.vacuous or not self.certified else self.certificate.at_least
 
+    @property
+    def better_by(self) -> float | None:
+        """The certified lower bound of its improvement over the newest round; ``None`` if nothing is certified."""
+        return self.better.at_least if self.certified else None
+
     def save(self, path: Any) -> None:
-        """Writes the policy, and its certificates to a file beside it.
+        """Writes the policy, and its certificates to a file beside it; none if it is not certified.
 
         ``surefoot score`` and ``surefoot evaluate`` read the policy file. The basis of a policy
         (``posterior="shaped"``, the default here) is in a second file, ``basis-*.safetensors``: keep them together.
@@ -407,7 +414,8 @@ class Learned(Table):
             ("ladder", self.certificate),
             ("gate", self.better),
         ]
-        write_certificates(f"{stem}.certificates.json", [(self.rounds, kind, c) for kind, c in kinds])
+        proven = [(self.rounds, kind, c) for kind, c in kinds if self.certified]
+        write_certificates(f"{stem}.certificates.json", proven)
 
     def rows(self) -> list[dict[str, Any]]:
         return [
@@ -419,7 +427,7 @@ class Learned(Table):
                 "estimate": self.estimate[0],
                 "estimate_error": self.estimate[1],
                 "certified": self.at_least,
-                "better_by": self.better.at_least,
+                "better_by": self.better_by,
             }
         ]
 
@@ -432,7 +440,7 @@ class Learned(Table):
             "reward of the newest round": plus_minus(self.logged),
             "reward of the new policy, estimated": plus_minus(self.estimate),
             "... certified": "nothing" if self.at_least is None else f"at least {self.at_least:.4f}",
-            "... more than the newest round": f"at least {self.better.at_least:+.4f}",
+            "... more than the newest round": "nothing" if self.better_by is None else f"at least {self.better_by:+.4f}",
         }
         return [{"": name, " ": value} for name, value in lines.items()]
 

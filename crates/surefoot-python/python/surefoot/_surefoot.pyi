@@ -24,6 +24,7 @@ __all__ = [
     "certify",
     "check_estimator",
     "evaluate",
+    "formats",
     "read_certificates",
     "rule_of_thumb",
     "select",
@@ -251,6 +252,8 @@ class Logs:
     @property
     def n_actions(self) -> int: ...
     @property
+    def _counted(self) -> bool: ...
+    @property
     def n_features(self) -> int: ...
     @property
     def version(self) -> str: ...
@@ -370,6 +373,7 @@ class LogSource:
         event_id: str | None = None,
         policy_version: str | None = None,
         actions_from_one: bool = False,
+        actions: int | list[str] | None = None,
     ) -> LogSource: ...
     def to_arrow(self) -> ArrowTable: ...
     def scan(self, *, by: str = "policy-version") -> dict[str, Any]: ...

@@ -49,6 +49,9 @@ def _own_actions(policy: Any, logs: Any) -> Any:
     policy = _judged(policy)
     if callable(policy) and not isinstance(policy, Policy):
         return Policy.custom(policy, logs.n_actions)
+    if isinstance(policy, str) and policy == "uniform" and logs._counted:
+        allowed = "given, as the uniform policy needs all actions, and not only those that occur in the logs"
+        raise refused("n_actions of the logs", allowed, None)
     if isinstance(policy, str) and policy == "uniform":
         return Policy.uniform(logs.n_actions)
     if isinstance(policy, str) and policy == "logged":
@@ -132,7 +135,7 @@ def evaluate(
     Examples
     --------
     >>> import numpy as np, surefoot
-    >>> logs = surefoot.Logs(np.ones((4, 1)), [0, 1, 1, 0], [0.5, 0.5, 0.25, 0.75], [1.0, 0.0, 1.0, 1.0])
+    >>> logs = surefoot.Logs(np.ones((4, 1)), [0, 1, 1, 0], [0.5, 0.5, 0.25, 0.75], [1.0, 0.0, 1.0, 1.0], n_actions=2)
     >>> found = surefoot.evaluate(logs, np.tile([0.5, 0.5], (4, 1)), estimators=["ips", "snips"])
     >>> round(found["IPS"].value, 6), round(found["SNIPS"].value, 6)
     (0.916667, 0.785714)

@@ -71,7 +71,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 class CertificateWarning(UserWarning):
-    """The certificate of the learned policy is vacuous."""
+    """The certificate of the learned policy is vacuous, or there is none because ``n_actions`` is not given."""
 
 
 class PropensityWarning(UserWarning):
@@ -185,6 +185,11 @@ class _Estimator(_Fitted):
         return Logs(X, action, pscore, reward, n_actions=n_actions, reward_range=(lowest, highest), eligible=eligible)
 
     def _begin(self, logs: Logs, X: Any) -> None:
+        # A prior over the actions that happen to occur is not fixed before the records.
+        self._unproven = self.prior is None and self.n_actions is None and logs._counted
+        gate = self.get_params(deep=False).get("gate", "always")
+        if self._unproven and gate != "always":
+            raise refused("n_actions", f"given, because the gate {gate} needs certificates", self.n_actions)
         first = self._first(logs.n_features, logs.n_actions)
         self._session = Session(self._learner(self.rounds), first, reward_range=logs.reward_range)
         self.n_features_in_ = logs.n_features
@@ -200,7 +205,7 @@ class _Estimator(_Fitted):
 
     def _take(self, logs: Logs) -> None:
         with watch(1, self.progress, f"round {self._session.rounds + 1}") as shown:
-            report = self._session.take(logs, certify=self.certify, watch=shown)
+            report = self._session.take(logs, certify=self.certify and not self._unproven, watch=shown)
         report["mean_reward"] = float(logs.reward.mean())
         self.history_ = History([*self.history_, report])
         self.policy_ = self._session.current
@@ -209,6 +214,11 @@ class _Estimator(_Fitted):
 
     def _warn(self) -> None:
         """Warns if the certificate is vacuous. It is called last, since a warning may be turned into an error."""
+        if self.certify and self._unproven:
+            message = (
+                "NOT certified: n_actions was inferred from the records, so the prior depends on them: give n_actions"
+            )
+            warnings.warn(message, CertificateWarning, stacklevel=3)
         if self.certificate_ is not None and self.certificate_.vacuous:
             message = "these logs cannot certify any reward of the new policy above the lowest"
             warnings.warn(message, CertificateWarning, stacklevel=3)
@@ -398,7 +408,8 @@ class _Estimator(_Fitted):
         self.n_features_in_, self.n_actions_ = session.logs[0].n_features, session.logs[0].n_actions
         self.classes_ = np.arange(self.n_actions_)
         self.history_, self.policy_, self.n_rounds_ = History(), session.current, session.rounds
-        proven = session.prove() if self.certify else {"ladder": None, "certificate": None}
+        self._unproven = self.prior is None and self.n_actions is None
+        proven = session.prove() if self.certify and not self._unproven else {"ladder": None, "certificate": None}
         self.certificate_ = proven["ladder"] or proven["certificate"]
         self._drawn = getattr(self, "_drawn", 0)
         return self
@@ -436,7 +447,8 @@ _COMMON = """
     Parameters
     ----------
     n_actions : int, optional
-        The number of actions. By default one more than the largest action of the first round.
+        The number of actions. By default one more than the largest action of the first round: then nothing is certified,
+        unless a prior is given, because the prior would depend on the records.
     reward_range : (float, float)
         The lowest and the highest possible reward.
     prior : Policy, optional
@@ -473,7 +485,8 @@ _COMMON = """
         The criterion that chooses lambda and sharpness: 0 is the certified risk, 1 the estimated risk, and values
         between are a weighted mean of both.
     gate : {"always", "improvement", "non-inferiority:MARGIN", "certified-risk"}
-        When a new policy replaces the running one.
+        When a new policy replaces the running one. With a gate other than ``"always"``, ``prior`` must be the policy that
+        runs today: a round is refused if ``pscore`` is not the propensity of the policy that was to collect it.
     optimiser : {"adam", "lbfgs"}
         Adam on minibatches, or L-BFGS on the whole batch. ``epochs``, ``batch_size``, ``learning_rate``, ``decay`` and
         ``precision`` are for Adam, ``iterations`` is for L-BFGS.

@@ -26,12 +26,16 @@ def open_logs(
     event_id: str | None = None,
     policy_version: str | None = None,
     actions_from_one: bool = False,
+    actions: int | Sequence[str] | None = None,
 ) -> LogSource:
     """Opens logs, which are read batch by batch in as many passes as needed.
 
     ``source`` is the path of a file in one of the formats of :func:`surefoot.formats`, a list of such paths in the
     order in which they were written, or any object with Arrow's C stream, such as a pandas or polars data frame, which
     is not copied. Columns are found by their usual names; the other arguments override these.
+    ``actions`` are all actions that there are, their number or their names; without it, they are those that occur.
+    Nothing can be proven about a policy over the actions that happen to occur in the same records, so ``"uniform"``
+    cannot be evaluated then, and learning certifies only if all actions occur in the records set aside.
 
     >>> import pandas, surefoot
     >>> frame = pandas.DataFrame({"action": ["a", "b"], "pscore": [0.5, 0.5], "reward": [1.0, 0.0], "age": [31, 55]})
@@ -39,7 +43,7 @@ def open_logs(
     ['a', 'b']
     """
     if isinstance(source, LogSource):
-        if format or action or propensity or reward or event_id or policy_version or actions_from_one:
+        if format or action or propensity or reward or event_id or policy_version or actions_from_one or actions is not None:
             raise TypeError("a LogSource knows its format and its columns: name them where it is opened")
         return source
     return LogSource.open(
@@ -51,6 +55,7 @@ def open_logs(
         event_id=event_id,
         policy_version=policy_version,
         actions_from_one=actions_from_one,
+        actions=actions if actions is None or isinstance(actions, int) else list(actions),
     )
 
 
@@ -173,6 +178,7 @@ def learn(
         held_back=found["held_back"],
         lam=found["lambda"],
         kl=found["kl"],
+        columns=found["columns"],
         warnings=found["warnings"],
     )
 
@@ -188,8 +194,8 @@ def score(
 ) -> ArrowTable:
     """Decides on raw records: an Arrow table with ``event_id``, ``action``, ``pscore`` and ``policy_version``.
 
-    An event with the same id always gets the same decision, wherever it occurs. Without ids, the draw for a record
-    depends on its row, so use a new ``seed`` for each small batch. ``to_pandas`` and ``to_polars`` convert the table to
+    An event with the same id always gets the same decision, wherever it occurs. An event without an id gets a new random
+    one, so its decision cannot be repeated. Log ``event_id`` with the decision. ``to_pandas`` and ``to_polars`` convert the table to
     a data frame; ``pyarrow.table`` accepts it too, since it has Arrow's C stream.
     """
     return open_logs(source, event_id=event_id, format=format).score(policy, seed=seed, probabilities=probabilities)

@@ -555,9 +555,43 @@ fn propensities_that_no_policy_has_are_refused() {
     let round =
         |logs: &Logs| surefoot::audit::AuditedRound { name: "round".into(), logs: logs.clone(), collected_by: None };
     let audited = |logs: &Logs| {
-        surefoot::audit::audit(&surefoot::audit::Run { rounds: vec![round(logs)], ..Default::default() }, || ())
+        surefoot::audit::audit(&surefoot::audit::Run { rounds: vec![round(logs)], ..Default::default() }, &[], || ())
     };
-    assert!(audited(&logs).verified);
+    assert!(audited(&logs).differences.iter().all(|said| !said.contains("1/propensity")));
     let report = audited(&wrong);
     assert!(!report.verified && report.differences[0].contains("the mean of 1/propensity is 2.0"), "{report:?}");
+}
+
+/// Without the policy that collected the first round, a gate would keep the first policy, which was never compared with
+/// what runs: a step back that no certificate supports.
+#[test]
+fn a_gate_refuses_a_round_that_another_policy_collected() {
+    let world = world();
+    let turn = |round: usize| Turn { round, start: 400 * round, n: 400 };
+    let production = world.collect(&first(&world, 2.0), turn(0)).unwrap();
+    let gates = [Gate::Improvement, Gate::NonInferiority { margin: 0.1 }, Gate::CertifiedRisk];
+    for gate in gates {
+        let mut session = Session::new(quick(Algorithm::SeqAdjLs), gate, first(&world, 0.0)).unwrap();
+        for refused in [
+            session.take(production.clone(), false, &mut Silent).unwrap_err(),
+            session.remember(production.clone()).unwrap_err(),
+        ] {
+            let said = refused.to_string();
+            assert!(said.starts_with("row 0: propensity should be 0."), "{said}");
+            let reason = format!(
+                "because the gate {gate} keeps that policy if no other is better: give the policy that runs today as \
+                 the first policy (prior), or use the gate always, but is {}",
+                production.propensity()[0]
+            );
+            assert!(said.ends_with(&reason), "{said}");
+        }
+        assert_eq!(session.logs().len(), 0);
+        // Its own round is taken, and then a round that somebody else collected is refused too.
+        let own = world.collect(session.running().as_ref(), turn(0)).unwrap();
+        session.take(own, false, &mut Silent).unwrap();
+        assert!(session.take(world.collect(&first(&world, 2.0), turn(1)).unwrap(), false, &mut Silent).is_err());
+    }
+    // A gate that compares with nothing needs only the logged propensities.
+    let mut session = Session::new(quick(Algorithm::SeqAdjLs), Gate::Always, first(&world, 0.0)).unwrap();
+    assert!(session.take(production, false, &mut Silent).unwrap().promoted);
 }
