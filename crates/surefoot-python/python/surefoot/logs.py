@@ -43,7 +43,16 @@ def open_logs(
     ['a', 'b']
     """
     if isinstance(source, LogSource):
-        if format or action or propensity or reward or event_id or policy_version or actions_from_one or actions is not None:
+        if (
+            format
+            or action
+            or propensity
+            or reward
+            or event_id
+            or policy_version
+            or actions_from_one
+            or actions is not None
+        ):
             raise TypeError("a LogSource knows its format and its columns: name them where it is opened")
         return source
     return LogSource.open(
