@@ -64,7 +64,9 @@ def open_logs(
         event_id=event_id,
         policy_version=policy_version,
         actions_from_one=actions_from_one,
-        actions=actions if actions is None or isinstance(actions, int) else list(actions),
+        actions=list(actions)
+        if isinstance(actions, Sequence) and not isinstance(actions, str)
+        else cast("Any", actions),
     )
 
 
