@@ -113,6 +113,14 @@ pub(crate) fn logs_failure(error: surefoot_data::Error) -> Failure {
                 failure
             }
         }
-        error => Failure::new(error).hint("surefoot lint lists all errors in logs at once"),
+        error => {
+            let hint = match error.to_string().contains("(option actions)") {
+                true => {
+                    "--actions 10 (numbers from 0 to 9), --actions a,b,c (names) or --actions @FILE (a name per line)"
+                }
+                false => "surefoot lint lists all errors in logs at once",
+            };
+            Failure::new(error).hint(hint)
+        }
     }
 }

@@ -58,7 +58,7 @@ def test_estimates_are_their_formulas(seed, n, k):
 
 
 def test_a_policy_may_be_asked_in_many_ways(rng):
-    logs = surefoot.Logs(**records(rng))
+    logs = surefoot.Logs(**records(rng), n_actions=3)
     policy = surefoot.SeqLS(lam=0.4).fit(logs).policy_
     p = policy.predict_proba(logs.X)
     ways = [
@@ -77,7 +77,7 @@ def test_a_policy_may_be_asked_in_many_ways(rng):
 
 
 def test_probabilities_are_checked_on_the_way_in(rng):
-    logs = surefoot.Logs(**records(rng))
+    logs = surefoot.Logs(**records(rng), n_actions=3)
     wrong = np.full((400, 3), 1 / 3)
     wrong[5, 1] = 0.5
     with pytest.raises(surefoot.DataError, match="row 5: the sum of the probabilities should be 1"):
@@ -100,7 +100,7 @@ def test_probabilities_are_checked_on_the_way_in(rng):
 
 
 def test_own_estimators_stand_beside_ours(rng):
-    logs = surefoot.Logs(**records(rng))
+    logs = surefoot.Logs(**records(rng), n_actions=3)
 
     def mine(p, q, c):
         return p * c / q
@@ -120,7 +120,7 @@ def test_own_estimators_stand_beside_ours(rng):
 
 
 def test_results_become_frames_and_notebook_tables(rng):
-    logs = surefoot.Logs(**records(rng))
+    logs = surefoot.Logs(**records(rng), n_actions=3)
     found = surefoot.evaluate(logs, {"a": "uniform", "b": "logged"})
     frame = found["a"].to_pandas()
     assert list(frame.columns[:3]) == ["policy", "estimator", "value"]

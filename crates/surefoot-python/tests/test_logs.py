@@ -162,16 +162,17 @@ def test_a_prior_that_was_learned_from_these_rounds_certifies_nothing(frame):
 
 def test_what_depends_on_the_actions_needs_all_of_them(frame):
     names = surefoot.open_logs(frame).scan()["actions"]
-    with pytest.raises(surefoot.DataError, match="the uniform policy needs all actions"):
+    with pytest.raises(surefoot.FileError, match="the uniform policy needs all actions"):
         surefoot.evaluate(frame, "uniform")
-    with pytest.raises(surefoot.DataError, match="the uniform policy needs all actions"):
+    with pytest.raises(surefoot.FileError, match="the uniform policy needs all actions"):
         surefoot.select(frame, {"even": "uniform"})
     given = surefoot.open_logs(frame, actions=[*names, "never shown"])
     assert surefoot.evaluate(given, "uniform", replicates=0).weights.mean < 0.9
     with pytest.raises(TypeError, match="knows its format"):
         surefoot.learn(given, actions=3)
-    with pytest.raises(surefoot.SettingError, match="a number or a list of names"):
-        surefoot.open_logs(frame, actions=3.5)
+    for wrong in (3.5, "a,b"):
+        with pytest.raises(surefoot.SettingError, match="a number or a list of names"):
+            surefoot.open_logs(frame, actions=wrong)
     # An action that only the judging records have.
     late = frame.copy()
     late.loc[late.index[-1], "action"] = "never shown"

@@ -440,7 +440,9 @@ class Learned(Table):
             "reward of the newest round": plus_minus(self.logged),
             "reward of the new policy, estimated": plus_minus(self.estimate),
             "... certified": "nothing" if self.at_least is None else f"at least {self.at_least:.4f}",
-            "... more than the newest round": "nothing" if self.better_by is None else f"at least {self.better_by:+.4f}",
+            "... more than the newest round": "nothing"
+            if self.better_by is None
+            else f"at least {self.better_by:+.4f}",
         }
         return [{"": name, " ": value} for name, value in lines.items()]
 

@@ -43,7 +43,16 @@ def open_logs(
     ['a', 'b']
     """
     if isinstance(source, LogSource):
-        if format or action or propensity or reward or event_id or policy_version or actions_from_one or actions is not None:
+        if (
+            format
+            or action
+            or propensity
+            or reward
+            or event_id
+            or policy_version
+            or actions_from_one
+            or actions is not None
+        ):
             raise TypeError("a LogSource knows its format and its columns: name them where it is opened")
         return source
     return LogSource.open(
@@ -55,7 +64,9 @@ def open_logs(
         event_id=event_id,
         policy_version=policy_version,
         actions_from_one=actions_from_one,
-        actions=actions if actions is None or isinstance(actions, int) else list(actions),
+        actions=list(actions)
+        if isinstance(actions, Sequence) and not isinstance(actions, str)
+        else cast("Any", actions),
     )
 
 
