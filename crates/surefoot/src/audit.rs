@@ -372,7 +372,7 @@ mod tests {
         let given = FeaturesFrom::Policy { learned: false };
         let certified = |prior_learned, prior_is_older, features| {
             let sound = Provenance { prior_learned, prior_is_older, features, flaws: Vec::new() };
-            let flawed = Provenance { flaws: vec!["records occur twice".into()], ..sound.clone() };
+            let flawed = Provenance { flaws: vec!["records occur twice".into()], ..sound };
             assert!(!flawed.certified());
             sound.certified()
         };

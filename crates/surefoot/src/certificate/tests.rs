@@ -548,9 +548,7 @@ fn a_bound_below_every_risk_is_refused() {
     // A claim over such records cannot be verified either.
     let mut claimed = Certificate::fixed(Smoothing::Ls, &always, 1, &Case::whole(&right, &protocol)).unwrap();
     claimed.logs = vec![logs[0].fingerprint()];
-    assert!(
-        text(verify(&claimed, &[Arc::new(always.clone()) as Arc<dyn Policy>], &logs)).contains("no risk is below -1")
-    );
+    assert!(text(verify(&claimed, &[Arc::new(always) as Arc<dyn Policy>], &logs)).contains("no risk is below -1"));
 }
 
 #[test]
