@@ -367,7 +367,11 @@ fn two_actions(test: &str, propensity: &str, id: impl Fn(usize) -> String) -> Pa
 #[test]
 fn logs_that_refute_themselves_are_an_error_and_flawed_ones_are_not_certified() {
     let folder = two_actions("refuted", "0.05", |i| i.to_string());
-    for command in ["learn logs.csv", "evaluate logs.csv --policy uniform", "select logs.csv --policy uniform"] {
+    for command in [
+        "learn logs.csv",
+        "evaluate logs.csv --actions 2 --policy uniform",
+        "select logs.csv --actions 2 --policy uniform",
+    ] {
         let said = failure(&run_in(&folder, command));
         assert!(said.contains("the logs contradict the assumptions of a certificate"), "{command}: {said}");
         assert!(said.contains("the mean of 1/propensity"), "{command}: {said}");

@@ -58,6 +58,10 @@ fn all_names(names: usize) -> Actions {
 }
 
 fn learned(reader: &LogReader) -> LearnSummary {
+    try_learned(reader).unwrap()
+}
+
+fn try_learned(reader: &LogReader) -> surefoot_data::Result<LearnSummary> {
     let learner = Learner { lambda: surefoot::learn::Lambda::Fixed(0.5), ..Learner::default() };
     let mut request = LearnRequest {
         read: ReadRequest::default(),
@@ -70,13 +74,20 @@ fn learned(reader: &LogReader) -> LearnSummary {
     };
     request.learner.optimiser =
         surefoot::learn::LearnerSettings { epochs: 1, ..Default::default() }.learner().unwrap().0.optimiser;
-    learn(reader, &request, &mut Silent).unwrap().summary
+    Ok(learn(reader, &request, &mut Silent)?.summary)
 }
 
 #[test]
 fn names_that_only_judging_records_have_certify_nothing() {
     for seed in 0..20 {
-        let found = learned(&world(seed, RECORDS, NAMES, true));
+        let found = match try_learned(&world(seed, RECORDS, NAMES, true)) {
+            Ok(found) => found,
+            // Weights that are too large may already contradict themselves.
+            Err(error) => {
+                assert!(error.to_string().contains("the logs contradict the assumptions"), "seed {seed}: {error}");
+                continue;
+            }
+        };
         assert!(!found.certified && found.at_least.is_none() && found.better_by.is_none(), "seed {seed}");
         assert!(found.warnings[0].starts_with("NOT certified: some actions do not occur in the records set aside"));
     }

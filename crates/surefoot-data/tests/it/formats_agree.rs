@@ -158,8 +158,9 @@ fn ids_and_times_among_the_features_are_reported() {
     assert_eq!(
         about,
         [
-            "the column row is a feature, but looks like an id or a time: it increases from record to record; ignore it",
-            "the column user is a feature, but looks like an id or a time: it has another value in every record; ignore it"
+            "column user looks like an identity (values that are mostly different): it is hashed, and the policy file does \
+             not list its values; leave the column out unless it should be a feature",
+            "the column row is a feature, but looks like an id or a time: it increases from record to record; ignore it"
         ]
     );
 }

@@ -7,8 +7,8 @@ use surefoot::evaluation::Bias;
 use surefoot::learn::Lambda;
 use surefoot::observer::Silent;
 use surefoot_data::{
-    ColumnNames, EvaluateRequest, LearnRequest, LearnSummary, LogReader, NamedPolicy, Prior, ReadRequest, RecordPolicy,
-    SelectRequest, evaluate, learn, select,
+    Actions, ColumnNames, EvaluateRequest, LearnRequest, LearnSummary, LogReader, NamedPolicy, Prior, ReadRequest,
+    RecordPolicy, SelectRequest, evaluate, learn, select,
 };
 
 use crate::common::Folder;
@@ -27,7 +27,8 @@ fn logs(n: usize, columns: &[(&str, &dyn Fn(usize) -> String)]) -> (Folder, LogR
     }
     let folder = Folder::new();
     let path = folder.write("logs.csv", csv);
-    (folder, LogReader::new(vec![path], None, ColumnNames::default()))
+    let reader = LogReader::new(vec![path], None, ColumnNames::default());
+    (folder, reader.with_actions(Some(Actions::Count(2))))
 }
 
 fn learned(reader: &LogReader) -> Result<LearnSummary, String> {

@@ -702,7 +702,8 @@ fn a_policy_whose_actions_are_exchanged_signs_with_another_version() {
     let policy: Arc<dyn Policy> = Arc::new(LinearGaussian::standard(FeatureMap::identity(2), 2).unwrap());
     let version = |names: [&str; 2]| {
         let actions = Actions::Names(names.map(str::to_owned).to_vec());
-        let encoding = Encoding::new(Vec::new()).unwrap();
+        let number = |column: &str| Field::Number { column: column.into(), mean: 0.0, scale: 1.0, indicator: false };
+        let encoding = Encoding::new(vec![number("x"), number("y")]).unwrap();
         let inputs = Inputs::new(actions, encoding, [0.0, 1.0], Lineage::default());
         RecordPolicy::Encoded { policy: Arc::clone(&policy), inputs: Arc::new(inputs) }.version().unwrap()
     };
