@@ -382,13 +382,13 @@ fn logs_that_refute_themselves_are_an_error_and_flawed_ones_are_not_certified() 
     let said = output(&run_in(&folder, "learn logs.csv"));
     assert!(said.contains("... NOT certified") && !said.contains("... certified"), "{said}");
     assert!(said.contains("NOT certified: 200 records with an id that an earlier record has"), "{said}");
-    let said = output(&run_in(&folder, "evaluate logs.csv --policy uniform --replicates 0"));
+    let said = output(&run_in(&folder, "evaluate logs.csv --actions 2 --policy uniform --replicates 0"));
     assert!(said.contains("NOT proven: ") && !said.contains("proven, at any time"), "{said}");
-    let said = output(&run_in(&folder, "select logs.csv --policy uniform"));
+    let said = output(&run_in(&folder, "select logs.csv --actions 2 --policy uniform"));
     assert!(said.contains("NOT certified: at least"), "{said}");
 
     let folder = two_actions("sound", "0.5", |i| i.to_string());
-    let said = output(&run_in(&folder, "evaluate logs.csv --policy uniform --replicates 0"));
+    let said = output(&run_in(&folder, "evaluate logs.csv --actions 2 --policy uniform --replicates 0"));
     let place = |text: &str| said.find(text).unwrap_or_else(|| panic!("{text}: {said}"));
     assert!(place("proven, at any time") < place("recommended: ") && place("recommended: ") < place("estimator"));
 }

@@ -97,11 +97,15 @@ fn every_format_works_with_every_command_on_default_settings() {
             if format != "csv" {
                 assert_eq!(run(&folder, &format!("convert {from} --out logs.{format}")), None, "{}", shape.name);
             }
-            let k = shape.actions;
+            // A choice among one action is none.
+            let uniform = match shape.actions {
+                1 => String::new(),
+                k => format!("--actions {k} --policy uniform"),
+            };
             let commands = [
                 format!("learn logs.{format} --out {format}.safetensors --quiet"),
-                format!("evaluate logs.{format} --actions {k} --policy uniform --quiet"),
-                format!("select logs.{format} --actions {k} --policy uniform --policy logged --quiet"),
+                format!("evaluate logs.{format} {uniform} --policy logged --quiet"),
+                format!("select logs.{format} {uniform} --policy logged --quiet"),
                 format!("lint logs.{format}"),
                 format!("score {format}.safetensors logs.{format} --out decisions-{format}.csv"),
                 format!("convert logs.{format} --out again-{format}.jsonl"),
