@@ -9,7 +9,7 @@ PYTHON_ENV := .venv-python
 PYTHON_PACKAGE := crates/surefoot-python
 export CARGO_TARGET_DIR ?= target
 
-.PHONY: help test test-rust test-python wheel lint fmt doc bench bench-evaluate bench-python bench-rivals golden fuzz coverage demo paper clean
+.PHONY: help test test-rust test-python wheel lint fmt doc bench bench-evaluate bench-python bench-rivals golden attack fuzz coverage demo paper clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -89,6 +89,14 @@ $(BENCH_ENV)/installed: bench/rivals/requirements.txt
 
 demo: ## the main job, on the digits that ship with the repo
 	$(CARGO) run --release --locked -- demo
+
+ATTACKS ?= 20000
+attack: ## forged runs, damaged files, failing disks, logs that contradict themselves, for a few minutes; prints counts
+	SUREFOOT_MUTATIONS=$(ATTACKS) PROPTEST_CASES=1024 $(CARGO) test --workspace --locked --no-fail-fast -- \
+		ledger forger mutat damaged limits refut actions:: matrix streams verify:: symmetric table_ saved:: files:: \
+		| grep --line-buffered -E '^test .*(ok|FAILED)$$|panicked|mutations' | tee $(CARGO_TARGET_DIR)/attack.log
+	@echo "$$(grep -c ' ok$$' $(CARGO_TARGET_DIR)/attack.log) attacks held off, $$(grep -c 'FAILED$$' $(CARGO_TARGET_DIR)/attack.log) not"
+	@! grep -q 'FAILED$$' $(CARGO_TARGET_DIR)/attack.log
 
 FUZZ_SECONDS ?= 60
 FUZZ_CORPUS := fuzz/corpus/tables
