@@ -233,6 +233,14 @@ impl PyPolicy {
         }
     }
 
+    /// The ``policy_version`` that its decisions are signed with: its fingerprint, or, for a policy that decides on raw
+    /// records, a hash that also covers action names and encoding. ``None`` for a custom policy.
+    #[getter]
+    fn version(&self) -> Option<String> {
+        let print = self.policy.identity()?;
+        Some(self.inputs.as_ref().map_or(print, |inputs| inputs.version(print)).to_string())
+    }
+
     /// The number of actions.
     #[getter]
     fn n_actions(&self) -> usize {

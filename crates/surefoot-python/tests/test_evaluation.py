@@ -182,7 +182,7 @@ def test_logs_that_refute_themselves_are_refused(rng):
     logs = surefoot.Logs(rng.normal(size=(n, 2)), frame["action"], frame["pscore"], frame["reward"], n_actions=2)
     import pandas
 
-    for asked in (logs, pandas.DataFrame(frame)):
+    for asked in (logs, surefoot.open_logs(pandas.DataFrame(frame), actions=2)):
         with pytest.raises(surefoot.DataError, match="the mean of 1/propensity is"):
             surefoot.evaluate(asked, "uniform", replicates=0)
         with pytest.raises(surefoot.DataError, match="the mean of 1/propensity is"):
@@ -200,9 +200,10 @@ def test_records_that_occur_twice_are_not_certified(rng):
     )
     for flawed in (frame, frame.assign(event_id=[str(i) for i in range(n)])):
         certified = flawed is not frame
-        found = surefoot.evaluate(flawed, "uniform", replicates=0)
+        source = surefoot.open_logs(flawed, actions=2)
+        found = surefoot.evaluate(source, "uniform", replicates=0)
         assert found.certified == certified
-        assert found.recommended == "SNIPS" and found["snips"].bias == "vanishes" and found["ips"].bias == "none"
+        assert found.recommended == "SNIPS" and found["SNIPS"].bias == "vanishes" and found["IPS"].bias == "none"
         assert ("NOT certified: 399 records" in str(found)) != certified
-        chosen = surefoot.select(flawed, {"even": "uniform"})
+        chosen = surefoot.select(source, {"even": "uniform"})
         assert chosen.certified == certified and bool(chosen.warnings) != certified

@@ -106,9 +106,11 @@ def test_decisions_come_with_their_propensities(rng):
 
 
 def test_eligible_actions_are_the_only_ones(rng):
+    # Every second record has two eligible actions, and a logger that draws one of them.
     r = records(rng)
     mask = np.ones((400, 3), dtype=bool)
-    mask[:, 2] = r["action"] == 2
+    mask[1::2, 2] = False
+    r["action"][1::2], r["pscore"][1::2] = rng.integers(0, 2, 200), 0.5
     estimator = surefoot.SeqLS(lam=0.4).fit(**r, eligible=mask)
     p = estimator.predict_proba(r["X"], eligible=mask)
     assert np.all(p[~mask] == 0.0)
@@ -418,11 +420,11 @@ def test_the_number_of_threads_changes_no_bit(rng):
 
 
 class FromLabels(surefoot.SeqLS):
-    """The estimator as scikit-learn's checks call it: each label is the logged action of a uniform logger, and was right."""
+    """The estimator as scikit-learn's checks call it: each label is the action of a logger without choice, and was right."""
 
     def fit(self, X, y):
-        labels, action = np.unique(np.asarray(y), return_inverse=True)
-        pscore = np.full(len(action), 1.0 / max(len(labels), 2))
+        action = np.unique(np.asarray(y), return_inverse=True)[1]
+        pscore = np.ones(len(action))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", surefoot.CertificateWarning)
             return super().fit(X, action, pscore, np.ones(len(action)))

@@ -59,7 +59,7 @@ def test_raw_records(frame: Any, learned: surefoot.Learned, tmp_path: Path) -> N
     pandas.testing.assert_frame_equal(found, expected)
     assert list(found) == ["event_id", "action", "pscore", "policy_version", "probabilities"]
     assert set(found["action"]) <= {"banner", "coupon", "nothing"} and len(set(found["action"])) > 1
-    assert set(found["policy_version"]) == {learned.policy.fingerprint}
+    assert set(found["policy_version"]) == {learned.policy.version} != {learned.policy.fingerprint}
 
 
 def test_an_event_gets_the_same_decision_again(frame: Any, learned: surefoot.Learned, tmp_path: Path) -> None:
