@@ -27,8 +27,9 @@ use crate::optim::{Optimiser, Trace};
 
 /// The settings of learning, without any state.
 ///
-/// The exploration floor is a setting of the first policy ([`LinearGaussian::with_exploration`]). Prior and posterior
-/// have the same floor, and every learned policy keeps it.
+/// The exploration floor is a setting of the first policy
+/// ([`with_exploration`](crate::LinearGaussian::with_exploration)). Prior and posterior have the same floor, and every
+/// learned policy keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Learner {
     /// The algorithm.
