@@ -9,7 +9,7 @@ PYTHON_ENV := .venv-python
 PYTHON_PACKAGE := crates/surefoot-python
 export CARGO_TARGET_DIR ?= target
 
-.PHONY: help test test-rust test-python wheel lint fmt doc bench bench-evaluate bench-python bench-rivals golden attack fuzz coverage demo paper clean
+.PHONY: help test test-rust test-python wheel lint fmt doc bench bench-evaluate bench-python bench-rivals golden attack fuzz fuzz-quick coverage demo paper clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -97,6 +97,10 @@ attack: ## forged runs, damaged files, failing disks, logs that contradict thems
 		| grep --line-buffered -E '^test .*(ok|FAILED)$$|panicked|mutations' | tee $(CARGO_TARGET_DIR)/attack.log
 	@echo "$$(grep -c ' ok$$' $(CARGO_TARGET_DIR)/attack.log) attacks held off, $$(grep -c 'FAILED$$' $(CARGO_TARGET_DIR)/attack.log) not"
 	@! grep -q 'FAILED$$' $(CARGO_TARGET_DIR)/attack.log
+
+MUTATIONS ?= 100000
+fuzz-quick: ## damaged policies, certificates, ledgers, sessions, data and settings, on stable Rust: a minute or so
+	SUREFOOT_MUTATIONS=$(MUTATIONS) $(CARGO) test --workspace --locked --test mutations --test settings -- --nocapture
 
 FUZZ_SECONDS ?= 60
 FUZZ_CORPUS := fuzz/corpus/tables

@@ -7,15 +7,7 @@ use std::process::Command;
 
 use rayon::prelude::*;
 
-/// Numbers in [0, 1) that look random and are always the same.
-struct Draws(u64);
-
-impl Draws {
-    fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.0 >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
+use crate::logs::Draws;
 
 /// The shape of a log.
 struct Shape {

@@ -37,24 +37,47 @@ pub(crate) fn wide<T>(f: impl FnMut() -> T) -> T {
     }
 
     #[cfg(test)]
-    if PLAIN.get() {
-        return NullaryFnOnce::call(Wide(f));
+    match LEVEL.get() {
+        Level::Plain => return NullaryFnOnce::call(Wide(f)),
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => {
+            if let Some(v3) = pulp::x86::V3::try_new() {
+                return pulp::Simd::vectorize(v3, Wide(f));
+            }
+        }
+        _ => {}
     }
     Arch::new().dispatch(Wide(f))
 }
 
+/// The instructions that a test lets [`wide`] use.
 #[cfg(test)]
-thread_local! {
-    static PLAIN: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Level {
+    /// Those that all machines have: SSE2 on x86-64.
+    Plain,
+    /// AVX2, where the machine has it.
+    Avx2,
+    /// All that the machine has, such as AVX-512.
+    Widest,
 }
 
-/// Runs `f` so that every [`wide`] of this thread uses only the instructions that all machines have.
 #[cfg(test)]
-pub(crate) fn plainly<T>(f: impl FnOnce() -> T) -> T {
-    PLAIN.set(true);
-    let out = f();
-    PLAIN.set(false);
-    out
+thread_local! {
+    static LEVEL: std::cell::Cell<Level> = const { std::cell::Cell::new(Level::Widest) };
+}
+
+/// What `f` gives with all instructions, which must be the same with fewer.
+#[cfg(test)]
+pub(crate) fn same_on_every_level<T: PartialEq + std::fmt::Debug>(f: impl Fn() -> T) -> T {
+    let found = f();
+    for level in [Level::Plain, Level::Avx2] {
+        LEVEL.set(level);
+        let other = f();
+        LEVEL.set(Level::Widest);
+        assert_eq!(found, other, "{level:?}");
+    }
+    found
 }
 
 /// `hazards[b] = phi(z - s_b)/Phi(z - s_b)`, also where the distribution function underflows.
