@@ -98,7 +98,7 @@ attack: ## forged runs, damaged files, failing disks, logs that contradict thems
 	@echo "$$(grep -c ' ok$$' $(CARGO_TARGET_DIR)/attack.log) attacks held off, $$(grep -c 'FAILED$$' $(CARGO_TARGET_DIR)/attack.log) not"
 	@! grep -q 'FAILED$$' $(CARGO_TARGET_DIR)/attack.log
 
-MUTATIONS ?= 100000
+MUTATIONS ?= 30000
 fuzz-quick: ## damaged policies, certificates, ledgers, sessions, data and settings, on stable Rust: a minute or so
 	SUREFOOT_MUTATIONS=$(MUTATIONS) $(CARGO) test --workspace --locked --test mutations --test settings -- --nocapture
 
