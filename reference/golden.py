@@ -8,6 +8,7 @@ from pathlib import Path
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # sums in one order, whatever the number of cores
 
 import certificates
+import chains
 import environment
 import evaluation
 import fingerprints
@@ -33,6 +34,7 @@ FILES = {
     "learners.json": learners.cases,
     "environment.json": environment.cases,
     "certificates.json": certificates.cases,
+    "chains.json": chains.cases,
     "kernels.json": kernels.cases,
     "evaluation.json": evaluation.cases,
     "fingerprints.json": fingerprints.cases,

@@ -222,6 +222,7 @@ fn settings(config: &Config, rounds: usize) -> LearnerSettings {
         lambda: config.lambda.0.clone(),
         posterior: config.posterior.clone(),
         sharpness: config.sharpness.0.clone(),
+        choice: config.choice.clone(),
         start: config.start.clone(),
         optimiser: config.optimiser.clone(),
         epochs: config.epochs,

@@ -113,6 +113,11 @@ options! {
     /// policy was flattened in order to explore [default: 1]
     #[arg(long, value_name = "FACTOR", help_heading = "Learning")]
     sharpness: Text = Text(usual().sharpness),
+    /// Records that choose lambda and the sharpness among their candidates: those that the candidates of the previous
+    /// round had not seen (previous), or those of the newest round, for which every certificate pays (newest) [default:
+    /// previous]
+    #[arg(long, value_name = "ROUND", help_heading = "Learning", value_parser = ["previous", "newest"])]
+    choice: String = usual().choice,
     /// Start of the search in each round: the current policy (warm) or the prior (anchor) [default: warm]
     #[arg(long, value_name = "WHERE", help_heading = "Learning", value_parser = ["warm", "anchor"])]
     start: String = usual().start,

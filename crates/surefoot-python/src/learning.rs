@@ -41,7 +41,7 @@ use crate::policy::PyPolicy;
 ///
 ///     >>> import surefoot
 ///     >>> learner = surefoot._surefoot.Learner(
-///     ...     "seq-ls", lam="0.4", posterior="isotropic", sharpness="1", start="warm", optimiser="adam", epochs=10,
+///     ...     "seq-ls", lam="0.4", posterior="isotropic", sharpness="1", choice="previous", start="warm", optimiser="adam", epochs=10,
 ///     ...     batch_size=128, learning_rate=0.01, decay="linear", precision="single", iterations=200, held_back="0",
 ///     ...     trade=0.0, delta=0.05, spending="forever", rounds=None, gate="always", seed=1, gamma=None, penalty=1.0,
 ///     ...     divergence=False, learn_scale=True, window="newest", estimator=None, slope=None,
@@ -70,7 +70,7 @@ fn in_python(error: surefoot::Error) -> Failure {
 impl PyLearner {
     #[new]
     #[pyo3(signature = (
-        algorithm, *, lam, posterior, sharpness, start, optimiser, epochs, batch_size, learning_rate, decay, precision,
+        algorithm, *, lam, posterior, sharpness, choice, start, optimiser, epochs, batch_size, learning_rate, decay, precision,
         iterations, held_back, trade, delta, spending, rounds, gate, seed, gamma, penalty, divergence, learn_scale,
         window, estimator, slope
     ))]
@@ -81,6 +81,7 @@ impl PyLearner {
         lam: String,
         posterior: String,
         sharpness: String,
+        choice: String,
         start: String,
         optimiser: String,
         epochs: usize,
@@ -109,6 +110,7 @@ impl PyLearner {
             lambda: lam,
             posterior,
             sharpness,
+            choice,
             start,
             optimiser,
             epochs,

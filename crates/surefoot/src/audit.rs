@@ -17,9 +17,9 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use law::Law;
+pub(crate) use law::Law;
 
-use crate::certificate::{Certificate, Protocol, Quantity, Theorem, verify};
+use crate::certificate::{Certificate, Quantity, Share, Theorem, verify};
 use crate::error::Error;
 use crate::fingerprint::Fingerprint;
 use crate::logs::Logs;
@@ -396,13 +396,12 @@ fn budget(statements: &[Statement]) -> Vec<Budget> {
     for kind in [StatementKind::Certificate, StatementKind::Ladder, StatementKind::Gate] {
         let of_kind = statements.iter().filter(|statement| statement.kind == kind);
         let mut spent: BTreeMap<(Option<usize>, u64), f64> = BTreeMap::new();
-        for Statement { certificate: Certificate { share, parts, delta, lambdas, form, spending, .. }, .. } in
-            of_kind.clone()
-        {
-            let protocol = Protocol { delta: *delta, lambdas: lambdas.clone(), form: *form, spending: *spending };
-            let shares = if parts.is_empty() { vec![*share] } else { parts.iter().map(|part| part.share).collect() };
-            for (place, share) in shares.into_iter().enumerate() {
-                let slot = (share.round, share.part.to_bits().wrapping_add(place as u64));
+        for Statement { certificate, .. } in of_kind.clone() {
+            let protocol = certificate.protocol();
+            for (place, share) in shares(certificate).into_iter().enumerate() {
+                // The two parts of a combined certificate may be equal.
+                let place = if certificate.parts.is_empty() { 0 } else { place as u64 };
+                let slot = (share.round, share.part.to_bits().wrapping_add(place));
                 spent.insert(slot, share.delta(&protocol).unwrap_or(f64::INFINITY));
             }
         }
@@ -412,6 +411,20 @@ fn budget(statements: &[Statement]) -> Vec<Budget> {
         }
     }
     all
+}
+
+/// The shares of delta that a certificate spends. A chain may begin with any of its rounds, and each beginning has the
+/// share of its round.
+fn shares(certificate: &Certificate) -> Vec<Share> {
+    let Certificate { share, parts, .. } = certificate;
+    match certificate.theorem {
+        Theorem::Chain => {
+            let first = certificate.since.round;
+            (0..certificate.links.len()).map(|i| Share::of_round(first.saturating_add(i), share.part)).collect()
+        }
+        _ if parts.is_empty() => vec![*share],
+        _ => parts.iter().map(|part| part.share).collect(),
+    }
 }
 
 /// The largest allowed relative difference between a logged propensity and the policy's own.
@@ -500,9 +513,8 @@ fn check(
 /// rule. A statement that holds at all rounds at once has all of delta; one that is made anew in each round has a share
 /// of a round.
 fn outside_family(statement: &Statement, first: &Statement) -> Option<String> {
-    let protocol = |c: &Certificate| (c.delta, c.lambdas.clone(), c.form, c.spending);
     let Statement { kind, certificate, .. } = statement;
-    if protocol(certificate) != protocol(&first.certificate) {
+    if certificate.protocol() != first.certificate.protocol() {
         return Some("delta, lambdas, form or spending: should be those of the first certificate, but are not".into());
     }
     let anew = *kind != StatementKind::Certificate;
@@ -533,6 +545,18 @@ fn timing(certificate: &Certificate, collected_by: &[Option<Fingerprint>], diffe
     }
     if matches!(certificate.theorem, Theorem::Fixed | Theorem::FixedAdjusted) {
         on_trust |= certificate.policies.iter().any(|policy| policy.is_none() || !known(0).1.contains(policy));
+    }
+    if certificate.theorem == Theorem::Chain {
+        // Each policy but the last must have collected the round after its own, or the differences do not add up.
+        for (i, policy) in certificate.policies.iter().enumerate() {
+            let (round, known) = known(i);
+            on_trust |= policy.is_none() || !known.contains(policy);
+            let follows = collected_by.get(round.saturating_add(1)).filter(|_| i + 1 < certificate.policies.len());
+            if follows.is_some_and(|by| by != policy) {
+                differences
+                    .push(format!("policies: the link of round {round} does not lead to the policy of the next"));
+            }
+        }
     }
     // If a round does not name its logging policy, its propensities were not recomputed.
     let end = certificate.since.round.saturating_add(certificate.logs.len()).min(collected_by.len());

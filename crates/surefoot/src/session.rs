@@ -12,9 +12,9 @@
 
 use std::sync::Arc;
 
-use crate::audit::{self, Entry, Ledger, Opening, Statement, StatementKind, Terms, hash_of};
+use crate::audit::{self, Entry, Law, Ledger, Opening, Statement, StatementKind, Terms, hash_of};
 use crate::certificate::{
-    Case, Certificate, Challenger, FixedSince, Gate, Share, Since, Smoothing, Verdict, risk_and_ladder,
+    Case, Certificate, Challenger, FixedSince, Gate, Linked, Share, Since, Smoothing, Verdict, risk_and_ladder,
 };
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
@@ -91,7 +91,7 @@ pub struct Checkpoint {
     pub started: Option<usize>,
     /// The policies learned since the last promotion, none of them promoted.
     pub challengers: Vec<Challenger>,
-    /// Lambda and sharpness of the newest policy.
+    /// Lambda and sharpness that the newest round chose.
     pub kept: Option<(f64, f64)>,
     /// The ledger.
     pub ledger: Ledger,
@@ -387,7 +387,11 @@ impl Session {
                 ladder: unseen.transpose()?,
             });
         }
-        let (certificate, ladder) = risk_and_ladder(judged, policy.fixed_since, &self.deployed, logs, protocol)?;
+        // The ledger knows which policy was fixed when, so a verifier comes to the same links.
+        let (law, _) = Law::of(&self.ledger);
+        let linked = Linked { links: &law.links(logs.len()), gated: law.gated() };
+        let (certificate, ladder) =
+            risk_and_ladder(judged, policy.fixed_since, &self.deployed, logs, protocol, linked)?;
         Ok(Proven { certificate, ladder: Some(ladder) })
     }
 }

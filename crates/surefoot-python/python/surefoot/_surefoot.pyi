@@ -289,6 +289,7 @@ class Learner:
         lam: str,
         posterior: str,
         sharpness: str,
+        choice: str,
         start: str,
         optimiser: str,
         epochs: int,

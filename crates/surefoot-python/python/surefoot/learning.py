@@ -102,6 +102,7 @@ class _Estimator(_Fitted):
     lam: float | str = "auto"
     posterior: str = "isotropic"
     sharpness: float | str = 1
+    choice: str = "previous"
     start: str = "warm"
     certify: bool = True
     delta: float = 0.05
@@ -140,7 +141,7 @@ class _Estimator(_Fitted):
         if own["slope"] is not None and own["estimator"] is None:
             raise refused("slope", "the derivative of an estimator that is given too", "alone")
         taken = (
-            "posterior start optimiser epochs batch_size learning_rate decay precision iterations trade delta spending gate "
+            "posterior choice start optimiser epochs batch_size learning_rate decay precision iterations trade delta spending gate "
             "seed gamma penalty divergence learn_scale window estimator slope"
         ).split()
         texts: dict[str, Any] = {name: str(own[name]) for name in ("lam", "sharpness", "held_back")}

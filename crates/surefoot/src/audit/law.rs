@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::ledger::{Entry, Ledger, Opening, hash_of};
 use super::{Statement, StatementKind};
-use crate::certificate::{Certificate, FixedSince, Gate, Parts, Quantity, Share, Since, Theorem};
+use crate::certificate::{Certificate, FixedSince, Gate, Link, Parts, Quantity, Share, Since, Theorem};
 use crate::fingerprint::Fingerprint;
 
 /// A round as the ledger tells it.
@@ -22,7 +22,7 @@ pub(super) struct Collected {
 
 /// The facts of a ledger.
 #[derive(Debug)]
-pub(super) struct Law<'a> {
+pub(crate) struct Law<'a> {
     opening: &'a Opening,
     pub(super) rounds: Vec<Collected>,
     /// The policy that was deployed before round 0.
@@ -33,7 +33,7 @@ pub(super) struct Law<'a> {
 
 impl<'a> Law<'a> {
     /// Reads a ledger. Also returns everything that is out of order in it.
-    pub(super) fn of(ledger: &'a Ledger) -> (Self, Vec<String>) {
+    pub(crate) fn of(ledger: &'a Ledger) -> (Self, Vec<String>) {
         let mut law = Law { opening: ledger.opening(), rounds: Vec::new(), start: None, stated: HashMap::new() };
         let (mut wrong, mut deployed) = (Vec::new(), Vec::new());
         // Whether a policy was deployed since the last round was collected.
@@ -138,10 +138,7 @@ impl<'a> Law<'a> {
             }
             Some(_) => {}
         }
-        let protocol = &self.opening.protocol;
-        let same = (certificate.delta, &certificate.lambdas, certificate.form, certificate.spending)
-            == (protocol.delta, &protocol.lambdas, protocol.form, protocol.spending);
-        if !same {
+        if certificate.protocol() != self.opening.protocol {
             wrong.push("ledger: delta, lambdas, form or spending are not those of its opening".into());
         }
         let subject = certificate.policies.last().copied().flatten();
@@ -165,9 +162,12 @@ impl<'a> Law<'a> {
         }
         let lawful = match kind {
             StatementKind::Certificate => self.whole(certificate),
-            StatementKind::Ladder => self.rung(certificate, *round),
-            StatementKind::Gate if self.opening.gate == Gate::CertifiedRisk => self.rung(certificate, *round),
-            StatementKind::Gate => self.comparison(certificate, *round),
+            StatementKind::Ladder | StatementKind::Gate
+                if *kind == StatementKind::Ladder || self.opening.gate == Gate::CertifiedRisk =>
+            {
+                self.rung(certificate, *kind, *round)
+            }
+            _ => self.comparison(certificate, *round),
         };
         if let Err(reason) = lawful {
             wrong.push(reason);
@@ -194,7 +194,9 @@ impl<'a> Law<'a> {
     }
 
     /// A rung of the ladder, with its part of the share of one round.
-    fn rung(&self, certificate: &Certificate, rounds: usize) -> Result<(), String> {
+    fn rung(&self, certificate: &Certificate, kind: StatementKind, rounds: usize) -> Result<(), String> {
+        // The chain belongs to the ladder: the gate judges each challenger by its own records.
+        let chained = kind == StatementKind::Ladder && self.chained();
         let posterior = |certificate: &Certificate, part: f64| {
             let j = certificate.since.round;
             expect("share", &Share::of_round(j, part), &certificate.share)?;
@@ -203,11 +205,17 @@ impl<'a> Law<'a> {
         };
         match certificate.theorem {
             Theorem::Fixed => {
-                let part = if self.opening.shifts { 1.0 } else { Parts::FIXED };
+                let part = match (self.opening.shifts, chained) {
+                    (true, _) => 1.0,
+                    (false, false) => Parts::FIXED,
+                    (false, true) if self.gated() => Parts::FIXED_GATED,
+                    (false, true) => return Err("theorem: a fixed policy has no rung beside the chain".into()),
+                };
                 self.one_of(certificate, rounds, |FixedSince { round, since, size }| {
                     (Share::of_round(round, part), since, size)
                 })
             }
+            Theorem::Chain if chained => self.chain(certificate, rounds),
             _ if self.opening.shifts => Err("theorem: where contexts may shift, only a fixed policy has a rung".into()),
             Theorem::Ls => posterior(certificate, Parts::LS),
             Theorem::Combined => {
@@ -220,6 +228,75 @@ impl<'a> Law<'a> {
             }
             theorem => Err(format!("theorem: {theorem:?} is no rung of the ladder")),
         }
+    }
+
+    /// Whether a gate decides which policy is deployed.
+    pub(crate) fn gated(&self) -> bool {
+        self.opening.redeploys && self.opening.gate != Gate::Always
+    }
+
+    /// Whether the ladder has a chain.
+    fn chained(&self) -> bool {
+        !self.opening.shifts && self.opening.protocol.mixes()
+    }
+
+    /// How each of this many rounds is linked to the policy that follows it: the one that collected the next round, and
+    /// last the current one.
+    pub(crate) fn links(&self, rounds: usize) -> Vec<Option<Link>> {
+        (0..rounds).map(|k| self.link(k, self.follows(k, rounds)?)).collect()
+    }
+
+    /// The policy that follows round `k` in a chain over this many rounds.
+    ///
+    /// A statement after `k + 1` rounds was about the policy that ran then. If another policy collected the next round, a
+    /// chain through it would be another martingale, for which the shares before it are spent already.
+    fn follows(&self, k: usize, rounds: usize) -> Option<Fingerprint> {
+        let current = self.current(k + 1)?;
+        (k + 1 == rounds || self.rounds.get(k + 1)?.by == Some(current)).then_some(current)
+    }
+
+    fn link(&self, k: usize, next: Fingerprint) -> Option<Link> {
+        let round = &self.rounds[k];
+        let deployed = self.rounds[..k].iter().filter_map(|earlier| earlier.deployed).chain(self.start);
+        let first = if deployed.into_iter().any(|policy| policy == next) {
+            0
+        } else {
+            let fixed = self.fixed(next, k + 1);
+            let seen = fixed.iter().filter(|fixed| fixed.since.round <= k);
+            seen.map(|fixed| if fixed.since.round == k { fixed.since.record } else { 0 }).min()?
+        };
+        let Some((newest, fixed)) = round.learned else { return Some(Link { first, size: 1 }) };
+        // The set of round 0 has one more member: the first policy.
+        let own = fixed.map_or(1, |fixed| fixed.size.saturating_sub(usize::from(k == 0)).max(1));
+        let size = if self.gated() {
+            // The incumbent, the older challengers, and the candidates of this round.
+            self.challengers(k) + own
+        } else if next == newest {
+            own
+        } else if self.opening.redeploys {
+            own + 1
+        } else {
+            1
+        };
+        Some(Link { first, size })
+    }
+
+    /// The number of policies that were learned from round `k` and the rounds before, since the last promotion.
+    fn challengers(&self, k: usize) -> usize {
+        let promoted = |j: usize| self.rounds[j].deployed.is_some_and(|policy| Some(policy) != self.runs(j));
+        let since = (0..k).rev().find(|&j| promoted(j)).map_or(0, |j| j + 1);
+        self.rounds[since..=k].iter().filter(|round| round.learned.is_some()).count()
+    }
+
+    /// A chain: its links are those of the ledger, and each of its rounds is collected by the policy of the link before.
+    fn chain(&self, certificate: &Certificate, rounds: usize) -> Result<(), String> {
+        let part = if self.gated() { Parts::CHAIN_GATED } else { Parts::CHAIN };
+        let first = certificate.since.round;
+        expect("share", &Share::of_round(first, part), &certificate.share)?;
+        let links: Vec<Option<Link>> = self.links(rounds).split_off(first.min(rounds));
+        expect("links", &links, &certificate.links.iter().copied().map(Some).collect())?;
+        let policies: Vec<_> = (first..rounds).map(|k| self.follows(k, rounds)).collect();
+        expect("policies", &policies, &certificate.policies)
     }
 
     /// A comparison with the running policy, which has collected all rounds from `started` on.
@@ -338,17 +415,28 @@ impl<'a> Law<'a> {
             if unknown > 0 {
                 trust.push(format!("the propensities of {unknown} rounds whose logging policy is not given"));
             }
-            if matches!(part.theorem, Theorem::Fixed | Theorem::FixedAdjusted)
-                && let Some(policy) = part.policies.first().copied().flatten()
-            {
-                // Deployed before the records, it cannot have been learned from them.
-                let known = self.rounds.iter().take(since.round).filter_map(|round| round.deployed);
-                if known.chain(self.start).all(|deployed| deployed != policy) {
+            // Deployed before the records, a policy cannot have been learned from them.
+            let known = |policy: Fingerprint, round: usize| {
+                let deployed = self.rounds.iter().take(round).filter_map(|round| round.deployed);
+                deployed.chain(self.start).any(|deployed| deployed == policy)
+            };
+            let policies = part.policies.iter().copied().flatten();
+            match part.theorem {
+                Theorem::Fixed | Theorem::FixedAdjusted if policies.clone().any(|p| !known(p, since.round)) => {
                     trust.push(format!(
                         "the policy was learned without the records from {since} on, and from at most {} candidates",
                         part.size
                     ));
                 }
+                Theorem::Chain => {
+                    let held_back = (since.round..).zip(policies).filter(|&(k, policy)| !known(policy, k)).count();
+                    if held_back > 0 {
+                        trust.push(format!(
+                            "{held_back} policies of the chain were learned without the records that were held back from them"
+                        ));
+                    }
+                }
+                _ => {}
             }
         }
         trust.dedup();

@@ -4,8 +4,10 @@ use std::fmt::{self, Display, Formatter};
 
 use serde::{Deserialize, Serialize};
 
-use super::evidence::{Evidence, Factor, Weighed};
+use super::bound::Smoothing;
+use super::evidence::{Evidence, Factor, Wanted, Weighed};
 use super::protocol::{Protocol, Share};
+use super::stakes::{Stake, stakes};
 use crate::error::{Error, Result};
 use crate::logs::Logs;
 use crate::policy::Policy;
@@ -65,15 +67,36 @@ impl<'a> Case<'a> {
     }
 
     /// The evidence of the counted records for one factor, computed round by round.
-    pub(super) fn evidence(&self, factor: Factor, weighed: impl Fn(&Logs) -> Result<Weighed>) -> Result<Evidence> {
-        let (factors, lambdas) = ([factor], &self.protocol.lambdas);
-        let mut all = Evidence::none(&factors, lambdas);
+    pub(super) fn evidence(&self, wanted: Wanted, weighed: impl Fn(&Logs) -> Result<Weighed>) -> Result<Evidence> {
+        let wanted = [wanted];
+        let mut all = Evidence::none(&wanted);
         let mut first = self.since.record;
         for logs in self.counted()? {
-            let [_, counted] = weighed(logs)?.split(std::mem::take(&mut first), &factors, lambdas);
+            let [_, counted] = weighed(logs)?.split(std::mem::take(&mut first), &wanted);
             all.merge(&counted);
         }
         Ok(all)
+    }
+
+    /// A factor at the lambdas of the protocol.
+    pub(super) fn on_grid(&self, factor: Factor) -> Wanted {
+        Wanted::new(factor, &self.protocol.lambdas)
+    }
+
+    /// The lambdas of a policy that was fixed before the counted records, and their weights.
+    pub(super) fn stakes(&self, smoothing: Smoothing) -> Result<Vec<Stake>> {
+        if self.protocol.mixes() {
+            self.protocol.check()?;
+            return Ok(stakes(self.rounds, self.since, smoothing, self.share.delta(self.protocol)?));
+        }
+        let weight = 1.0 / self.protocol.lambdas.len() as f64;
+        Ok(self.protocol.lambdas.iter().map(|&lambda| Stake { lambda, weight }).collect())
+    }
+
+    /// The factor of such a policy at these lambdas.
+    pub(super) fn at_stakes(&self, smoothing: Smoothing) -> Result<Wanted> {
+        let lambdas = self.stakes(smoothing)?.iter().map(|stake| stake.lambda).collect();
+        Ok(Wanted { factor: Factor { smoothing, fixed: true }, lambdas })
     }
 }
 
@@ -82,25 +105,19 @@ impl<'a> Case<'a> {
 #[derive(Debug, Clone)]
 pub(crate) struct RoundEvidence {
     /// For each round, the evidence of the seen records and that of the unseen ones.
-    parts: Vec<[Evidence; 2]>,
+    pub(super) parts: Vec<[Evidence; 2]>,
 }
 
 impl RoundEvidence {
     /// Computes the evidence of all rounds; `cut` is the first record that the policy has not seen.
-    pub(crate) fn new(
-        policy: &dyn Policy,
-        rounds: &[Logs],
-        cut: Option<Since>,
-        factors: &[Factor],
-        lambdas: &[f64],
-    ) -> Result<Self> {
+    pub(crate) fn new(policy: &dyn Policy, rounds: &[Logs], cut: Option<Since>, wanted: &[Wanted]) -> Result<Self> {
         let part = |(round, logs): (usize, &Logs)| {
             let seen = match cut {
                 Some(cut) if round == cut.round => cut.record,
                 Some(cut) if round > cut.round => 0,
                 _ => logs.len(),
             };
-            Ok(Weighed::new(policy, logs)?.split(seen, factors, lambdas))
+            Ok(Weighed::new(policy, logs)?.split(seen, wanted))
         };
         Ok(RoundEvidence { parts: rounds.iter().enumerate().map(part).collect::<Result<_>>()? })
     }

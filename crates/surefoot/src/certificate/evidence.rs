@@ -1,5 +1,7 @@
 //! The evidence of records about a policy, as sums that can be merged over rounds, shards and machines.
 
+use std::ops::Range;
+
 use super::bound::Smoothing;
 use crate::error::{Error, Result};
 use crate::logs::Logs;
@@ -22,7 +24,6 @@ impl Factor {
     pub(crate) const LS: Factor = Factor { smoothing: Smoothing::Ls, fixed: false };
     pub(crate) const ADJUSTED: Factor = Factor { smoothing: Smoothing::Adjusted, fixed: false };
     pub(crate) const FIXED: Factor = Factor { smoothing: Smoothing::Ls, fixed: true };
-    pub(crate) const FIXED_ADJUSTED: Factor = Factor { smoothing: Smoothing::Adjusted, fixed: true };
 
     /// The logarithm of the factor (or its mean over the predictors) and `|p d/dp|` of it. Uses `ln_1p`, as most
     /// factors are near 1.
@@ -48,6 +49,19 @@ impl Factor {
     }
 }
 
+/// A factor, and the lambdas at which its sums are wanted.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Wanted {
+    pub(crate) factor: Factor,
+    pub(crate) lambdas: Vec<f64>,
+}
+
+impl Wanted {
+    pub(crate) fn new(factor: Factor, lambdas: &[f64]) -> Self {
+        Wanted { factor, lambdas: lambdas.to_vec() }
+    }
+}
+
 /// The sums over records at one lambda.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct LogSum {
@@ -68,8 +82,8 @@ impl LogSum {
     }
 }
 
-/// The evidence of records about a policy: for each requested factor, the sums at every lambda. Two values over the
-/// same grid can be merged. The size does not grow with the number of records.
+/// The evidence of records about a policy: for each wanted factor, the sums at its lambdas. Two values over the same
+/// lambdas can be merged. The size does not grow with the number of records.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Evidence {
     records: usize,
@@ -78,8 +92,8 @@ pub(crate) struct Evidence {
 
 impl Evidence {
     /// The evidence of no records.
-    pub(crate) fn none(factors: &[Factor], lambdas: &[f64]) -> Self {
-        let sums = factors.iter().map(|&factor| (factor, vec![LogSum::default(); lambdas.len()]));
+    pub(crate) fn none(wanted: &[Wanted]) -> Self {
+        let sums = wanted.iter().map(|wanted| (wanted.factor, vec![LogSum::default(); wanted.lambdas.len()]));
         Evidence { records: 0, sums: sums.collect() }
     }
 
@@ -115,7 +129,7 @@ impl Evidence {
     /// The sums of a factor at every lambda.
     ///
     /// # Panics
-    /// If the factor was not requested.
+    /// If the factor was not wanted.
     pub(crate) fn at(&self, factor: Factor) -> &[LogSum] {
         let found = self.sums.iter().find(|(known, _)| *known == factor);
         &found.expect("evidence of this factor was gathered").1
@@ -171,27 +185,44 @@ impl Weighed {
     }
 
     /// The evidence of the records before an index, and of those from it on.
-    pub(crate) fn split(&self, record: usize, factors: &[Factor], lambdas: &[f64]) -> [Evidence; 2] {
+    pub(crate) fn split(&self, record: usize, wanted: &[Wanted]) -> [Evidence; 2] {
         let record = record.min(self.records);
-        let cut = self.places.partition_point(|&i| i < record);
-        let part = |records, range: std::ops::Range<usize>| {
-            let sums = |factor: Factor| lambdas.iter().map(|&l| self.sum(factor, l, range.clone())).collect();
-            Evidence { records, sums: factors.iter().map(|&factor| (factor, sums(factor))).collect() }
+        let cut = self.cut(record);
+        let part = |records, range: Range<usize>| {
+            let sums = |wanted: &Wanted| {
+                let at = |&l| self.sum(range.clone(), |p, q, c| wanted.factor.log_and_slope(l, p, q, c));
+                (wanted.factor, wanted.lambdas.iter().map(at).collect())
+            };
+            Evidence { records, sums: wanted.iter().map(sums).collect() }
         };
         [part(record, 0..cut), part(self.records - record, cut..self.p.len())]
     }
 
     /// The evidence of all records.
-    pub(crate) fn evidence(&self, factors: &[Factor], lambdas: &[f64]) -> Evidence {
-        let [_, all] = self.split(0, factors, lambdas);
+    pub(crate) fn evidence(&self, wanted: &[Wanted]) -> Evidence {
+        let [_, all] = self.split(0, wanted);
         all
     }
 
-    fn sum(&self, factor: Factor, lambda: f64, range: std::ops::Range<usize>) -> LogSum {
+    /// The sums of the factors of a chain (`chain.rs`) over the records from an index on.
+    pub(super) fn chained(&self, record: usize, lambda: f64, ratio: f64) -> LogSum {
+        self.sum(self.cut(record)..self.p.len(), |p, q, c| {
+            let w = p / q;
+            let x = -lambda * c * (1.0 + ratio * (w - 1.0));
+            (x.ln_1p(), (lambda * ratio * w * c / (1.0 + x)).abs())
+        })
+    }
+
+    /// The place of the first record with a cost from an index on.
+    fn cut(&self, record: usize) -> usize {
+        self.places.partition_point(|&i| i < record)
+    }
+
+    fn sum(&self, range: Range<usize>, log_and_slope: impl Fn(f64, f64, f64) -> (f64, f64)) -> LogSum {
         let (mut logs, mut sizes, mut slopes) = (Sum::default(), 0.0, Sum::default());
         let (p, q, c) = (&self.p[range.clone()], &self.q[range.clone()], &self.c[range]);
         for ((&p, &q), &c) in p.iter().zip(q).zip(c) {
-            let (value, slope) = factor.log_and_slope(lambda, p, q, c);
+            let (value, slope) = log_and_slope(p, q, c);
             logs.add(value);
             sizes += value.abs();
             slopes.add(slope);

@@ -166,8 +166,11 @@ fn improvement(
         case.counted()?;
     }
     let cut = unseen.as_ref().map(|(_, case)| Since { round: case.since.round - started, record: case.since.record });
-    let factors = [Factor::ADJUSTED, Factor::FIXED_ADJUSTED];
-    let evidence = RoundEvidence::new(policy, counted, cut, &factors, &protocol.lambdas)?;
+    let mut wanted = vec![begun.on_grid(Factor::ADJUSTED)];
+    if let Some((_, case)) = &unseen {
+        wanted.push(case.at_stakes(Smoothing::Adjusted)?);
+    }
+    let evidence = RoundEvidence::new(policy, counted, cut, &wanted)?;
     let posterior = match related(policy, incumbent) {
         None => None,
         Some((policy, incumbent)) => {

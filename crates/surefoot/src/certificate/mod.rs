@@ -8,6 +8,7 @@
 //! | a policy fixed before the records, or one of a finite set | [`Certificate::fixed`] | `R(pi)`, or `R(pi) - Rbar` | `ln` of the set's size |
 //! | the logging policies | [`Certificate::running`] | `Rbar` | none |
 //! | Theorem 4.1 plus the bound on the logging policies | [`Certificate::combined`] | `R(pi_Q)` | both, each at its share of delta |
+//! | the last of several policies, on the rounds of all of them | [`Certificate::chain`] | `R(pi)` | `ln` of the sets' sizes |
 //! | the best rung of the ladder | [`ladder`] | `R(pi)` | see there |
 //!
 //! All statements are one inequality (`certificate/bound.rs`, with its proof). It holds for all rounds and all
@@ -17,22 +18,25 @@
 
 mod bound;
 mod case;
+mod chain;
 mod evidence;
 mod gate;
 mod ladder;
 mod protocol;
+mod stakes;
 mod statement;
 mod verify;
 
 pub use bound::Smoothing;
 pub(crate) use bound::{Bound, Subject, bound};
 pub use case::{Case, Since};
-pub(crate) use evidence::{Evidence, Factor, LogSum, Weighed};
+pub use chain::Link;
+pub(crate) use evidence::{Evidence, Factor, LogSum, Wanted, Weighed};
 pub use gate::{Challenger, Gate, Verdict};
-pub(crate) use ladder::risk_and_ladder;
 pub use ladder::{FixedSince, ladder};
+pub(crate) use ladder::{Linked, risk_and_ladder};
 pub(crate) use protocol::Parts;
-pub use protocol::{Form, Protocol, Share, Spending};
+pub use protocol::{Combine, Form, Protocol, Share, Spending};
 pub use statement::{Quantity, Theorem};
 pub use verify::{Mismatch, verify};
 
@@ -64,9 +68,13 @@ pub struct Certificate {
     pub spending: Spending,
     /// The form of the bound.
     pub form: Form,
-    /// The lambda of the bound: the best one of the grid.
+    /// How the bounds at several lambdas become one.
+    #[serde(default, skip_serializing_if = "Combine::is_union")]
+    pub combine: Combine,
+    /// The lambda whose bound alone is best.
     pub lambda: f64,
-    /// The grid of lambdas.
+    /// The grid of lambdas of the protocol. A policy that was fixed before its records has lambdas of its own, which
+    /// follow from the number of records, the share of delta and the records before.
     pub lambdas: Vec<f64>,
     /// The number of records, `N`.
     pub records: usize,
@@ -78,7 +86,8 @@ pub struct Certificate {
     pub size: usize,
     /// The allowance for quadrature and rounding errors, added before `psi`.
     pub numerical: f64,
-    /// The target policy; one per round for Theorem C.1; none for the bound on the logging policies.
+    /// The target policy; one per round for Theorem C.1 and for a chain, the target last; none for the bound on the
+    /// logging policies.
     pub policies: Vec<Option<Fingerprint>>,
     /// The priors of the posteriors: one, or one per round.
     pub priors: Vec<Fingerprint>,
@@ -86,6 +95,9 @@ pub struct Certificate {
     pub since: Since,
     /// The rounds of the counted records, from `since.round` on.
     pub logs: Vec<Fingerprint>,
+    /// For a chain: how each counted round is linked to the policy that follows it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<Link>,
     /// The certificates that were added up, for a combined certificate.
     pub parts: Vec<Certificate>,
     /// The assumptions about the logs, which the logs cannot show.
@@ -137,7 +149,15 @@ impl Judgement {
     fn certificate(self, case: &Case<'_>, evidence: &Evidence) -> Result<Certificate> {
         let theorem = self.theorem;
         let delta = case.share.delta(case.protocol)?;
-        let bound: Bound = bound(evidence, theorem.smoothing(), self.judged, case.protocol, delta)?;
+        let bound = match theorem {
+            Theorem::Fixed | Theorem::FixedAdjusted => {
+                let stakes = case.stakes(theorem.smoothing())?;
+                let bound = bound::staked(evidence, theorem.smoothing(), self.judged, &stakes, case.protocol, delta)?;
+                bound::possible(bound.upper, bound.numerical, theorem.smoothing())?;
+                bound
+            }
+            _ => bound(evidence, theorem.smoothing(), self.judged, case.protocol, delta)?,
+        };
         let (kl, size) = match self.judged {
             Subject::Posterior { kl, .. } => (kl, 1),
             Subject::Fixed { size } => (0.0, size),
@@ -151,6 +171,7 @@ impl Judgement {
             share: case.share,
             spending: case.protocol.spending,
             form: case.protocol.form,
+            combine: case.protocol.combine,
             lambda: bound.lambda,
             lambdas: case.protocol.lambdas.clone(),
             records: bound.records,
@@ -162,6 +183,7 @@ impl Judgement {
             priors: self.priors,
             since: case.since,
             logs: case.counted()?.iter().map(Logs::fingerprint).collect(),
+            links: Vec::new(),
             parts: Vec::new(),
             assumptions: theorem.assumptions(),
         })
@@ -179,12 +201,23 @@ fn kl_error(policy: &Posterior, prior: &Posterior, kl: f64) -> f64 {
 }
 
 impl Certificate {
+    /// The settings that it was made with.
+    pub fn protocol(&self) -> Protocol {
+        Protocol {
+            delta: self.delta,
+            lambdas: self.lambdas.clone(),
+            combine: self.combine,
+            form: self.form,
+            spending: self.spending,
+        }
+    }
+
     /// Theorem 3.2: `R(pi_Q) <= psi_l( Rhat^LS(pi_Q) + (KL(Q, P) + ln(1/delta))/(l N) )`.
     ///
     /// Holds for all posteriors `Q` at once, including those learned from the same records. The prior `P` must have
     /// been fixed before the first record. Over the records of one round it is the bound of batch LS.
     pub fn risk(policy: &LinearGaussian, prior: &LinearGaussian, case: &Case<'_>) -> Result<Self> {
-        let evidence = case.evidence(Factor::LS, |logs| Weighed::new(policy, logs))?;
+        let evidence = case.evidence(case.on_grid(Factor::LS), |logs| Weighed::new(policy, logs))?;
         Judgement::posterior(Theorem::Ls, policy, prior)?.certificate(case, &evidence)
     }
 
@@ -194,7 +227,7 @@ impl Certificate {
     /// collected, `Rbar` is the incumbent's risk. A bound below 0 then proves that the candidate is better than the
     /// running policy.
     pub fn difference(policy: &LinearGaussian, prior: &LinearGaussian, case: &Case<'_>) -> Result<Self> {
-        let evidence = case.evidence(Factor::ADJUSTED, |logs| Weighed::new(policy, logs))?;
+        let evidence = case.evidence(case.on_grid(Factor::ADJUSTED), |logs| Weighed::new(policy, logs))?;
         Judgement::posterior(Theorem::Adjusted, policy, prior)?.certificate(case, &evidence)
     }
 
@@ -210,10 +243,10 @@ impl Certificate {
         if case.since.record > 0 {
             return Err(Error::setting("the first record", "0 for Theorem C.1", case.since.record));
         }
-        let (factors, lambdas) = ([Factor { smoothing, fixed: false }], &case.protocol.lambdas);
-        let mut evidence = Evidence::none(&factors, lambdas);
+        let wanted = [case.on_grid(Factor { smoothing, fixed: false })];
+        let mut evidence = Evidence::none(&wanted);
         for ((policy, _), logs) in pairs.iter().zip(rounds) {
-            evidence.merge(&Weighed::new(*policy, logs)?.evidence(&factors, lambdas));
+            evidence.merge(&Weighed::new(*policy, logs)?.evidence(&wanted));
         }
         let theorem = match smoothing {
             Smoothing::Ls => Theorem::Shift,
@@ -226,7 +259,7 @@ impl Certificate {
     /// divergence. The factors contain the policy's own probabilities, so they vary far less than those of single
     /// predictors.
     pub fn fixed(smoothing: Smoothing, policy: &dyn Policy, size: usize, case: &Case<'_>) -> Result<Self> {
-        let evidence = case.evidence(Factor { smoothing, fixed: true }, |logs| Weighed::new(policy, logs))?;
+        let evidence = case.evidence(case.at_stakes(smoothing)?, |logs| Weighed::new(policy, logs))?;
         Self::of_fixed(smoothing, policy, size, case, &evidence)
     }
 
@@ -247,7 +280,7 @@ impl Certificate {
     /// Bounds the logging policies: `Rbar <= psi_l( -(1/(l N)) sum_i ln(1 - l c_i) + ln(1/delta)/(l N) )`. `Rbar` is
     /// the mean over the records of the risk of the policy that collected each record.
     pub fn running(case: &Case<'_>) -> Result<Self> {
-        let evidence = case.evidence(Factor::FIXED, |logs| Ok(Weighed::running(logs)))?;
+        let evidence = case.evidence(case.on_grid(Factor::FIXED), |logs| Ok(Weighed::running(logs)))?;
         Judgement::fixed(Theorem::Running, None, 1)?.certificate(case, &evidence)
     }
 

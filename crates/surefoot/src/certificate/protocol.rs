@@ -9,8 +9,11 @@ use crate::error::{Error, Result, check_setting};
 pub struct Protocol {
     /// The failure probability of a family of certificates over all rounds: in `(0, 1)`.
     pub delta: f64,
-    /// The grid of lambdas. The best bound over the grid is used, at the price of `ln` of the grid's size.
+    /// The grid of lambdas.
     pub lambdas: Vec<f64>,
+    /// How the bounds at several lambdas become one.
+    #[serde(default, skip_serializing_if = "Combine::is_union")]
+    pub combine: Combine,
     /// The form of the bound.
     pub form: Form,
     /// How delta is spent over rounds.
@@ -18,12 +21,13 @@ pub struct Protocol {
 }
 
 impl Default for Protocol {
-    /// Confidence 95 %; lambdas from 1.5 down to 0.003 by factors of 0.6. The best of them is within 3 % of the best
-    /// possible, at the price of `ln 13`.
+    /// Confidence 95 %; lambdas from 1.5 down to 0.003 by factors of 0.6, mixed. The best of them is within 3 % of the
+    /// best possible.
     fn default() -> Self {
         Protocol {
             delta: 0.05,
             lambdas: (0..13).map(|i| 1.5 * 0.6f64.powi(i)).collect(),
+            combine: Combine::Mixture,
             form: Form::Psi,
             spending: Spending::Forever,
         }
@@ -46,9 +50,27 @@ impl Protocol {
         }
     }
 
-    /// The price of the grid: the logarithm of its size.
-    pub(super) fn grid(&self) -> f64 {
-        (self.lambdas.len() as f64).ln()
+    /// Whether martingales are mixed. The plain form of a bound is a bound at one lambda, so it has only the union.
+    pub(crate) fn mixes(&self) -> bool {
+        self.combine == Combine::Mixture && self.form == Form::Psi
+    }
+}
+
+/// How the bounds at several lambdas become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Combine {
+    /// The smallest bound counts, at the price of `ln` of the grid's size (a union bound).
+    #[default]
+    Union,
+    /// The martingales are averaged, which is again a martingale. The bound is never above that of the union. Policies
+    /// that were fixed before their records use lambdas that fit the number of records, and chains of rounds.
+    Mixture,
+}
+
+impl Combine {
+    pub(super) fn is_union(&self) -> bool {
+        *self == Combine::Union
     }
 }
 
@@ -138,11 +160,18 @@ impl Share {
 /// How the share of one round is divided among the statements that may use it. The verifier knows these parts too.
 pub(crate) struct Parts;
 
-/// The ladder. The top rung gets most, because only its bound depends noticeably on its share: the other rungs pay a
-/// divergence, next to which a few nats are negligible.
+/// The ladder. The rungs without a divergence get most, because only their bounds depend noticeably on their share: the
+/// other rungs pay a divergence, next to which a few nats are negligible.
 impl Parts {
-    /// The policy on the records that it has not seen.
+    /// The policy on the records that it has not seen, where nothing is a chain: contexts shift, or the union is used.
     pub(crate) const FIXED: f64 = 0.8;
+    /// The chain, where every learned policy is deployed. It contains the rung above: a chain of one round.
+    pub(crate) const CHAIN: f64 = 0.8;
+    /// Under a gate both are used: a policy that runs for many rounds is fixed since long, and a chain pays for every
+    /// decision of the gate.
+    pub(crate) const FIXED_GATED: f64 = 0.5;
+    /// See there.
+    pub(crate) const CHAIN_GATED: f64 = 0.3;
     /// Theorem 3.2.
     pub(crate) const LS: f64 = 0.1;
     /// Theorem 4.1.

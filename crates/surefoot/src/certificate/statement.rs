@@ -26,6 +26,9 @@ pub enum Theorem {
     /// Adjusted logarithmic smoothing for a policy that was fixed before the records.
     #[serde(rename = "fixed-adjusted")]
     FixedAdjusted,
+    /// A chain of policies, each fixed before records of the round that the one before it collected.
+    #[serde(rename = "chain")]
+    Chain,
     /// The mean risk of the logging policies.
     #[serde(rename = "running")]
     Running,
@@ -44,7 +47,7 @@ impl Theorem {
 
     pub(super) fn bounds(self) -> Quantity {
         match self {
-            Theorem::Ls | Theorem::Fixed | Theorem::Combined => Quantity::Risk,
+            Theorem::Ls | Theorem::Fixed | Theorem::Chain | Theorem::Combined => Quantity::Risk,
             Theorem::Adjusted | Theorem::FixedAdjusted => Quantity::Difference,
             Theorem::Shift => Quantity::MeanRisk,
             Theorem::ShiftAdjusted => Quantity::MeanDifference,
@@ -72,6 +75,11 @@ impl Theorem {
             Theorem::Fixed | Theorem::FixedAdjusted => {
                 all.push("contexts are independent, from one distribution");
                 all.push("the policy, and all others of its set, were fixed before the records");
+            }
+            Theorem::Chain => {
+                all.push("contexts are independent, from one distribution");
+                all.push("each policy, and all others of its set, were fixed before the records of their link");
+                all.push("the sizes of rounds do not depend on their costs");
             }
         }
         all.into_iter().map(String::from).collect()

@@ -1,5 +1,6 @@
 //! The theorems as properties of the bound, and the contract of every function of the module.
 
+mod chain;
 mod forgery;
 mod gate;
 mod golden;
@@ -40,8 +41,18 @@ fn collect(policy: &dyn Policy, n: usize, seed: u64) -> Logs {
     Logs::new(3, contexts, action, propensity, cost).unwrap()
 }
 
+/// A protocol with the union over lambdas.
 fn protocol(lambdas: &[f64], form: Form) -> Protocol {
-    Protocol { lambdas: lambdas.to_vec(), form, ..Protocol::default() }
+    Protocol { lambdas: lambdas.to_vec(), form, ..union() }
+}
+
+fn union() -> Protocol {
+    Protocol { combine: Combine::Union, ..Protocol::default() }
+}
+
+/// A protocol that mixes lambdas.
+fn mixed(lambdas: &[f64]) -> Protocol {
+    Protocol { lambdas: lambdas.to_vec(), ..Protocol::default() }
 }
 
 fn text<T: std::fmt::Debug>(result: Result<T>) -> String {
@@ -68,6 +79,10 @@ fn evidence(records: &[(f64, f64, f64)]) -> Weighed {
     Weighed::of(&column(|r| r.0), &column(|r| r.1), &column(|r| r.2))
 }
 
+fn wanted(factors: &[Factor], lambdas: &[f64]) -> Vec<Wanted> {
+    factors.iter().map(|&factor| Wanted::new(factor, lambdas)).collect()
+}
+
 /// The bound from the records of some rounds.
 fn bound_of(
     rounds: &[Weighed],
@@ -76,9 +91,9 @@ fn bound_of(
     protocol: &Protocol,
     delta: f64,
 ) -> Result<Bound> {
-    let factors = [Factor { smoothing, fixed: matches!(subject, Subject::Fixed { .. }) }];
-    let mut all = Evidence::none(&factors, &protocol.lambdas);
-    rounds.iter().for_each(|round| all.merge(&round.evidence(&factors, &protocol.lambdas)));
+    let wanted = wanted(&[Factor { smoothing, fixed: matches!(subject, Subject::Fixed { .. }) }], &protocol.lambdas);
+    let mut all = Evidence::none(&wanted);
+    rounds.iter().for_each(|round| all.merge(&round.evidence(&wanted)));
     // These records are any numbers, also impossible ones.
     super::bound::inequality(&all, smoothing, subject, protocol, delta)
 }
@@ -119,10 +134,27 @@ proptest! {
         let evidence = [evidence(&records)];
         let at = |kl, delta| {
             let judged = Subject::Posterior { kl, error: 0.0, turned: false };
-            bound_of(&evidence, smoothing, judged, &protocol(&[0.3, 0.03], form), delta).unwrap().upper
+            let at = |protocol: &Protocol| bound_of(&evidence, smoothing, judged, protocol, delta).unwrap().upper;
+            [at(&protocol(&[0.3, 0.03], form)), at(&mixed(&[0.3, 0.03]))]
         };
-        prop_assert!(at(kl, delta) <= at(kl, delta / more));
-        prop_assert!(at(kl, delta) <= at(kl + more, delta));
+        for i in 0..2 {
+            prop_assert!(at(kl, delta)[i] <= at(kl, delta / more)[i]);
+            prop_assert!(at(kl, delta)[i] <= at(kl + more, delta)[i]);
+        }
+    }
+
+    /// And never below the bound of the best lambda alone: that one would be a union that costs nothing.
+    #[test]
+    fn a_mixture_is_never_above_the_union(
+        records in records(), smoothing in smoothing(), judged in judged(), delta in 0.001..0.5,
+        grid in prop::collection::vec(0.001..0.999, 1..6),
+    ) {
+        let evidence = [evidence(&records)];
+        let at = |protocol: &Protocol| bound_of(&evidence, smoothing, judged, protocol, delta).unwrap().upper;
+        let (mixture, union) = (at(&mixed(&grid)), at(&protocol(&grid, Form::Psi)));
+        let alone = grid.iter().map(|&lambda| at(&protocol(&[lambda], Form::Psi))).fold(f64::INFINITY, f64::min);
+        prop_assert!(mixture <= union);
+        prop_assert!(mixture >= alone - 1e-12 * (1.0 + alone.abs()), "{mixture} {alone}");
     }
 
     #[test]
@@ -158,9 +190,9 @@ proptest! {
         let cut = cut.index(records.len() + 1);
         let parts = [evidence(&records[..cut]), evidence(&records[cut..])];
         let whole = [evidence(&records)];
-        let factors = [Factor { smoothing, fixed: true }];
-        let [before, after] = whole[0].split(cut, &factors, &[0.3]);
-        prop_assert_eq!([&before, &after], [&parts[0].evidence(&factors, &[0.3]), &parts[1].evidence(&factors, &[0.3])]);
+        let wanted = wanted(&[Factor { smoothing, fixed: true }], &[0.3]);
+        let [before, after] = whole[0].split(cut, &wanted);
+        prop_assert_eq!([&before, &after], [&parts[0].evidence(&wanted), &parts[1].evidence(&wanted)]);
         let at = |evidence: &[Weighed]| bound_of(evidence, smoothing, judged, &protocol(&[0.3], Form::Psi), 0.05).unwrap();
         let (one, two) = (at(&whole), at(&parts));
         prop_assert_eq!(one.records, two.records);
@@ -190,7 +222,7 @@ proptest! {
 fn records_of_cost_zero_only_count() {
     let said = |filler: f64| evidence(&[(0.3, 0.5, -0.7), (filler, filler, 0.0), (0.2, 0.9, -0.1)]);
     assert_eq!(said(0.1), said(0.9));
-    assert_eq!(said(0.1).evidence(&[Factor::LS], &[0.1]).records(), 3);
+    assert_eq!(said(0.1).evidence(&wanted(&[Factor::LS], &[0.1])).records(), 3);
     // The policy is not asked about these records either: it would reject their contexts.
     let logs = |filler: f32| {
         let contexts = Contexts::dense(vec![1.0, 0.5, 0.0, filler, filler, filler], 3).unwrap();
@@ -206,11 +238,11 @@ fn records_of_cost_zero_only_count() {
 #[test]
 fn evidence_since_a_record_is_that_of_the_records_after_it() {
     let logs = collect(&policy(0.5), 300, 1);
-    let (all, factors) = (Weighed::new(&policy(2.0), &logs).unwrap(), [Factor::LS, Factor::FIXED_ADJUSTED]);
-    let grid = [0.9, 0.1];
+    let all = Weighed::new(&policy(2.0), &logs).unwrap();
+    let wanted = wanted(&[Factor::LS, Factor { smoothing: Smoothing::Adjusted, fixed: true }], &[0.9, 0.1]);
     for record in [0, 1, 7, 150, 299, 300] {
-        let said = |range| Weighed::new(&policy(2.0), &logs.slice(range)).unwrap().evidence(&factors, &grid);
-        assert_eq!(all.split(record, &factors, &grid), [said(0..record), said(record..300)], "{record}");
+        let said = |range| Weighed::new(&policy(2.0), &logs.slice(range)).unwrap().evidence(&wanted);
+        assert_eq!(all.split(record, &wanted), [said(0..record), said(record..300)], "{record}");
     }
     let (protocol, rounds) = (Protocol::default(), [logs.slice(0..100), logs.slice(100..300)]);
     let case = Case { since: Since { round: 1, record: 50 }, ..Case::whole(&rounds, &protocol) };
@@ -221,7 +253,7 @@ fn evidence_since_a_record_is_that_of_the_records_after_it() {
 
 #[test]
 fn what_has_been_running_is_the_logging_policy_as_a_fixed_one() {
-    let (running, protocol) = (policy(1.0), Protocol::default());
+    let (running, protocol) = (policy(1.0), union());
     let rounds = [collect(&running, 500, 1), collect(&running, 100, 2)];
     let case = Case::whole(&rounds, &protocol);
     let (found, fixed) =

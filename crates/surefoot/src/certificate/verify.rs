@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::{Case, Certificate, Protocol, Smoothing, Theorem};
+use super::{Case, Certificate, Smoothing, Theorem, chain};
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::logs::Logs;
@@ -50,12 +50,7 @@ fn recompute<'a, P: AsRef<dyn Policy>>(
     if end > rounds.len() {
         return Err(Error::size("the logs", format!("at least {end} rounds, as the certificate"), rounds.len()));
     }
-    let protocol = Protocol {
-        delta: claimed.delta,
-        lambdas: claimed.lambdas.clone(),
-        form: claimed.form,
-        spending: claimed.spending,
-    };
+    let protocol = claimed.protocol();
     let case = Case { rounds: &rounds[..end], since: claimed.since, protocol: &protocol, share: claimed.share };
     let find = |print: &Fingerprint| {
         let place = prints.iter().position(|other| *other == Some(*print));
@@ -83,6 +78,7 @@ fn recompute<'a, P: AsRef<dyn Policy>>(
         Theorem::ShiftAdjusted => Certificate::shift(Smoothing::Adjusted, &pairs()?, &case),
         Theorem::Fixed => Certificate::fixed(Smoothing::Ls, judged(0)?, claimed.size, &case),
         Theorem::FixedAdjusted => Certificate::fixed(Smoothing::Adjusted, judged(0)?, claimed.size, &case),
+        Theorem::Chain => chain::recompute(claimed, &rounds[..end], &protocol, find),
         Theorem::Running => Certificate::running(&case),
         Theorem::Combined => {
             let [difference, running] = &claimed.parts[..] else {
@@ -127,6 +123,8 @@ fn compare(claimed: &Certificate, found: &Certificate, name: &str, differences: 
     shown("spending", &claimed.spending, &found.spending);
     shown("form", &claimed.form, &found.form);
     shown("lambdas", &claimed.lambdas, &found.lambdas);
+    shown("combine", &claimed.combine, &found.combine);
+    shown("links", &claimed.links, &found.links);
     shown("since", &claimed.since, &found.since);
     shown("the number of parts", &claimed.parts.len(), &found.parts.len());
     shown("size", &claimed.size, &found.size);

@@ -16,9 +16,9 @@ use crate::math::sum::Sum;
 ///
 /// `sum_j w_j R(pi_j) <= psi_l( (-sum_j w_j S_j(l) + KL(w, w0) + ln(1/delta))/(l N) )`.
 ///
-/// All weight on one policy gives that policy's own bound, at the price of `ln(1/w0_j)`. The Gibbs weights
-/// `w_j ~ w0_j exp(S_j(l))` minimise the right-hand side; for them the first two terms are
-/// `-ln sum_j w0_j exp(S_j(l))`. So the mixture's bound is never above that of a single policy.
+/// All weight on one policy gives that policy's own bound, at the price of `ln(1/w0_j)`. At one lambda, the Gibbs weights
+/// `w_j ~ w0_j exp(S_j(l))` minimise the right-hand side. The bounds at all lambdas are combined as the protocol says. The
+/// mixture's bound is never above that of a single policy, because all weight on the best one is tried too.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Selection {
@@ -91,43 +91,56 @@ impl Selection {
         let lower = |best: usize, j: usize| if candidates[j].upper < candidates[best].upper { j } else { best };
         let best = (1..candidates.len()).fold(0, lower);
 
-        let mixed: Vec<(LogSum, Vec<f64>)> = (0..protocol.lambdas.len()).map(|at| mixed(&sums, &prior, at)).collect();
-        let joined: Vec<LogSum> = mixed.iter().map(|(sums, _)| *sums).collect();
-        let mean = |at: usize| {
-            let logs = sums.iter().zip(&mixed[at].1).map(|(sums, w)| w * sums.upper()[at].logs.value());
-            estimate(logs.sum(), at)
-        };
-        let mixture = standing(&joined, delta, &mean)?;
-        let at = protocol.lambdas.iter().position(|&lambda| lambda == mixture.lambda).unwrap_or(0);
-        let weights = mixed[at].1.clone();
+        // The bound holds for all weights at once, at all lambdas together. So any weights may be tried: the Gibbs weights
+        // at each lambda, and all weight on the best policy.
+        let single = (0..sums.len()).map(|j| f64::from(u8::from(j == best))).collect();
+        let tried = (0..protocol.lambdas.len()).map(|at| gibbs(&sums, &prior, at)).chain([single]);
+        let mut lowest: Option<(Standing, Vec<f64>)> = None;
+        for weights in tried {
+            let mean = |at: usize| {
+                let logs = sums.iter().zip(&weights).map(|(sums, w)| w * sums.upper()[at].logs.value());
+                estimate(logs.sum(), at)
+            };
+            let joined: Vec<LogSum> =
+                (0..protocol.lambdas.len()).map(|at| mixed(&sums, &prior, &weights, at)).collect();
+            let found = standing(&joined, delta, &mean)?;
+            if lowest.as_ref().is_none_or(|(lowest, _)| found.upper < lowest.upper) {
+                lowest = Some((found, weights));
+            }
+        }
+        let (mixture, weights) = lowest.expect("at least one lambda was tried");
         Ok(Selection { records, delta: protocol.delta, candidates, best, mixture, weights })
     }
 }
 
-/// `ln sum_j w0_j exp(S_j)` at the lambda with this index, and the weights `w_j ~ w0_j exp(S_j)`.
-fn mixed(sums: &[Anytime], prior: &[f64], at: usize) -> (LogSum, Vec<f64>) {
+/// The weights `w_j ~ w0_j exp(S_j)` at the lambda with this index.
+fn gibbs(sums: &[Anytime], prior: &[f64], at: usize) -> Vec<f64> {
     // In the log domain, with the maximum factored out: `S` is in the thousands.
     let logs: Vec<f64> = sums.iter().zip(prior).map(|(sums, w0)| w0.ln() + sums.upper()[at].logs.value()).collect();
     let top = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let mass: f64 = logs.iter().map(|log| (log - top).exp()).sum();
-    let weights: Vec<f64> = logs.iter().map(|log| (log - top).exp() / mass).collect();
-    let mut joined = LogSum::default();
-    joined.logs.add(top);
-    joined.logs.add(mass.ln());
-    let mut slopes = Sum::default();
-    let mut rounding = 0.0;
-    for (sums, w) in sums.iter().zip(&weights) {
-        slopes.add(w * sums.upper()[at].slopes.value());
-        rounding += w * sums.upper()[at].rounding;
+    logs.iter().map(|log| (log - top).exp() / mass).collect()
+}
+
+/// `sum_j w_j S_j - KL(w, w0)` at the lambda with this index.
+fn mixed(sums: &[Anytime], prior: &[f64], weights: &[f64], at: usize) -> LogSum {
+    let (mut logs, mut slopes, mut rounding) = (Sum::default(), Sum::default(), 0.0);
+    for ((sums, w), w0) in sums.iter().zip(weights).zip(prior).filter(|((_, w), _)| **w > 0.0) {
+        let LogSum { logs: own, slopes: steep, rounding: rounded } = sums.upper()[at];
+        let price = (w / w0).ln();
+        logs.add(w * own.value());
+        logs.add(-w * price);
+        slopes.add(w * steep.value());
+        // The products, and the logarithm of a quotient, add a few rounding errors.
+        rounding += w * rounded + 8.0 * f64::EPSILON * w * (own.value().abs() + price.abs() + 1.0);
     }
-    // Factoring the maximum out and back in adds two rounding errors.
-    rounding += 4.0 * f64::EPSILON * (top.abs() + mass.ln().abs());
-    (LogSum { slopes, rounding, ..joined }, weights)
+    LogSum { logs, slopes, rounding }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::certificate::{Combine, Protocol};
     use crate::evaluation::{EvaluationSettings, Observed};
     use crate::math::random::{Purpose, stream};
     use rand::RngExt;
@@ -135,6 +148,10 @@ mod tests {
     /// Records of a uniform logging policy over two actions. The first action has a reward with probability `good`, the
     /// other with probability 0.4. The policies take the first action with the probabilities `takes`.
     fn evaluators(n: usize, good: f64, takes: &[f64], seed: u64) -> Vec<Evaluator> {
+        evaluators_by(n, good, takes, seed, Combine::Mixture)
+    }
+
+    fn evaluators_by(n: usize, good: f64, takes: &[f64], seed: u64, combine: Combine) -> Vec<Evaluator> {
         let mut rng = stream(seed, Purpose::Decide, 77);
         let first: Vec<bool> = (0..n).map(|_| rng.random::<f64>() < 0.5).collect();
         let reward = |&first: &bool| if first { good } else { 0.4 };
@@ -142,7 +159,9 @@ mod tests {
         let q = vec![0.5; n];
         let evaluator = |&take: &f64| {
             let p: Vec<f64> = first.iter().map(|&f| if f { take } else { 1.0 - take }).collect();
-            let mut evaluator = Evaluator::new(&EvaluationSettings { replicates: 0, ..Default::default() }).unwrap();
+            let protocol = Protocol { combine, ..Protocol::default() };
+            let settings = EvaluationSettings { replicates: 0, protocol, ..Default::default() };
+            let mut evaluator = Evaluator::new(&settings).unwrap();
             evaluator.add(&Observed { p: &p, q: &q, c: &c, model: None, custom: &[] }).unwrap();
             evaluator
         };
@@ -178,8 +197,12 @@ mod tests {
 
     #[test]
     fn the_weights_are_those_of_the_gibbs_posterior_and_its_bound_is_the_sum() {
-        let all = evaluators(300, 0.55, &[0.2, 0.8], 5);
+        let all = evaluators_by(300, 0.55, &[0.2, 0.8], 5, Combine::Union);
         let selection = select(&all, Some(&[1.0, 2.0])).unwrap();
+        // The mixture over lambdas is tighter, for every policy and for the mixture of policies.
+        let tighter = select(&evaluators(300, 0.55, &[0.2, 0.8], 5), Some(&[1.0, 2.0])).unwrap();
+        assert!(tighter.mixture.upper < selection.mixture.upper);
+        assert!(tighter.candidates.iter().zip(&selection.candidates).all(|(a, b)| a.upper < b.upper));
         let at = |j: usize| {
             let lambda = selection.mixture.lambda;
             let place = all[0].protocol().lambdas.iter().position(|&l| l == lambda).unwrap();

@@ -5,7 +5,7 @@ mod golden;
 mod model;
 
 use super::*;
-use crate::certificate::{Case, Certificate, Protocol, Share, Smoothing};
+use crate::certificate::{Case, Certificate, Combine, Protocol, Share, Smoothing};
 use crate::contexts::Contexts;
 use crate::error::Result;
 use crate::estimator::Regularizer;
@@ -122,11 +122,12 @@ fn the_upper_end_at_any_time_is_that_of_a_certificate() {
         let c: Vec<f64> = (0..n).map(|i| if i % 3 == 0 { 0.0 } else { -rng.random::<f64>().sqrt() }).collect();
         let contexts = Contexts::dense(vec![1.0; n], 1).unwrap();
         let logs = [Logs::new(3, contexts, vec![0; n], q.clone(), c.clone()).unwrap()];
-        let protocol = Protocol::default();
+        let protocol = Protocol { combine: Combine::Union, ..Protocol::default() };
         let case = Case { share: Share { round: None, part: 0.5 }, ..Case::whole(&logs, &protocol) };
         let certificate = Certificate::fixed(Smoothing::Ls, &Uniform::new(3).unwrap(), 1, &case).unwrap();
         let records = Observed { p: &vec![1.0 / 3.0; n], q: &q, c: &c, model: None, custom: &[] };
-        let found = evaluate(&EvaluationSettings { replicates: 0, ..Default::default() }, &records).anytime;
+        let settings = EvaluationSettings { replicates: 0, protocol: protocol.clone(), ..Default::default() };
+        let found = evaluate(&settings, &records).anytime;
         let expected = certificate.upper.min(0.0);
         assert!((found.upper - expected).abs() <= 1e-12 * expected.abs(), "{n}: {found:?} {expected}");
         assert!(n < 20_000 || found.upper < -0.1);

@@ -14,7 +14,7 @@ mod step;
 pub use algorithm::{Algorithm, Crm, Window};
 pub use lambda::Lambda;
 pub use named::LearnerSettings;
-pub use options::{Family, Precision, Start};
+pub use options::{Choice, Family, Precision, Start};
 pub use retrain::{Retrained, retrain};
 pub use sharpness::Sharpness;
 pub use state::State;
@@ -38,6 +38,8 @@ pub struct Learner {
     pub lambda: Lambda,
     /// The sharpness of the prior of the search, if this prior is made from the first policy.
     pub sharpness: Sharpness,
+    /// Which records choose among the candidates of lambda and sharpness, if records are held back.
+    pub choice: Choice,
     /// The family of posteriors that is searched.
     pub family: Family,
     /// The starting point of each round's search.
@@ -71,6 +73,7 @@ impl Default for Learner {
             algorithm: Algorithm::SeqAdjLs,
             lambda: Lambda::InverseSqrt,
             sharpness: Sharpness::Fixed(1.0),
+            choice: Choice::default(),
             family: Family::default(),
             start: Start::default(),
             optimiser: Optimiser::default(),

@@ -30,6 +30,8 @@ pub struct LearnerSettings {
     pub posterior: String,
     /// The [`Sharpness`](super::Sharpness) of the prior: `auto` or a number.
     pub sharpness: String,
+    /// Which records [choose](super::Choice) lambda and sharpness: `previous` or `newest`.
+    pub choice: String,
     /// The [`Start`](super::Start) of each search: `warm` or `anchor`.
     pub start: String,
     /// The optimiser: `adam` or `lbfgs`.
@@ -79,6 +81,7 @@ impl Default for LearnerSettings {
             lambda: "auto".into(),
             posterior: "isotropic".into(),
             sharpness: "1".into(),
+            choice: "previous".into(),
             start: "warm".into(),
             optimiser: "adam".into(),
             epochs: 10,
@@ -112,6 +115,7 @@ impl LearnerSettings {
             algorithm: self.algorithm()?,
             lambda: self.lambda.parse()?,
             sharpness: self.sharpness.parse()?,
+            choice: self.choice.parse()?,
             family: self.posterior.parse()?,
             start: self.start.parse()?,
             precision: self.precision.parse()?,
@@ -173,7 +177,7 @@ fn number(name: &str, text: &str, allowed: &str) -> Result<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::learn::{Family, Lambda, Precision, Sharpness, Start, Window};
+    use crate::learn::{Choice, Family, Lambda, Precision, Sharpness, Start, Window};
     use crate::optim::Decay;
 
     fn refused(settings: &LearnerSettings) -> String {
@@ -187,6 +191,7 @@ mod tests {
             lambda: "0.3".into(),
             posterior: "shaped".into(),
             sharpness: "3".into(),
+            choice: "newest".into(),
             start: "anchor".into(),
             epochs: 3,
             batch_size: 7,
@@ -217,6 +222,7 @@ mod tests {
             }),
             lambda: Lambda::Fixed(0.3),
             sharpness: Sharpness::Fixed(3.0),
+            choice: Choice::Newest,
             family: Family::Shaped,
             start: Start::Anchor,
             optimiser: Optimiser::Adam(Adam {
@@ -267,6 +273,7 @@ mod tests {
             with(|s| s.algorithm = "sgd".into()),
             "algorithm should be batch-ls, seq-ls, seq-adj-ls, shift-ls, shift-adj-ls, crm or scrm, but is sgd"
         );
+        assert_eq!(with(|s| s.choice = "x".into()), "choice should be previous or newest, but is x");
         assert_eq!(with(|s| s.start = "x".into()), "start should be warm or anchor, but is x");
         assert_eq!(with(|s| s.precision = "x".into()), "precision should be single or double, but is x");
         assert_eq!(with(|s| s.decay = "x".into()), "decay should be none, linear or cosine, but is x");

@@ -34,6 +34,32 @@ impl FromStr for Family {
     }
 }
 
+/// Which records choose lambda and sharpness among the candidates of a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Choice {
+    /// The records that the candidates of the previous round had not seen. The candidates of the newest round are judged
+    /// too, for the next round. The policy does not depend on the newest records, so no certificate pays for the choice.
+    /// The first round takes the largest candidate of lambda and the smallest of the sharpness.
+    #[default]
+    Previous,
+    /// The records that the candidates of the newest round have not seen. The certificate pays for the number of
+    /// candidates in every round.
+    Newest,
+}
+
+impl FromStr for Choice {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "previous" => Ok(Choice::Previous),
+            "newest" => Ok(Choice::Newest),
+            _ => Err(Error::setting("choice", "previous or newest", text)),
+        }
+    }
+}
+
 /// The starting point of a round's search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

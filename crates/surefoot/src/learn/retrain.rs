@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::certificate::{Certificate, Challenger, Gate, ladder};
 use crate::error::{Error, Result};
 use crate::evaluation::{Estimate, Estimator, EvaluationSettings, Evaluator, Observed};
-use crate::learn::{Learner, State, StepReport};
+use crate::learn::{Choice, Learner, State, StepReport};
 use crate::logs::Logs;
 use crate::observer::Observer;
 use crate::policy::{LinearGaussian, Policy};
@@ -53,6 +53,8 @@ pub fn retrain(
         return Err(Error::setting("the algorithm", allowed, value));
     }
     rounds.iter().try_for_each(Logs::check_propensities)?;
+    // There is no round before whose verdict could choose.
+    let learner = &Learner { choice: Choice::Newest, ..learner.clone() };
     let mut state = State::new(prior.clone());
     for logs in earlier {
         state = learner.remember_in(state, logs)?;

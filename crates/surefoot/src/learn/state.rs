@@ -15,7 +15,7 @@ pub struct State {
     pub(super) prior: LinearGaussian,
     pub(super) current: LinearGaussian,
     pub(super) deployed: LinearGaussian,
-    /// The lambda and the sharpness of the last policy, for rules that keep them between rounds.
+    /// The lambda and the sharpness that the last round chose.
     pub(super) kept: Option<Setting>,
     /// The rounds so far, as features of the policies, in the basis of their posteriors.
     pub(super) rounds: Vec<Arc<Logs>>,
@@ -51,7 +51,7 @@ impl State {
         Ok(self)
     }
 
-    /// The lambda and the sharpness of the last policy, for rules that keep them between rounds.
+    /// The lambda and the sharpness that the last round chose.
     pub(crate) fn kept(&self) -> Option<(f64, f64)> {
         self.kept.map(|Setting { lambda, sharpness }| (lambda, sharpness))
     }

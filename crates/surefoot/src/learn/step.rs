@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::algorithm::{Anchor, Window};
 use super::search::Progress;
 use super::settings::{Setting, sharpened};
-use super::{Candidate, Family, Lambda, Learner, Precision, Sharpness, Start, State, StepReport};
-use crate::certificate::{Evidence, Factor, FixedSince, Gate, Since, Smoothing, Subject, Weighed, bound};
+use super::{Candidate, Choice, Family, Lambda, Learner, Precision, Sharpness, Start, State, StepReport};
+use crate::certificate::{Evidence, Factor, FixedSince, Gate, Since, Smoothing, Subject, Wanted, Weighed, bound};
 use crate::error::{Error, Result, check_setting};
 use crate::features::FeatureMap;
 use crate::logs::Logs;
@@ -85,7 +85,7 @@ impl Learner {
         };
         let (rounds, unseen) = self.hold_back(&next.rounds[window..]);
         let m = if self.algorithm.redeploys() { next.rounds[0].len() } else { next.records() };
-        let (settings, all) = self.settings(m, state)?;
+        let (settings, all, before) = self.settings(m, state)?;
         for setting in &settings {
             self.algorithm.recipe(setting.lambda).criterion.check()?;
             check_setting("lambda", setting.lambda, setting.lambda > 0.0, "in (0, inf)")?;
@@ -105,11 +105,22 @@ impl Learner {
             let (policy, records, trace) = self.learn(setting.lambda, &rounds, &anchor, start, &next, &mut progress)?;
             learned.push(Learned { policy, setting, anchor, records, trace });
         }
+        let by_newest = self.choice == Choice::Newest || unseen.is_empty();
         // If more than the newest round is held back, some of it was used to choose the kept setting. Then the policy
         // could be that of any setting. In round 0 the set has one more member: the first policy, fixed before it.
-        let size = if unseen.len() > 1 { all } else { learned.len() } + usize::from(state.rounds() == 0);
+        let chosen_from = match (unseen.len() > 1, by_newest) {
+            (true, _) => all,
+            (false, true) => learned.len(),
+            (false, false) => 1,
+        };
+        let size = chosen_from + usize::from(state.rounds() == 0);
         let candidates = self.judge(&learned, &next, &unseen, size)?;
-        let chosen = candidates.iter().enumerate().min_by(|a, b| a.1.score.total_cmp(&b.1.score)).map_or(0, |(i, _)| i);
+        let best = candidates.iter().enumerate().min_by(|a, b| a.1.score.total_cmp(&b.1.score)).map_or(0, |(i, _)| i);
+        let kept = learned[best].setting;
+        let chosen = match by_newest {
+            true => best,
+            false => learned.iter().position(|learned| learned.setting == before).unwrap_or(best),
+        };
         let Learned { policy, setting, anchor, records, trace } = learned.swap_remove(chosen);
         let kl = policy.kl(&anchor)?;
         let fixed_since = (!unseen.is_empty()).then(|| {
@@ -119,7 +130,7 @@ impl Learner {
         });
         next.deployed = if self.algorithm.redeploys() { policy.clone() } else { next.first.clone() };
         next.current = policy;
-        next.kept = Some(setting);
+        next.kept = Some(kept);
         let Setting { lambda, sharpness } = setting;
         Ok((next, StepReport { n: logs.len(), records, lambda, sharpness, kl, trace, candidates, fixed_since }))
     }
@@ -201,9 +212,10 @@ impl Learner {
             const NEARLY_UNBIASED: f64 = 1e-3;
             let lambdas: Vec<f64> = self.protocol.lambdas.iter().copied().chain([NEARLY_UNBIASED]).collect();
             let factors = if factor == Factor::FIXED { vec![factor] } else { vec![factor, Factor::FIXED] };
-            let mut evidence = Evidence::none(&factors, &lambdas);
+            let wanted: Vec<Wanted> = factors.iter().map(|&factor| Wanted::new(factor, &lambdas)).collect();
+            let mut evidence = Evidence::none(&wanted);
             for logs in rounds {
-                evidence.merge(&Weighed::new(&policy, logs)?.evidence(&factors, &lambdas));
+                evidence.merge(&Weighed::new(&policy, logs)?.evidence(&wanted));
             }
             let upper = bound(&evidence, Smoothing::Ls, subject, &self.protocol, self.protocol.delta)?.upper;
             let plain = evidence.at(Factor::FIXED)[lambdas.len() - 1].logs.value();

@@ -7,7 +7,7 @@ use rand::RngExt;
 use super::search::Progress;
 use super::settings::Setting;
 use super::*;
-use crate::certificate::{Case, Certificate, Since, Smoothing};
+use crate::certificate::{Case, Certificate, Combine, Protocol, Since, Smoothing};
 use crate::contexts::Contexts;
 use crate::features::FeatureMap;
 use crate::logs::Logs;
@@ -207,7 +207,13 @@ fn what_is_held_back_changes_nothing() {
 
 #[test]
 fn the_candidates_do_not_depend_on_what_is_held_back_but_the_choice_does() {
-    let learner = Learner { lambda: Lambda::Auto, held_back: 0.4, ..learner(Family::Isotropic, Algorithm::SeqLs) };
+    let learner = Learner {
+        lambda: Lambda::Auto,
+        choice: Choice::Newest,
+        held_back: 0.4,
+        protocol: Protocol { combine: Combine::Union, ..Protocol::default() },
+        ..learner(Family::Isotropic, Algorithm::SeqLs)
+    };
     let first = State::new(policy(FeatureMap::identity(4)));
     let chosen = |learner: &Learner, logs: &Logs| learner.step(&first, logs).unwrap();
     let (a, round) = chosen(&learner, &logs(1));
@@ -226,6 +232,32 @@ fn the_candidates_do_not_depend_on_what_is_held_back_but_the_choice_does() {
     assert!((certificate.upper - best).abs() < 1e-9, "{} {best}", certificate.upper);
     let (_, later) = learner.step(&a, &logs(2)).unwrap();
     assert_eq!(later.fixed_since, Some(FixedSince { round: 1, since: Since { round: 1, record: 120 }, size: 4 }));
+}
+
+#[test]
+fn the_previous_round_chooses_and_the_newest_changes_nothing_but_the_next_choice() {
+    let learner = Learner { lambda: Lambda::Auto, held_back: 0.4, ..learner(Family::Isotropic, Algorithm::SeqLs) };
+    assert_eq!(learner.choice, Choice::Previous);
+    let mut state = State::new(policy(FeatureMap::identity(4)));
+    let mut settings = Vec::new();
+    for k in 1..5 {
+        let (next, round) = learner.step(&state, &logs(k)).unwrap();
+        // The choice of the round before, or the boldest in the first round.
+        assert_eq!(round.lambda, state.kept.map_or(0.9, |kept| kept.lambda));
+        assert_eq!(round.fixed_since.unwrap().size, 1 + usize::from(k == 1));
+        let (other, _) = learner.step(&state, &changed_from(&logs(k), 120)).unwrap();
+        assert_eq!(next.current, other.current, "round {k}");
+        let best = round.candidates.iter().min_by(|a, b| a.score.total_cmp(&b.score)).unwrap();
+        assert_eq!(next.kept.unwrap().lambda, best.lambda);
+        settings.push((round.lambda, other.kept != next.kept));
+        state = next;
+    }
+    assert!(settings.iter().any(|(_, moved)| *moved), "the held-back records choose for the next round");
+    // Where nothing is held back, all records choose, and nothing is paid for it.
+    let all = Learner { held_back: 0.0, ..learner };
+    let (_, round) = all.step(&State::new(policy(FeatureMap::identity(4))), &logs(1)).unwrap();
+    let best = round.candidates.iter().min_by(|a, b| a.score.total_cmp(&b.score)).unwrap();
+    assert_eq!(round.lambda, best.lambda);
 }
 
 /// A first policy that was trained and then flattened.
@@ -264,6 +296,7 @@ fn what_is_chosen_by_certificate_is_kept_until_the_rounds_have_doubled() {
     let auto = Learner {
         lambda: Lambda::AutoDoubling,
         sharpness: Sharpness::Auto,
+        choice: Choice::Newest,
         held_back: 0.4,
         ..learner(Family::Isotropic, Algorithm::SeqLs)
     };

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use std::sync::Arc;
 
-use surefoot::certificate::{Case, Quantity, Smoothing, verify};
+use surefoot::certificate::{Case, Combine, Quantity, Smoothing, verify};
 use surefoot::learn::Family;
 use surefoot::optim::{Adam, Decay, Optimiser};
 use surefoot::policy::{Posterior, Scale};
@@ -94,7 +94,8 @@ fn the_certificates_of_policies_are_the_reference_s() {
         let (policy, prior, rounds) = (case.policy(&case.policy), case.policy(&case.prior), case.rounds());
         let p = rounds.iter().flat_map(|logs| policy.propensity(logs.contexts(), logs.action(), None).unwrap());
         assert!(p.zip(&case.p).all(|(p, expected)| (p - expected).abs() <= 1e-9 * expected), "case {i}");
-        let protocol = Protocol { delta: case.delta, lambdas: case.lambdas.clone(), ..Protocol::default() };
+        let (delta, lambdas, combine) = (case.delta, case.lambdas.clone(), Combine::Union);
+        let protocol = Protocol { delta, lambdas, combine, ..Protocol::default() };
         let whole = Case::whole(&rounds, &protocol);
         for (found, expected, kl) in [
             (Certificate::risk(&policy, &prior, &whole), &case.ls, case.kl),

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use surefoot::audit::{AuditedPolicy, AuditedRound, Entry, Ledger, Run, Statement, StatementKind, audit, hash_of};
-use surefoot::certificate::{Case, FixedSince, Protocol, Share, Since, Smoothing, Spending, Theorem};
+use surefoot::certificate::{Case, Combine, FixedSince, Link, Protocol, Share, Since, Smoothing, Spending, Theorem};
 use surefoot::optim::{Adam, Decay, Optimiser};
 use surefoot::simulate::{Certify, Outcome, Plan};
 use surefoot::worlds::{Synthetic, SyntheticSettings};
@@ -13,9 +13,14 @@ use surefoot::{Algorithm, Certificate, FeatureMap, Fingerprint, Gate, Lambda, Le
 const SIZES: [usize; 4] = [300, 400, 500, 600];
 
 fn outcome(algorithm: Algorithm, gate: Gate, held_back: f64) -> Outcome {
+    outcome_under(algorithm, gate, held_back, &Protocol::default())
+}
+
+fn outcome_under(algorithm: Algorithm, gate: Gate, held_back: f64, protocol: &Protocol) -> Outcome {
     let world = Synthetic::new(SyntheticSettings { seed: 5, ..SyntheticSettings::default() }).unwrap();
     let optimiser = Optimiser::Adam(Adam { learning_rate: 0.02, decay: Decay::Linear, epochs: 4, ..Adam::default() });
-    let learner = Learner { algorithm, lambda: Lambda::Fixed(0.4), optimiser, held_back, ..Learner::default() };
+    let (lambda, protocol) = (Lambda::Fixed(0.4), protocol.clone());
+    let learner = Learner { algorithm, lambda, optimiser, held_back, protocol, ..Learner::default() };
     let plan = Plan { learner, gate, certify: Certify::Each };
     simulate(&world, world.first_policy(FeatureMap::identity(10), 0.2).unwrap(), &plan, &SIZES, |_| {}).unwrap()
 }
@@ -41,8 +46,13 @@ fn run(outcome: &Outcome) -> Run {
     }
 }
 
+/// A run with the union over lambdas, as certificates had it before there were mixtures and chains.
 fn honest() -> Run {
-    run(&outcome(Algorithm::SeqAdjLs, Gate::Always, 0.5))
+    run(&outcome_under(Algorithm::SeqAdjLs, Gate::Always, 0.5, &union()))
+}
+
+fn union() -> Protocol {
+    Protocol { combine: Combine::Union, ..Protocol::default() }
 }
 
 fn differences(run: &Run, heads: &[Fingerprint]) -> Vec<String> {
@@ -99,8 +109,7 @@ fn with_rungs(run: &mut Run, change: impl Fn(&mut Certificate, &mut Protocol)) -
             continue;
         }
         let mut wanted = old.clone();
-        let mut protocol =
-            Protocol { delta: old.delta, lambdas: old.lambdas.clone(), form: old.form, spending: old.spending };
+        let mut protocol = old.protocol();
         change(&mut wanted, &mut protocol);
         let case =
             Case { rounds: &rounds[..statement.round], since: wanted.since, protocol: &protocol, share: wanted.share };
@@ -114,8 +123,10 @@ fn with_rungs(run: &mut Run, change: impl Fn(&mut Certificate, &mut Protocol)) -
 fn honest_runs_of_every_kind_are_verified() {
     for algorithm in [Algorithm::SeqLs, Algorithm::SeqAdjLs, Algorithm::ShiftLs, Algorithm::BatchLs] {
         for held_back in [0.0, 0.5, 1.5] {
-            let found = run(&outcome(algorithm, Gate::Always, held_back));
-            assert_eq!(differences(&found, &[]), Vec::<String>::new(), "{algorithm:?}, {held_back}");
+            for protocol in [Protocol::default(), union()] {
+                let found = run(&outcome_under(algorithm, Gate::Always, held_back, &protocol));
+                assert_eq!(differences(&found, &[]), Vec::<String>::new(), "{algorithm:?}, {held_back}");
+            }
         }
     }
     for gate in [Gate::Improvement, Gate::NonInferiority { margin: 0.05 }, Gate::CertifiedRisk] {
@@ -201,7 +212,7 @@ fn a_protocol_that_was_chosen_afterwards_is_found_by_the_head() {
     }
     // Over one round, there is nothing left for the second.
     let run = honest();
-    let protocol = Protocol { spending: Spending::Even { rounds: 1 }, ..Protocol::default() };
+    let protocol = Protocol { spending: Spending::Even { rounds: 1 }, ..union() };
     assert!(Share::of_round(1, 0.8).delta(&protocol).is_err());
     let mut forged = run;
     with_rungs(&mut forged, |rung, protocol| {
@@ -254,7 +265,7 @@ fn a_statement_about_another_policy_is_refused() {
     let newest = run.statements.last().unwrap().certificate.policies[0].unwrap();
     let (rounds, place) = (logs(&run), run.statements.len() - 4);
     let claimed = run.statements[place].clone();
-    let protocol = Protocol::default();
+    let protocol = union();
     let case = Case {
         share: claimed.certificate.share,
         since: claimed.certificate.since,
@@ -327,6 +338,70 @@ fn a_deployment_that_no_certificate_supports_is_refused() {
         }));
         found(&run, &[], "was deployed, but no certificate passes the gate");
     }
+}
+
+/// The last statement of a run with chains, computed again with other links or another part of each share.
+fn with_chain(run: &mut Run, change: impl Fn(&mut [Option<Link>], &mut f64, &mut Vec<Arc<dyn Policy>>)) {
+    let (rounds, protocol) = (logs(run), Protocol::default());
+    let old = run.statements.last().unwrap().certificate.clone();
+    assert_eq!((old.theorem, old.since.round), (Theorem::Chain, 0));
+    let mut policies: Vec<_> = old.policies.iter().map(|print| policy(run, print.unwrap())).collect();
+    let (mut links, mut part): (Vec<_>, _) = (old.links.iter().copied().map(Some).collect(), old.share.part);
+    change(&mut links, &mut part, &mut policies);
+    let next: Vec<&dyn Policy> = policies.iter().map(AsRef::as_ref).collect();
+    let forged = Certificate::chain(&next, &links, part, &rounds, &protocol).unwrap().unwrap();
+    assert!(forged != old, "nothing was forged");
+    run.statements.last_mut().unwrap().certificate = forged;
+    run.ledger = Some(restated(run));
+}
+
+#[test]
+fn a_chain_with_other_links_shares_or_policies_is_refused() {
+    let chained = || run(&outcome(Algorithm::SeqAdjLs, Gate::Improvement, 0.5));
+    assert_eq!(differences(&chained(), &[]), Vec::<String>::new());
+    let always = || run(&outcome(Algorithm::SeqAdjLs, Gate::Always, 0.5));
+    let report = audit(&always(), &[], || ());
+    let last = report.certificates.last().unwrap();
+    assert_eq!((report.verified, last.theorem), (true, Theorem::Chain));
+    assert_eq!(last.trust, ["4 policies of the chain were learned without the records that were held back from them"]);
+    // Every beginning has spent its share: four rounds of the ladder, and the ladder's other rungs.
+    assert!(report.budget.iter().all(|budget| budget.spent <= 0.05));
+
+    type Change = fn(&mut [Option<Link>], &mut f64, &mut Vec<Arc<dyn Policy>>);
+    let forgeries: [(&str, &str, Change); 5] = [
+        ("records that a policy has seen", "links", |links, _, _| links[2].as_mut().unwrap().first = 0),
+        ("a larger part of the shares", "share", |_, part, _| *part = 1.0),
+        ("a shorter chain from a worse round on", "links", |links, _, _| links[1].as_mut().unwrap().size = 3),
+        ("a link that leads elsewhere", "does not lead to the policy of the next", |_, _, policies| {
+            policies[1] = Arc::clone(&policies[3]);
+        }),
+        ("another policy", "policies: should be about", |_, _, policies| policies[3] = Arc::clone(&policies[2])),
+    ];
+    for (what, said, change) in forgeries {
+        let mut run = always();
+        with_chain(&mut run, change);
+        let all = differences(&run, &[]);
+        assert!(all.iter().any(|difference| difference.contains(said)), "{what}: {all:#?}");
+    }
+    // Under a gate a chain pays for its decisions. A forger leaves that out.
+    let mut run = chained();
+    let last = run.statements.iter().rposition(|s| s.kind == StatementKind::Ladder).unwrap();
+    run.statements.truncate(last + 1);
+    let (rounds, old) = (logs(&run), run.statements[last].certificate.clone());
+    let ledger = run.ledger.clone().unwrap();
+    let by: Vec<_> = run.rounds.iter().skip(1).map(|round| round.collected_by.unwrap()).collect();
+    let next: Vec<_> = by
+        .iter()
+        .map(|print| policy(&run, *print))
+        .chain([policy(&run, old.policies.last().unwrap().unwrap())])
+        .collect();
+    let next: Vec<&dyn Policy> = next.iter().map(AsRef::as_ref).collect();
+    let links = vec![Some(Link { first: 0, size: 1 }); 4];
+    let forged = Certificate::chain(&next, &links, 0.3, &rounds, &Protocol::default()).unwrap().unwrap();
+    run.statements[last].certificate = forged;
+    run.ledger = Some(ledger);
+    run.ledger = Some(restated(&run));
+    found(&run, &[], "links: should be");
 }
 
 /// When a policy was fixed is the word of whoever wrote the ledger, until somebody holds its head.

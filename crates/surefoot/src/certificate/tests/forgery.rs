@@ -13,7 +13,7 @@ fn a_loop() -> Loop {
     let policies = vec![policy(0.0), policy(0.6), policy(1.2)];
     let rounds = vec![collect(&policies[0], 120, 1), collect(&policies[1], 150, 2)];
     let (q, p) = (&policies[2], &policies[0]);
-    let protocol = Protocol { lambdas: vec![0.9, 0.4, 0.1], ..Protocol::default() };
+    let protocol = protocol(&[0.9, 0.4, 0.1], Form::Psi);
     let case = Case { share: Share::of_round(1, 0.5), ..Case::whole(&rounds, &protocol) };
     let late = Case { since: Since { round: 0, record: 20 }, ..case };
     let pairs = [(&policies[1], p), (q, &policies[1])];

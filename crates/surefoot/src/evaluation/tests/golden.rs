@@ -61,7 +61,12 @@ fn every_estimate_is_the_reference_s() {
     for case in cases {
         let settings = EvaluationSettings {
             estimators: case.estimates.iter().map(|e| e.estimator).collect(),
-            protocol: Protocol { delta: case.delta, lambdas: case.lambdas, ..Protocol::default() },
+            protocol: Protocol {
+                delta: case.delta,
+                lambdas: case.lambdas,
+                combine: Combine::Union,
+                ..Protocol::default()
+            },
             replicates: 0,
             seed: 0,
             largest_weight: Some(case.largest_weight),
