@@ -86,7 +86,7 @@ impl PyCertificate {
     }
 
     /// The theorem: ``"3.2"``, ``"4.1"``, ``"C.1"``, ``"C.1-adjusted"``, ``"fixed"``, ``"fixed-adjusted"``,
-    /// ``"running"`` or ``"combined"``.
+    /// ``"chain"``, ``"running"`` or ``"combined"``.
     #[getter]
     fn theorem(&self) -> Result<String> {
         Ok(json::text(&self.certificate.theorem)?.trim_matches('"').to_owned())

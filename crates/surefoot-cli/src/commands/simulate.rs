@@ -217,6 +217,7 @@ fn rung(certificate: &Certificate) -> String {
         Theorem::Ls => format!("3.2, pi_{since}"),
         Theorem::Combined => format!("4.1, pi_{since}"),
         Theorem::Fixed => "unseen records".into(),
+        Theorem::Chain => format!("chain, pi_{since}"),
         _ => "C.1".into(),
     }
 }

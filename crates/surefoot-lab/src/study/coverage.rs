@@ -1,5 +1,6 @@
 //! `surefoot study coverage`: checks that every certificate holds as often as it claims.
 
+mod chains;
 mod limit;
 mod runs;
 mod worlds;

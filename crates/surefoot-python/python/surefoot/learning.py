@@ -470,6 +470,9 @@ _COMMON = """
         contexts.
     sharpness : float or "auto"
         How much sharper the prior of the search is than the first policy.
+    choice : {"previous", "newest"}
+        Which records choose lambda and sharpness among their candidates: those of the round before, at no price, or those
+        of the newest round, for which every certificate pays.
     start : {"warm", "anchor"}
         Whether a search starts at the current policy or at the prior.
     certify : bool

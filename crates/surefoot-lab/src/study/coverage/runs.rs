@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use surefoot::certificate::{Case, Challenger, Form, Share, Smoothing, Spending};
+use surefoot::certificate::{Case, Challenger, Combine, Form, Share, Smoothing, Spending};
 use surefoot::learn::{Family, Sharpness};
 use surefoot::optim::{Adam, Optimiser};
 use surefoot::simulate::{Certify, Plan};
 use surefoot::worlds::{Environment, Finite, Turn};
 use surefoot::{Algorithm, Certificate, Gate, Lambda, Learner, Logs, Policy, Protocol, Result};
 
+use super::chains;
 use super::worlds::{CLEAR, NARROW, Played, SET, WIDE, World};
 
 /// The result of a run for one statement.
@@ -25,16 +26,16 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    fn claim(name: &'static str, world: &World) -> Self {
+    pub(super) fn claim(name: &'static str, world: &World) -> Self {
         Seen { name, world: world.name, control: false, margin: f64::INFINITY }
     }
 
-    fn control(name: &'static str, world: &World) -> Self {
+    pub(super) fn control(name: &'static str, world: &World) -> Self {
         Seen { control: true, ..Self::claim(name, world) }
     }
 
     /// Compares the claimed value with the true value.
-    fn look(&mut self, claimed: f64, truth: f64) {
+    pub(super) fn look(&mut self, claimed: f64, truth: f64) {
         self.margin = self.margin.min(claimed - truth);
     }
 }
@@ -68,6 +69,12 @@ impl Run {
             defaults(clear, seed, Loop::Default, delta)?,
             defaults(clear, seed, Loop::HoldingMoreBack, delta)?,
             defaults(clear, seed, Loop::KeepingSettings, delta)?,
+            chains::learned(wide, seed, 1.0, delta)?,
+            chains::learned(clear, seed, 1.0, delta)?,
+            chains::learned(clear, seed, 0.5, delta)?,
+            chains::taking_turns(clear, seed, delta)?,
+            chains::chosen(wide, seed, delta)?,
+            chains::leaking(wide, seed, delta)?,
             without_divergence(wide, seed, delta)?,
             wrong_propensities(wide, seed, delta)?,
             reused_delta(wide, seed, delta)?,
@@ -299,7 +306,7 @@ fn reused_delta(world: &World, seed: u64, delta: f64) -> Result<Vec<Seen>> {
 }
 
 /// The bound of a certificate. One below every risk is refused; it counts as the lowest risk.
-fn upper(found: Result<Certificate>) -> Result<f64> {
+pub(super) fn upper(found: Result<Certificate>) -> Result<f64> {
     match found {
         Err(surefoot::Error::Refuted { .. }) => Ok(-1.0),
         found => found.map(|certificate| certificate.upper),
@@ -307,12 +314,12 @@ fn upper(found: Result<Certificate>) -> Result<f64> {
 }
 
 /// A fast learner, which overfits at a large lambda.
-fn learner(algorithm: Algorithm, lambda: f64, seed: u64) -> Learner {
+pub(super) fn learner(algorithm: Algorithm, lambda: f64, seed: u64) -> Learner {
     let adam = Adam { learning_rate: 0.3, epochs: 6, batch_size: 32, ..Adam::default() };
     Learner { algorithm, lambda: Lambda::Fixed(lambda), optimiser: Optimiser::Adam(adam), seed, ..Learner::default() }
 }
 
 /// A protocol with a single lambda.
 fn one(delta: f64, lambda: f64) -> Protocol {
-    Protocol { delta, lambdas: vec![lambda], ..Protocol::default() }
+    Protocol { delta, lambdas: vec![lambda], combine: Combine::Union, ..Protocol::default() }
 }
