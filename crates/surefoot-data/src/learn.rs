@@ -15,8 +15,9 @@ use surefoot::{Certificate, FeatureMap, Gate, Learner, LinearGaussian, Logs, Pol
 
 use crate::encoding::{Field, Identity};
 use crate::error::{Error, Result};
+use crate::inputs::{Inputs, Lineage};
 use crate::logs::{Actions, LogReader};
-use crate::policy_file::{Inputs, Lineage, PolicyReader};
+use crate::policy_file::PolicyReader;
 use crate::rounds::{ReadRequest, Rounds};
 
 /// The arguments of [`learn`].
