@@ -15,6 +15,7 @@ use surefoot::learn::{Family, Retrained, StepReport, retrain};
 use surefoot::observer::Observer;
 use surefoot::{Certificate, FeatureMap, Gate, Learner, LinearGaussian, Logs, Policy, RewardRange};
 
+use crate::certificate_file::Certificates;
 use crate::encoding::{Field, Identity};
 use crate::error::{Error, Result};
 use crate::inputs::{Inputs, Lineage};
@@ -312,6 +313,11 @@ impl Learned {
         let round = self.summary.rounds.len();
         let statement = |kind, certificate: &Certificate| Statement { round, kind, certificate: certificate.clone() };
         vec![statement(StatementKind::Ladder, &self.proven), statement(StatementKind::Gate, &self.better)]
+    }
+
+    /// The same, for a file.
+    pub fn certificates(&self) -> Certificates {
+        Certificates { reward_range: self.inputs.reward, statements: self.statements() }
     }
 
     /// The ledger of this one call. The rounds were collected before it, by policies that it does not know.

@@ -65,7 +65,7 @@ use std::fs::{self, File};
 use std::io::{BufReader, Cursor};
 use std::path::Path;
 
-pub use certificate_file::{read_certificates, write_certificates};
+pub use certificate_file::{Certificates, read_certificates, write_certificates};
 pub use convert::{Converted, convert};
 pub use encoding::{Encoding, EncodingFit, EncodingSettings, Field, Identity, NamedPart, Rows as EncodedRows};
 pub use error::{Error, Result};
@@ -73,7 +73,7 @@ pub use evaluate::{EvaluateRequest, Evaluated, EvaluatedPolicy, ModelRequest, Na
 pub use files::{check_output, interrupted, replace, replace_all};
 pub use inputs::{Inputs, Lineage};
 pub use learn::{LearnRequest, LearnSummary, Learned, Prior, Reveals, RoundSummary, Vocabulary, learn, learn_from};
-pub use learned_files::{certificates_path, check_learned_to, write_learned_to};
+pub use learned_files::{certificates_path, check_learned_to, write_certified, write_learned_to};
 pub use logs::{Actions, Batches, Check, ColumnNames, LogBatch, LogReader, Records};
 pub use mixture_file::{Part, read_mixture, write_mixture};
 pub use npz::write_npz;
