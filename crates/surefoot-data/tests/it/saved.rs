@@ -621,7 +621,7 @@ fn broken_certificates_are_refused_with_line_and_column() {
     folder.write("c", "{\"format\": \"surefoot-certificates\",\n \"version\": 3, \"more\": 1}");
     assert_eq!(
         error(&folder, &path),
-        "c: cannot be understood: unknown field `more`, expected one of `format`, `version`, `certificates` at line 2 column 21"
+        "c: cannot be understood: unknown field `more`, expected one of `format`, `version`, `reward_range`, `certificates` at line 2 column 21"
     );
     folder.write("c", "[1, 2");
     assert_eq!(
