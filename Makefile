@@ -9,7 +9,7 @@ PYTHON_ENV := .venv-python
 PYTHON_PACKAGE := crates/surefoot-python
 export CARGO_TARGET_DIR ?= target
 
-.PHONY: help test test-rust test-python wheel lint fmt doc bench bench-evaluate bench-python bench-rivals golden attack fuzz fuzz-quick coverage demo paper clean
+.PHONY: help test test-rust test-python wheel environments lint lint-rust lint-python fmt doc bench bench-evaluate bench-python bench-rivals golden attack fuzz fuzz-quick coverage demo paper clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -20,12 +20,12 @@ test-rust: $(OBP_ENV)/tried ## those of the crates
 	$(CARGO) test --workspace --locked
 
 # What is tested is the wheel as pip builds and installs it, but for the profile: what the crates' tests have compiled is not
-# compiled again.
+# compiled again. The command line is that of the crates' tests too: alone it would have other features, and be compiled again.
 test-python: $(PYTHON_ENV)/installed ## those of the Python package: stubs, doctests, examples and all, against the installed wheel
 	MATURIN_PEP517_ARGS="--profile dev --features as-tested" $(PYTHON_ENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .
 	$(PYTHON_ENV)/bin/mypy $(PYTHON_PACKAGE)/python/surefoot
 	$(PYTHON_ENV)/bin/python -m mypy.stubtest surefoot._surefoot
-	$(CARGO) build --workspace --locked --quiet --bin surefoot
+	$(CARGO) test --workspace --locked --quiet --no-run
 	SUREFOOT=$(CARGO_TARGET_DIR)/debug/surefoot $(PYTHON_ENV)/bin/python -m pytest --quiet $(PYTHON_PACKAGE)/tests
 	$(PYTHON_ENV)/bin/python -m pytest --quiet --doctest-modules --pyargs surefoot
 
@@ -49,10 +49,16 @@ $(OBP_ENV)/tried: crates/surefoot-cli/tests/obp/requirements.txt
 		|| { echo "Open Bandit Pipeline cannot be installed here"; rm -rf $(OBP_ENV); mkdir $(OBP_ENV); }
 	touch $@
 
-lint: $(PYTHON_ENV)/installed ## formatting and lints, warnings denied, documentation included
+environments: $(PYTHON_ENV)/installed $(OBP_ENV)/tried ## the Python packages that lint and test need
+
+lint: lint-rust lint-python ## formatting and lints, warnings denied, documentation included
+
+lint-rust:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- --deny warnings
 	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --workspace --no-deps --locked
+
+lint-python: $(PYTHON_ENV)/installed
 	$(PYTHON_ENV)/bin/ruff check $(PYTHON_PACKAGE) bench/python examples
 	$(PYTHON_ENV)/bin/ruff format --check $(PYTHON_PACKAGE) bench/python examples
 	$(PYTHON_ENV)/bin/python scripts/check-dependencies

@@ -7,16 +7,20 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde::Serialize;
-use surefoot::audit::{self, Entry, Ledger, Opening, Provenance, Statement, StatementKind, Terms, hash_of};
+use surefoot::audit::{
+    self, ActionsFrom, Entry, Ledger, Opening, Provenance, Statement, StatementKind, Terms, hash_of,
+};
 use surefoot::contexts::Labelled;
-use surefoot::learn::{Retrained, StepReport, retrain};
+use surefoot::learn::{Family, Retrained, StepReport, retrain};
 use surefoot::observer::Observer;
 use surefoot::{Certificate, FeatureMap, Gate, Learner, LinearGaussian, Logs, Policy, RewardRange};
 
+use crate::certificate_file::Certificates;
 use crate::encoding::{Field, Identity};
 use crate::error::{Error, Result};
+use crate::inputs::{Inputs, Lineage};
 use crate::logs::{Actions, LogReader};
-use crate::policy_file::{Inputs, Lineage, PolicyReader};
+use crate::policy_file::PolicyReader;
 use crate::rounds::{ReadRequest, Rounds};
 
 /// The arguments of [`learn`].
@@ -225,11 +229,19 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
     let records: usize = logs.iter().map(Logs::len).sum();
     let newest = logs.last().map_or(1, Logs::len);
     let held_back = request.held_back * records as f64 / newest as f64;
-    let learner = Learner { held_back, ..request.learner.clone() };
+    let family = family(request.learner.family, &prior);
+    let learner = Learner { held_back, family, ..request.learner.clone() };
     let Retrained { policy, round: step, proven, better, logged, estimate, held_back, .. } =
-        retrain(&learner, &prior, logs, observer)?;
+        retrain(&learner, &prior, logs, observer).map_err(|reason| refuted(rounds, reason))?;
     let certified = provenance.certified();
     let mut warnings = audit::warnings(&provenance, &proven, &better);
+    if family != request.learner.family {
+        warnings.push(format!(
+            "the posterior has a scale per feature (per-feature, not shaped): principal axes are for at most {MOST_AXES} \
+             features, and there are {}",
+            prior.features().output()
+        ));
+    }
     if rounds.interleaved {
         warnings.push("rounds are interleaved: a policy logs records after the next policy has begun".into());
     }
@@ -267,6 +279,31 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
     Ok(Learned { policy, prior, inputs, learner, step, summary, proven, better })
 }
 
+/// The largest number of features with principal axes. Their matrix has the square of it: 32 MiB, which each policy of
+/// a loop needs beside it.
+const MOST_AXES: usize = 2048;
+
+/// The family of the posterior: one with a scale per feature if there are too many features for principal axes.
+fn family(wanted: Family, prior: &LinearGaussian) -> Family {
+    let wide = prior.features().output() > MOST_AXES && prior.posterior().basis().is_none();
+    if wide && wanted == Family::Shaped { Family::PerFeature } else { wanted }
+}
+
+/// An error of the core, and if the logs contradict a certificate although the set of actions comes from them, that
+/// this may be the reason.
+fn refuted(rounds: &Rounds, reason: surefoot::Error) -> Error {
+    match reason {
+        surefoot::Error::Refuted { what } if rounds.actions_from == ActionsFrom::AllRecords => {
+            let what = format!(
+                "{what} (the set of actions comes from these records, because some actions do not occur in the records \
+                 set aside: give all actions, option actions)"
+            );
+            surefoot::Error::Refuted { what }.into()
+        }
+        reason => reason.into(),
+    }
+}
+
 impl Learned {
     /// The claims about the policy, for a saved run. There are none if the policy is not certified.
     pub fn statements(&self) -> Vec<Statement> {
@@ -276,6 +313,11 @@ impl Learned {
         let round = self.summary.rounds.len();
         let statement = |kind, certificate: &Certificate| Statement { round, kind, certificate: certificate.clone() };
         vec![statement(StatementKind::Ladder, &self.proven), statement(StatementKind::Gate, &self.better)]
+    }
+
+    /// The same, for a file.
+    pub fn certificates(&self) -> Certificates {
+        Certificates { reward_range: self.inputs.reward, statements: self.statements() }
     }
 
     /// The ledger of this one call. The rounds were collected before it, by policies that it does not know.

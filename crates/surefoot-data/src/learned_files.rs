@@ -3,11 +3,12 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use surefoot::Logs;
+use surefoot::{Logs, Policy};
 
-use crate::certificate_file::stage_certificates;
+use crate::certificate_file::{Certificates, stage_certificates};
 use crate::error::Result;
 use crate::files::{Together, check_output};
+use crate::inputs::Inputs;
 use crate::learn::Learned;
 use crate::policy_file::stage_policy;
 use crate::run_folder::{fill_learned, stage_folder};
@@ -29,6 +30,29 @@ pub fn check_learned_to(policy: &Path) -> Result<()> {
     check_output(&certificates_path(policy))
 }
 
+/// Writes a policy, with its basis and its certificates beside it. Either all files are new, or none is.
+pub fn write_certified(
+    path: &Path,
+    policy: &dyn Policy,
+    inputs: Option<&Inputs>,
+    certificates: Certificates,
+) -> Result<()> {
+    let mut together = Together::default();
+    stage_certified(&mut together, path, policy, inputs, certificates)?;
+    together.commit()
+}
+
+fn stage_certified(
+    together: &mut Together,
+    path: &Path,
+    policy: &dyn Policy,
+    inputs: Option<&Inputs>,
+    certificates: Certificates,
+) -> Result<()> {
+    stage_certificates(together, &certificates_path(path), certificates)?;
+    stage_policy(together, path, policy, inputs)
+}
+
 /// Writes a learned policy, with its basis and its certificates beside it, and the whole run to a new folder if one is
 /// given. Either all files are new, or none is.
 pub fn write_learned_to(policy: &Path, learned: &Learned, run: Option<(&Path, &[Logs])>) -> Result<()> {
@@ -36,7 +60,6 @@ pub fn write_learned_to(policy: &Path, learned: &Learned, run: Option<(&Path, &[
     if let Some((folder, logs)) = run {
         stage_folder(&mut together, folder, |folder| fill_learned(folder, learned, logs))?;
     }
-    stage_certificates(&mut together, &certificates_path(policy), learned.statements())?;
-    stage_policy(&mut together, policy, &learned.policy, Some(&learned.inputs))?;
+    stage_certified(&mut together, policy, &learned.policy, Some(&learned.inputs), learned.certificates())?;
     together.commit()
 }

@@ -39,6 +39,7 @@ mod error;
 mod evaluate;
 mod files;
 mod idx;
+mod inputs;
 mod layout;
 mod learn;
 mod learned_files;
@@ -55,6 +56,7 @@ mod rounds;
 mod run_folder;
 mod scan;
 mod score;
+mod select;
 mod source;
 mod table;
 mod tensors;
@@ -63,27 +65,26 @@ use std::fs::{self, File};
 use std::io::{BufReader, Cursor};
 use std::path::Path;
 
-pub use certificate_file::{read_certificates, write_certificates};
+pub use certificate_file::{Certificates, read_certificates, write_certificates};
 pub use convert::{Converted, convert};
 pub use encoding::{Encoding, EncodingFit, EncodingSettings, Field, Identity, NamedPart, Rows as EncodedRows};
 pub use error::{Error, Result};
-pub use evaluate::{
-    EvaluateRequest, Evaluated, EvaluatedPolicy, ModelRequest, NamedEstimate, NamedPolicy, ProvenReward, SelectRequest,
-    Selected, SelectedCandidate, evaluate, select,
-};
+pub use evaluate::{EvaluateRequest, Evaluated, EvaluatedPolicy, ModelRequest, NamedEstimate, NamedPolicy, evaluate};
 pub use files::{check_output, interrupted, replace, replace_all};
+pub use inputs::{Inputs, Lineage};
 pub use learn::{LearnRequest, LearnSummary, Learned, Prior, Reveals, RoundSummary, Vocabulary, learn, learn_from};
-pub use learned_files::{certificates_path, check_learned_to, write_learned_to};
+pub use learned_files::{certificates_path, check_learned_to, write_certified, write_learned_to};
 pub use logs::{Actions, Batches, Check, ColumnNames, LogBatch, LogReader, Records};
 pub use mixture_file::{Part, read_mixture, write_mixture};
 pub use npz::write_npz;
-pub use policy_file::{Inputs, Lineage, PolicyReader, read_policy, write_policy, write_policy_with};
+pub use policy_file::{PolicyReader, read_policy, write_policy, write_policy_with};
 pub use record_policy::{Cells, RecordPolicy};
 pub use round_file::{SavedRound, read_round, write_round};
 pub use rounds::{ReadRequest, Rounds};
 pub use run_folder::{RunFiles, check_new_folder, read_session, write_learned, write_session};
 pub use scan::{Grouping, Scan};
 pub use score::Scorer;
+pub use select::{ProvenReward, SelectRequest, Selected, SelectedCandidate, select};
 use surefoot::worlds::Dataset;
 pub use table::{Format, ROWS, Tables, read_table, read_table_bytes, write_table, write_table_to};
 

@@ -11,7 +11,6 @@ mod passes;
 mod roles;
 
 pub use actions::Actions;
-pub(crate) use actions::some;
 pub use batch::LogBatch;
 pub use check::{Check, Records};
 pub use roles::ColumnNames;
@@ -74,22 +73,17 @@ impl fmt::Debug for Stop {
 impl LogReader {
     /// Reads these files in order, as one log. Without `format`, the extension of each file tells its format.
     pub fn new(paths: Vec<PathBuf>, format: Option<Format>, columns: ColumnNames) -> Self {
-        LogReader {
-            sources: paths.into_iter().map(Source::File).collect(),
-            format,
-            columns,
-            skipped: false,
-            given: None,
-            unlabelled: false,
-            stop: Stop::default(),
-            passes: Arc::default(),
-        }
+        LogReader { format, ..LogReader::of(paths.into_iter().map(Source::File).collect(), columns) }
     }
 
     /// Reads a table in memory, such as a data frame, without copying it; `name` is its name in errors.
     pub fn in_memory(name: String, batches: Vec<RecordBatch>, columns: ColumnNames) -> Self {
+        LogReader::of(vec![Source::Table(name, batches.into())], columns)
+    }
+
+    fn of(sources: Vec<Source>, columns: ColumnNames) -> Self {
         LogReader {
-            sources: vec![Source::Table(name, batches.into())],
+            sources,
             format: None,
             columns,
             skipped: false,

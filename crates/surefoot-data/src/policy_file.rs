@@ -2,27 +2,23 @@
 //! policies of a loop share them and they are by far the largest part (for the pixels of MNIST a basis takes 5 MB, the
 //! rest of a policy 63 kB).
 
-use std::collections::HashMap;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+mod shared;
+
+use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize};
-use surefoot::contexts::Row;
-use surefoot::features::KernelFeatures;
-use surefoot::policy::{Basis, Class, Posterior, Scale, Softmax, Uniform};
-use surefoot::{Contexts, FeatureMap, Fingerprint, Learner, LinearGaussian, Policy, RewardRange};
+use surefoot::policy::{Class, Posterior, Scale, Softmax, Uniform};
+use surefoot::{Fingerprint, LinearGaussian, Policy};
 
-use crate::encoding::Encoding;
 use crate::error::{Error, Result, at};
 use crate::files::Together;
-use crate::logs::Actions;
+use crate::inputs::Inputs;
 use crate::source::display_shape;
-use crate::tensors::{Tensor, Tensors, bytes, check_fingerprint, write};
+use crate::tensors::{Tensor, Tensors, check_fingerprint, write};
+use shared::{Features, Shared, stage_basis, stage_features};
 
 const POLICY: &str = "surefoot-policy";
-const BASIS: &str = "surefoot-basis";
-const FEATURES: &str = "surefoot-features";
 const VERSION: u64 = 1;
 
 /// The largest number of actions of a uniform policy.
@@ -99,138 +95,6 @@ enum ClassName {
     Uniform,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Features {
-    input: usize,
-    intercept: bool,
-    fourier: Option<Fourier>,
-    /// Absent in old files, from before kernel features existed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    kernel: Option<Kernel>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Fourier {
-    count: usize,
-    bandwidth: f64,
-    seed: u64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Kernel {
-    count: usize,
-    fingerprint: Fingerprint,
-}
-
-impl Features {
-    fn of(map: &FeatureMap) -> Self {
-        let fourier = map.fourier_settings().map(|(count, bandwidth, seed)| Fourier { count, bandwidth, seed });
-        let kernel = map.kernel_parts().map(|k| Kernel { count: k.count(), fingerprint: k.fingerprint() });
-        Features { input: map.input(), intercept: map.intercept(), fourier, kernel }
-    }
-
-    /// The number of features after the feature map.
-    fn output(&self) -> usize {
-        let made = self.fourier.map(|fourier| fourier.count).or(self.kernel.map(|kernel| kernel.count));
-        made.unwrap_or(self.input).saturating_add(usize::from(self.intercept))
-    }
-}
-
-/// How a policy turns records into features, and where it comes from.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Inputs {
-    /// The actions.
-    pub actions: Actions,
-    /// How records become features.
-    pub encoding: Encoding,
-    /// The lowest and the highest possible reward.
-    pub reward: [f64; 2],
-    /// Where the policy comes from.
-    pub lineage: Lineage,
-    /// The SHA-256 of the JSON of the first three fields.
-    hash: Fingerprint,
-}
-
-/// Where a policy comes from.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Lineage {
-    /// The fingerprint of the prior that it was learned with.
-    pub prior: Option<Fingerprint>,
-    /// The fingerprints of the rounds that it was learned from.
-    pub logs: Vec<Fingerprint>,
-    /// The settings of the learner.
-    pub learner: Option<Learner>,
-    /// The program that wrote it.
-    pub made_by: String,
-}
-
-impl Inputs {
-    /// Combines the parts and computes their hash.
-    pub fn new(actions: Actions, encoding: Encoding, reward: [f64; 2], lineage: Lineage) -> Self {
-        let hash = hash(&actions, &encoding, reward);
-        Inputs { actions, encoding, reward, lineage, hash }
-    }
-
-    /// The fingerprint of actions, encoding and reward range.
-    pub fn fingerprint(&self) -> Fingerprint {
-        self.hash
-    }
-
-    /// The version that a policy with these inputs signs its decisions with. It changes if an action is renamed, which
-    /// the policy's own fingerprint does not.
-    pub fn version(&self, policy: Fingerprint) -> Fingerprint {
-        Fingerprint::of_bytes(format!("{policy} {}", self.hash).as_bytes())
-    }
-
-    /// Checks that the inputs fit this policy.
-    fn check(&self, policy: &dyn Policy, input: Option<usize>) -> std::result::Result<(), String> {
-        Encoding::new(self.encoding.fields().to_vec())?;
-        let found = hash(&self.actions, &self.encoding, self.reward);
-        if found != self.hash {
-            return Err(format!("the inputs should have the hash {}, as the file says, but have {found}", self.hash));
-        }
-        if self.actions.len() != policy.actions() {
-            let (k, found) = (policy.actions(), self.actions.len());
-            return Err(format!("the inputs should have {k} actions, as the policy, but have {found}"));
-        }
-        if let Some(p) = input.filter(|&p| p != self.encoding.width()) {
-            let found = self.encoding.width();
-            return Err(format!("the encoding should have {p} features, as the policy, but has {found}"));
-        }
-        RewardRange::new(self.reward[0], self.reward[1]).map(|_| ()).map_err(|reason| reason.to_string())
-    }
-}
-
-fn hash(actions: &Actions, encoding: &Encoding, reward: [f64; 2]) -> Fingerprint {
-    let text = serde_json::to_string(&(actions, encoding, reward)).expect("no map has keys that are no texts");
-    Fingerprint::of_bytes(text.as_bytes())
-}
-
-/// The metadata of a basis file.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct BasisHeader {
-    format: String,
-    version: u64,
-    features: usize,
-    fingerprint: Fingerprint,
-}
-
-/// The metadata of a file of kernel features.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FeaturesHeader {
-    format: String,
-    version: u64,
-    bandwidth: f64,
-    fingerprint: Fingerprint,
-}
-
 /// Writes a policy. If it has a basis or kernel features, they are written to the same folder as
 /// `basis-FINGERPRINT.safetensors` and `features-FINGERPRINT.safetensors`, unless these files exist with this content.
 /// All files appear together or not at all.
@@ -301,59 +165,6 @@ pub(crate) fn stage_policy(
     write(together, path, &header, tensors)
 }
 
-/// The description of the features in a policy file. Kernel features are written to a file of their own.
-fn stage_features(together: &mut Together, path: &Path, map: &FeatureMap) -> Result<Features> {
-    if let Some(kernel) = map.kernel_parts() {
-        stage_kernel(together, path, kernel)?;
-    }
-    Ok(Features::of(map))
-}
-
-/// Adds a file that is named by its content. Nothing is written if it exists with this content. A file with this name
-/// and other content is damaged, and is replaced.
-fn stage_named(together: &mut Together, path: &Path, header: &impl Serialize, tensors: Vec<Tensor>) -> Result<()> {
-    let bytes = bytes(path, header, tensors)?;
-    if std::fs::metadata(path).is_ok_and(|data| data.len() == bytes.len() as u64)
-        && std::fs::read(path).is_ok_and(|found| found == bytes)
-    {
-        return Ok(());
-    }
-    together.file(path, |file| file.write_all(&bytes))
-}
-
-fn stage_basis(together: &mut Together, policy: &Path, basis: &Basis) -> Result<()> {
-    let path = basis_path(policy, basis.fingerprint());
-    let (format, features) = (BASIS.into(), basis.features());
-    let header = BasisHeader { format, version: VERSION, features, fingerprint: basis.fingerprint() };
-    let axes = Tensor::new("axes", &[features, features], basis.axes().iter().copied());
-    stage_named(together, &path, &header, vec![axes])
-}
-
-fn stage_kernel(together: &mut Together, policy: &Path, kernel: &KernelFeatures) -> Result<()> {
-    let path = kernel_path(policy, kernel.fingerprint());
-    let (format, bandwidth) = (FEATURES.into(), kernel.bandwidth());
-    let header = FeaturesHeader { format, version: VERSION, bandwidth, fingerprint: kernel.fingerprint() };
-    let landmarks = kernel.landmarks().to_dense();
-    let shape = [landmarks.len(), landmarks.features()];
-    let values = landmarks.iter().flat_map(|row: Row<'_>| row.values().iter().copied());
-    let projection = kernel.projection().iter().copied();
-    let tensors = vec![
-        Tensor::new("landmarks", &shape, values),
-        Tensor::new("projection", &[landmarks.len(), kernel.count()], projection),
-    ];
-    stage_named(together, &path, &header, tensors)
-}
-
-/// The path of a policy's basis.
-fn basis_path(policy: &Path, basis: Fingerprint) -> PathBuf {
-    policy.with_file_name(format!("basis-{basis}.safetensors"))
-}
-
-/// The path of a policy's kernel features.
-fn kernel_path(policy: &Path, kernel: Fingerprint) -> PathBuf {
-    policy.with_file_name(format!("features-{kernel}.safetensors"))
-}
-
 /// Reads a policy. Its basis and kernel features are read from the same folder.
 pub fn read_policy(path: &Path) -> Result<Arc<dyn Policy>> {
     PolicyReader::default().read(path)
@@ -362,9 +173,7 @@ pub fn read_policy(path: &Path) -> Result<Arc<dyn Policy>> {
 /// Reads policies that share bases and feature maps. Each of these is read and kept in memory once.
 #[derive(Debug, Default)]
 pub struct PolicyReader {
-    bases: HashMap<Fingerprint, Arc<Basis>>,
-    /// The feature maps, without intercepts.
-    maps: Vec<(Features, FeatureMap)>,
+    shared: Shared,
 }
 
 impl PolicyReader {
@@ -389,7 +198,7 @@ impl PolicyReader {
                 let features = required(&file, "features", header.features)?;
                 let weights = file.items("weights", &[features.output(), header.actions])?;
                 let alpha = required(&file, "alpha", header.alpha)?;
-                let map = self.map(path, &file, features)?;
+                let map = self.shared.map(path, &file, features)?;
                 Arc::new(at(place, Softmax::new(map, header.actions, weights, alpha))?)
             }
             ClassName::Uniform => {
@@ -437,50 +246,12 @@ impl PolicyReader {
         };
         let mut posterior = at(place, Posterior::new(header.actions, mean, scale))?;
         if let Some(basis) = header.basis {
-            let basis = self.basis(&basis_path(path, basis), basis, p)?;
+            let basis = self.shared.basis(path, basis, p)?;
             posterior = at(place, posterior.with_basis(basis))?;
         }
-        let map = self.map(path, file, features)?;
+        let map = self.shared.map(path, file, features)?;
         let exploration = required(file, "exploration", header.exploration)?;
         at(place, LinearGaussian::new(map, posterior).and_then(|policy| policy.with_exploration(exploration)))
-    }
-
-    /// The feature map of a policy.
-    fn map(&mut self, path: &Path, file: &Tensors, features: Features) -> Result<FeatureMap> {
-        let made = Features { intercept: false, ..features };
-        let map = match self.maps.iter().find(|(known, _)| *known == made) {
-            Some((_, map)) => map.clone(),
-            None => {
-                let map = make(path, file, features)?;
-                self.maps.push((made, map.clone()));
-                map
-            }
-        };
-        Ok(if features.intercept { map.with_intercept() } else { map })
-    }
-
-    /// The basis with this fingerprint, for a policy over `p` features.
-    fn basis(&mut self, path: &Path, fingerprint: Fingerprint, p: usize) -> Result<Arc<Basis>> {
-        if let Some(basis) = self.bases.get(&fingerprint) {
-            return Ok(Arc::clone(basis));
-        }
-        let file = Tensors::read(path)?;
-        let header: BasisHeader = file.header(BASIS, VERSION)?;
-        file.expect(&["axes"])?;
-        if header.features != p {
-            return Err(Error::Header {
-                place: file.place_of("metadata"),
-                part: "the number of features".into(),
-                allowed: format!("{p}, as the policy's"),
-                found: header.features.to_string(),
-            });
-        }
-        let basis = at(&file.place_of("axes"), Basis::new(file.items("axes", &[p, p])?, p))?;
-        check_fingerprint(file.place(), header.fingerprint, basis.fingerprint())?;
-        check_fingerprint(file.place(), fingerprint, basis.fingerprint())?;
-        let basis = Arc::new(basis);
-        self.bases.insert(fingerprint, Arc::clone(&basis));
-        Ok(basis)
     }
 }
 
@@ -492,37 +263,4 @@ fn required<T>(file: &Tensors, part: &str, value: Option<T>) -> Result<T> {
         allowed: "given".into(),
         found: "missing".into(),
     })
-}
-
-/// Creates the feature map of a policy, without the intercept.
-fn make(path: &Path, file: &Tensors, Features { input, fourier, kernel, .. }: Features) -> Result<FeatureMap> {
-    match (fourier, kernel) {
-        (None, None) => Ok(FeatureMap::identity(input)),
-        (Some(Fourier { count, bandwidth, seed }), None) => {
-            at(file.place(), FeatureMap::fourier(input, count, bandwidth, seed))
-        }
-        (None, Some(kernel)) => read_kernel(&kernel_path(path, kernel.fingerprint), kernel, input),
-        (Some(_), Some(_)) => Err(Error::Header {
-            place: file.place_of("metadata"),
-            part: "features".into(),
-            allowed: "fourier or kernel".into(),
-            found: "both".into(),
-        }),
-    }
-}
-
-/// Reads the kernel features of a policy over contexts with `input` features.
-fn read_kernel(path: &Path, Kernel { count, fingerprint }: Kernel, input: usize) -> Result<FeatureMap> {
-    let file = Tensors::read(path)?;
-    let header: FeaturesHeader = file.header(FEATURES, VERSION)?;
-    file.expect(&["landmarks", "projection"])?;
-    let rows = file.shape("landmarks").and_then(|shape| shape.first().copied()).unwrap_or(0);
-    let landmarks = Contexts::dense(file.items("landmarks", &[rows, input])?, input);
-    let landmarks = at(&file.place_of("landmarks"), landmarks)?.compact();
-    let projection = file.items("projection", &[rows, count])?;
-    let map = at(file.place(), FeatureMap::kernel_from_parts(landmarks, header.bandwidth, projection))?;
-    let found = map.kernel_parts().map_or(fingerprint, KernelFeatures::fingerprint);
-    check_fingerprint(file.place(), header.fingerprint, found)?;
-    check_fingerprint(file.place(), fingerprint, found)?;
-    Ok(map)
 }

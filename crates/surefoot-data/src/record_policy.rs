@@ -11,9 +11,10 @@ use surefoot::logs::Eligible;
 
 use crate::column::Column;
 use crate::error::{Error, Result};
+use crate::inputs::Inputs;
 use crate::logs::{Actions, LogBatch, Records};
 use crate::mixture_file::read_mixture;
-use crate::policy_file::{Inputs, PolicyReader};
+use crate::policy_file::PolicyReader;
 
 /// A target policy for off-policy evaluation.
 #[derive(Debug, Clone)]

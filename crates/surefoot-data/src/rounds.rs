@@ -8,9 +8,9 @@ use surefoot::{Contexts, Logs, RewardRange};
 
 use crate::encoding::{Encoding, EncodingFit, EncodingSettings, Identity, Rows};
 use crate::error::{Error, Result};
+use crate::inputs::Inputs;
 use crate::lint::Screen;
-use crate::logs::{Actions, Check, LogReader, some};
-use crate::policy_file::Inputs;
+use crate::logs::{Actions, Check, LogReader};
 use crate::scan::{Grouping, Scan};
 
 /// How logs become rounds.
@@ -250,12 +250,8 @@ fn actions(reader: &LogReader, scan: &Scan, known: Option<&Inputs>, aside: usize
     let given = reader.given_actions().map(|actions| reader.named(actions));
     match (known, given) {
         (Some(inputs), Some(given)) if inputs.actions != given => {
-            let described = |actions: &Actions| match actions {
-                Actions::Count(k) => format!("{k} numbers"),
-                Actions::Names(names) => format!("the names {}", some(names)),
-            };
-            let allowed = format!("those of the prior, {}", described(&inputs.actions));
-            Err(Error::setting("actions", &allowed, described(&given)))
+            let allowed = format!("those of the prior, {}", inputs.actions.described());
+            Err(Error::setting("actions", &allowed, given.described()))
         }
         (Some(inputs), _) => Ok((inputs.actions.clone(), ActionsFrom::Given)),
         (None, Some(given)) => Ok((given, ActionsFrom::Given)),

@@ -12,7 +12,7 @@ use surefoot::certificate::{Challenger, FixedSince};
 use surefoot::session::Checkpoint;
 use surefoot::{Fingerprint, Gate, Learner, Logs, Policy, Session};
 
-use crate::certificate_file::{read_certificates, write_certificates};
+use crate::certificate_file::{Certificates, read_certificates, write_certificates};
 use crate::error::{Error, Result};
 use crate::files::{Together, check_output_folder, create_folder, replace};
 use crate::learn::Learned;
@@ -114,7 +114,8 @@ fn fill_session(folder: &Path, session: &Session, statements: Vec<Statement>) ->
         .map_err(|reason| Error::Json { place: path.display().to_string(), reason })?;
     replace(&path, format!("{text}\n").as_bytes())?;
     write_ledger(&folder.join(LEDGER), &ledger)?;
-    write_certificates(&folder.join(CERTIFICATES), statements)
+    let reward_range = ledger.opening().terms.reward_range;
+    write_certificates(&folder.join(CERTIFICATES), Certificates { reward_range, statements })
 }
 
 /// Reads a session. It continues bit for bit as the saved one would.
@@ -173,7 +174,7 @@ pub(crate) fn fill_learned(folder: &Path, learned: &Learned, logs: &[Logs]) -> R
         write_round(&rounds.join(numbered("", k)), logs, None)?;
     }
     write_ledger(&folder.join(LEDGER), &learned.ledger(logs))?;
-    write_certificates(&folder.join(CERTIFICATES), learned.statements())
+    write_certificates(&folder.join(CERTIFICATES), learned.certificates())
 }
 
 fn write_ledger(path: &Path, ledger: &Ledger) -> Result<()> {
@@ -244,13 +245,24 @@ impl RunFiles {
         let mut reader = PolicyReader::default();
         let mut wrong: Vec<Error> = Vec::new();
         let mut run = Run::default();
+        let mut reward_range = None;
         match read_certificates(&self.certificates) {
-            Ok(statements) => run.statements = statements,
+            Ok(found) => (reward_range, run.statements) = (Some(found.reward_range), found.statements),
             Err(error) => wrong.push(error),
         }
         match self.ledger.as_deref().map(read_ledger).transpose() {
             Ok(ledger) => run.ledger = ledger,
             Err(error) => wrong.push(error),
+        }
+        if let (Some([lowest, highest]), Some(ledger)) = (reward_range, &run.ledger) {
+            let fixed = ledger.opening().terms.reward_range;
+            if [lowest, highest] != fixed {
+                let [low, high] = fixed;
+                let reason = format!(
+                    "the reward range should be {low} to {high}, as in the ledger, but is {lowest} to {highest}"
+                );
+                wrong.push(malformed(&self.certificates, reason));
+            }
         }
         for path in self.policies {
             match reader.read(&path) {

@@ -19,8 +19,11 @@ use surefoot::observer::Silent;
 use surefoot::policy::{Basis, Posterior, Scale, Softmax, Uniform};
 use surefoot::worlds::{Environment, Synthetic, SyntheticSettings, Turn};
 use surefoot::{Contexts, FeatureMap, Gate, LinearGaussian, Policy, Session};
+use surefoot_data::lint::{Lint, LintSettings};
 use surefoot_data::{
-    RunFiles, load, read_certificates, read_policy, read_round, read_session, write_policy, write_session,
+    ColumnNames, EvaluateRequest, Format, LearnRequest, LogReader, NamedPolicy, Prior, ReadRequest, RecordPolicy,
+    RunFiles, Scorer, SelectRequest, convert, evaluate, learn, load, read_certificates, read_policy, read_round,
+    read_session, select, write_policy, write_session,
 };
 
 /// The most memory in bytes: mostly the weights of random Fourier features, of which a file may ask for 1 GiB.
@@ -61,9 +64,19 @@ fn mutate(bytes: &mut Vec<u8>, draws: &mut Draws) {
     }
 }
 
-/// Damages one file in many ways, and reads it each time.
+/// Damages one file in many ways, and reads it each time. Most damaged files are errors.
 fn try_all(name: &str, path: &Path, read: impl Fn() -> surefoot_data::Result<()>) {
-    let cases: u64 = std::env::var("SUREFOOT_MUTATIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(300);
+    let (errors, cases) = try_any(name, path, cases(), read);
+    assert!(2 * errors > cases, "{name}: only {errors} of {cases} are errors");
+}
+
+/// The number of damaged versions of each file.
+fn cases() -> u64 {
+    std::env::var("SUREFOOT_MUTATIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(300)
+}
+
+/// Like [`try_all`], for files that often stay valid. Returns the numbers of errors and of cases.
+fn try_any(name: &str, path: &Path, cases: u64, read: impl Fn() -> surefoot_data::Result<()>) -> (u64, u64) {
     let whole = fs::read(path).unwrap();
     read().unwrap_or_else(|error| panic!("{name}: the whole file: {error}"));
     let mut errors = 0;
@@ -77,7 +90,62 @@ fn try_all(name: &str, path: &Path, read: impl Fn() -> surefoot_data::Result<()>
         }
     }
     fs::write(path, whole).unwrap();
-    assert!(2 * errors > cases, "{name}: only {errors} of {cases} are errors");
+    (errors, cases)
+}
+
+fn reader(path: &Path) -> LogReader {
+    LogReader::new(vec![path.to_owned()], None, ColumnNames::default())
+}
+
+fn request() -> LearnRequest {
+    let settings = LearnerSettings { epochs: 1, lambda: "0.5".into(), ..LearnerSettings::default() };
+    LearnRequest {
+        read: ReadRequest::default(),
+        prior: Prior::Uniform,
+        prior_is_older: false,
+        learner: settings.learner().unwrap().0,
+        held_back: 0.2,
+        exploration: 0.05,
+        intercept: true,
+    }
+}
+
+/// Everything that commands do with logs, one after the other, whatever fails: `lint`, `evaluate`, `select`, `learn`,
+/// `score` and `convert`. Returns the first error.
+fn commands(path: &Path, scorer: &Scorer) -> surefoot_data::Result<()> {
+    let reader = reader(path);
+    let policies = || vec![NamedPolicy { name: "logged".into(), policy: RecordPolicy::Logged }];
+    let mut lint = Lint::new(LintSettings::default());
+    let linted = reader.batches().try_for_each(|batch| lint.add(&batch?));
+    drop(lint.finish(0));
+    let request = EvaluateRequest { policies: policies(), replicates: 10, ..EvaluateRequest::default() };
+    let evaluated = evaluate(&reader, &request, |_| ()).map(drop);
+    let request = SelectRequest { policies: policies(), prior: None, reward_range: [0.0, 1.0], delta: 0.05 };
+    let selected = select(&reader, &request, |_| ()).map(drop);
+    let learned = learn(&reader, &self::request(), &mut Silent).map(drop);
+    let scored = reader.clone().without_labels().batches().try_for_each(|batch| scorer.score(&batch?).map(drop));
+    let converted = convert(&reader, &path.with_extension("out"), Format::JsonLines, &[]).map(drop);
+    linted.and(evaluated).and(selected).and(learned).and(scored).and(converted)
+}
+
+#[test]
+fn damaged_logs_never_make_a_command_panic() {
+    let folder = Folder::new();
+    let row = |i: usize| format!("e{i},{},{},{},0.5,{}\n", i % 2, i % 7, ["red", "blue"][i / 3 % 2], i * 5 % 3 % 2);
+    let csv = format!("event_id,action,x,colour,pscore,reward\n{}", (0..60).map(row).collect::<String>());
+    let csv = folder.write("logs.csv", csv);
+    for format in Format::ALL {
+        let path = folder.path().join(format!("damaged.{}", format.extension()));
+        // Open Bandit Pipeline's arrays hold no texts.
+        let texts: &[String] = if format == Format::Obp { &["event_id".into(), "colour".into()] } else { &[] };
+        convert(&reader(&csv), &path, format, texts).unwrap();
+        let learned = learn(&reader(&path), &request(), &mut Silent).unwrap();
+        let policy = RecordPolicy::Encoded { policy: Arc::new(learned.policy), inputs: Arc::new(learned.inputs) };
+        let scorer = Scorer::new(policy, 1, true).unwrap();
+        // Six commands take longer than one reader.
+        let cases = cases().min(300).max(cases() / 50);
+        try_any(format.name(), &path, cases, || commands(&path, &scorer));
+    }
 }
 
 /// The most bytes that the process has had in memory so far.

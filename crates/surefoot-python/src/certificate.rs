@@ -8,7 +8,7 @@ use pyo3::types::PyTuple;
 use surefoot::audit::{AuditedPolicy, AuditedRound, Run, Statement, audit};
 use surefoot::certificate::{Case, Smoothing, ladder};
 use surefoot::{Certificate, Logs, Policy, Protocol, RewardRange};
-use surefoot_data::{RunFiles, read_certificates, write_certificates};
+use surefoot_data::{Certificates, RunFiles, read_certificates, write_certificates};
 
 use crate::failure::{Result, run, setting, size};
 use crate::json;
@@ -356,16 +356,16 @@ pub(crate) fn statements_of(statements: Vec<(usize, String, PyRef<'_, PyCertific
 #[pyfunction]
 #[pyo3(
     name = "read_certificates",
-    signature = (path, *, reward_range = (0.0, 1.0)),
-    text_signature = "(path, *, reward_range=(0.0, 1.0))"
+    signature = (path),
+    text_signature = "(path)"
 )]
-pub(crate) fn read_file(path: PathBuf, reward_range: (f64, f64)) -> Result<Vec<(usize, String, PyCertificate)>> {
-    RewardRange::new(reward_range.0, reward_range.1)?;
+pub(crate) fn read_file(path: PathBuf) -> Result<Vec<(usize, String, PyCertificate)>> {
+    let Certificates { reward_range, statements } = read_certificates(&path)?;
     let read = |statement: Statement| {
-        let kind = json::text(&statement.kind)?.trim_matches('"').to_owned();
-        Ok((statement.round, kind, PyCertificate::new(statement.certificate, reward_range)))
+        let kind = statement.kind.to_string();
+        Ok((statement.round, kind, PyCertificate::new(statement.certificate, reward_range.into())))
     };
-    read_certificates(&path)?.into_iter().map(read).collect()
+    statements.into_iter().map(read).collect()
 }
 
 /// Writes certificates to a file, as ``surefoot simulate --save`` does.
@@ -385,5 +385,22 @@ pub(crate) fn read_file(path: PathBuf, reward_range: (f64, f64)) -> Result<Vec<(
 #[pyfunction]
 #[pyo3(name = "write_certificates")]
 pub(crate) fn write_file(path: PathBuf, certificates: Vec<(usize, String, PyRef<'_, PyCertificate>)>) -> Result<()> {
-    Ok(write_certificates(&path, statements_of(certificates)?)?)
+    Ok(write_certificates(&path, file_of(certificates, [0.0, 1.0])?)?)
+}
+
+/// The content of a file of certificates, which must be about rewards in one range; `empty` is the range if there are
+/// none.
+pub(crate) fn file_of(
+    certificates: Vec<(usize, String, PyRef<'_, PyCertificate>)>,
+    empty: [f64; 2],
+) -> Result<Certificates> {
+    let ranges: Vec<[f64; 2]> = certificates.iter().map(|(_, _, certificate)| certificate.range.into()).collect();
+    let reward_range = ranges.first().copied().unwrap_or(empty);
+    match ranges.iter().find(|other| **other != reward_range) {
+        Some(other) => {
+            let allowed = format!("the same for all certificates of a file, {reward_range:?}");
+            Err(setting("reward_range", &allowed, format!("{other:?}")))
+        }
+        None => Ok(Certificates { reward_range, statements: statements_of(certificates)? }),
+    }
 }

@@ -8,9 +8,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use surefoot::policy::{Basis, Class, Decision, Mixture, Posterior, Scale, Softmax, Uniform};
 use surefoot::{FeatureMap, LinearGaussian, Policy};
-use surefoot_data::{Inputs, PolicyReader, write_policy_with};
+use surefoot_data::{Inputs, PolicyReader, write_certified, write_policy_with};
 
 use crate::arrays::{Hold, actions, column, contexts, eligible, matrix, numbers, numbers2, slice_of};
+use crate::certificate::{PyCertificate, file_of};
 use crate::custom::CustomPolicy;
 use crate::failure::{Result, run, setting};
 use crate::features::PyFeatures;
@@ -222,6 +223,23 @@ impl PyPolicy {
     ///     ...     surefoot.Policy.standard(surefoot.Features.raw(2), 4).save(pathlib.Path(folder) / "policy.safetensors")
     fn save(&self, path: PathBuf) -> Result<()> {
         Ok(write_policy_with(&path, self.policy.as_ref(), self.inputs.as_deref())?)
+    }
+
+    /// Writes the policy, and its certificates to a file beside it. Either all files are new, or none is. Use
+    /// :meth:`surefoot.Learned.save` instead.
+    ///
+    ///     >>> import pathlib, surefoot, tempfile
+    ///     >>> with tempfile.TemporaryDirectory() as folder:
+    ///     ...     surefoot.Policy.uniform(2)._save_certified(pathlib.Path(folder) / "next.safetensors", [])
+    ///     ...     sorted(path.name for path in pathlib.Path(folder).iterdir())
+    ///     ['next.certificates.json', 'next.safetensors']
+    fn _save_certified(
+        &self,
+        path: PathBuf,
+        certificates: Vec<(usize, String, PyRef<'_, PyCertificate>)>,
+    ) -> Result<()> {
+        let certificates = file_of(certificates, self.inputs.as_ref().map_or([0.0, 1.0], |inputs| inputs.reward))?;
+        Ok(write_certified(&path, self.policy.as_ref(), self.inputs.as_deref(), certificates)?)
     }
 
     /// The kind: ``"gaussian"``, ``"uniform"``, ``"softmax"``, ``"mixture"`` or ``"callable"``.

@@ -115,10 +115,22 @@ def test_certificates_can_be_recomputed_and_forgeries_are_found(world, tmp_path)
     assert (again.policy_, again.certificate_) == (learner.policy_, learner.certificate_)
     with pytest.raises(surefoot.SettingError, match="those of this learner"):
         surefoot.SeqAdjLS(prior=world.first_policy(alpha=0.3), lam=0.5).load_run(tmp_path / "run")
+    # A loop that has not begun has nothing to continue.
+    empty = surefoot._surefoot.Session(learner._learner(), learner.prior, reward_range=(0.0, 1.0))
+    empty.save(tmp_path / "empty", [])
+    with pytest.raises(surefoot.SettingError, match="the saved loop should be at least one round, but is none"):
+        surefoot.SeqAdjLS(prior=learner.prior, lam=0.4).load_run(tmp_path / "empty")
     path = tmp_path / "certificates.json"
     surefoot.write_certificates(path, [(2, "ladder", certificate)])
     assert surefoot.read_certificates(path) == [(2, "ladder", certificate)]
     assert pickle.loads(pickle.dumps(certificate)) == certificate
+    # A file says what its costs are in rewards.
+    euros = surefoot.Certificate.from_json(certificate.to_json(), reward_range=(0.0, 40.0))
+    surefoot.write_certificates(path, [(2, "ladder", euros)])
+    ((_, _, read),) = surefoot.read_certificates(path)
+    assert read.reward_range == (0.0, 40.0) and read.at_least == euros.at_least != certificate.at_least
+    with pytest.raises(surefoot.SettingError, match="the same for all certificates of a file"):
+        surefoot.write_certificates(path, [(2, "ladder", euros), (2, "gate", certificate)])
     # Rounds survive their files.
     course.logs[0].save(tmp_path / "round.safetensors", policy=learner.prior)
     assert surefoot.Logs.load(tmp_path / "round.safetensors").fingerprint == course.logs[0].fingerprint

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
-use serde::Serialize;
 use surefoot::evaluation::Interval;
 use surefoot_data::{EvaluateRequest, Evaluated, ModelRequest, NamedEstimate, evaluate};
 use surefoot_terminal::figure::{self, Forest, Mark};
 use surefoot_terminal::{Failure, Result, Running, progress};
 
+use super::Versioned;
 use crate::logs::{LogFlags, POLICY, RewardFlags, logs_failure, policies};
 
 /// Estimate the values of target policies from logs, by every estimator and with intervals
@@ -65,14 +65,6 @@ pub(crate) struct Evaluate {
     running: Running,
 }
 
-/// The result, as it is written with `--json`.
-#[derive(Debug, Serialize)]
-struct Output {
-    version: &'static str,
-    #[serde(flatten)]
-    evaluated: Evaluated,
-}
-
 impl Evaluate {
     pub(crate) fn run(self) -> Result<()> {
         self.running.start()?;
@@ -97,8 +89,7 @@ impl Evaluate {
         if let Some(stem) = &self.figure {
             forest(&evaluated).write(stem)?;
         }
-        let output = Output { version: env!("CARGO_PKG_VERSION"), evaluated };
-        self.running.answer(&output, || text(&output.evaluated))
+        self.running.answer(&Versioned::new(&evaluated), || text(&evaluated))
     }
 }
 

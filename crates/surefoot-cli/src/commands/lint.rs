@@ -145,11 +145,11 @@ impl Text for Summary {
             for support in &self.policies {
                 table.add_row([
                     support.policy.clone(),
-                    format!("{:.4} +- {:.4}", support.mean_weight, support.standard_error),
+                    format!("{} +- {}", fixed(support.mean_weight, 4), fixed(support.standard_error, 4)),
                     // Adding 0 turns the -0 that rounding can give into 0.
-                    format!("{:.1}", (support.z * 10.0).round() / 10.0 + 0.0),
+                    fixed((support.z * 10.0).round() / 10.0 + 0.0, 1),
                     format!("{:.0}", support.effective),
-                    format!("{:.1}", support.largest),
+                    fixed(support.largest, 1),
                 ]);
             }
             for column in 1..5 {
@@ -161,6 +161,11 @@ impl Text for Summary {
         }
         text
     }
+}
+
+/// A number with this many decimals, or as a power of ten if it is huge.
+fn fixed(x: f64, decimals: usize) -> String {
+    if x.abs() < 1e9 || !x.is_finite() { format!("{x:.decimals$}") } else { format!("{x:.2e}") }
 }
 
 impl Text for Finding {

@@ -11,8 +11,23 @@ pub(crate) mod select;
 pub(crate) mod simulate;
 pub(crate) mod verify;
 
+use serde::Serialize;
 use surefoot::Certificate;
 use surefoot_terminal::Failure;
+
+/// A result as it is written with `--json`: with the version of the program.
+#[derive(Debug, Serialize)]
+struct Versioned<T> {
+    version: &'static str,
+    #[serde(flatten)]
+    result: T,
+}
+
+impl<T> Versioned<T> {
+    fn new(result: T) -> Self {
+        Versioned { version: env!("CARGO_PKG_VERSION"), result }
+    }
+}
 
 /// The failure if a run cannot be saved in a folder.
 fn folder_failure(error: surefoot_data::Error) -> Failure {

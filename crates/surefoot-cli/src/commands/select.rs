@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
-use serde::Serialize;
 use surefoot::Policy;
 use surefoot_data::{
     NamedPolicy, Part, ProvenReward, RecordPolicy, SelectRequest, Selected, check_output, select, write_mixture,
 };
 use surefoot_terminal::{Failure, Result, Running, progress};
 
+use super::Versioned;
 use crate::logs::{LogFlags, POLICY, RewardFlags, logs_failure, policies};
 
 /// Choose among policies by their proven rewards, and mix them
@@ -46,14 +46,6 @@ pub(crate) struct Select {
     running: Running,
 }
 
-/// The result, as it is written with `--json`. It has rewards, not costs.
-#[derive(Debug, Serialize)]
-struct Output {
-    version: &'static str,
-    #[serde(flatten)]
-    selected: Selected,
-}
-
 impl Select {
     pub(crate) fn run(self) -> Result<()> {
         self.running.start()?;
@@ -75,8 +67,7 @@ impl Select {
             let weights = selected.candidates.iter().map(|candidate| candidate.weight);
             write_mixture(path, parts(&request.policies, &files, weights, path)?).map_err(Failure::new)?;
         }
-        let output = Output { version: env!("CARGO_PKG_VERSION"), selected };
-        self.running.answer(&output, || text(&output.selected, self.mixture.as_deref()))
+        self.running.answer(&Versioned::new(&selected), || text(&selected, self.mixture.as_deref()))
     }
 }
 

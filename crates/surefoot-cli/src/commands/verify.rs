@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
-use serde::Serialize;
 use surefoot::Fingerprint;
 use surefoot::audit::{Checked, Report, audit};
 use surefoot::certificate::Quantity;
 use surefoot_data::RunFiles;
 use surefoot_terminal::{Failure, Result, Running, progress};
+
+use super::Versioned;
 
 /// Recompute every certificate of a saved run from its logs and policies alone
 ///
@@ -49,14 +50,6 @@ pub(crate) struct Verify {
     running: Running,
 }
 
-/// The result, as it is written with `--json`.
-#[derive(Debug, Serialize)]
-struct Output {
-    version: &'static str,
-    #[serde(flatten)]
-    report: Report,
-}
-
 impl Verify {
     pub(crate) fn run(self) -> Result<()> {
         self.running.start()?;
@@ -71,9 +64,8 @@ impl Verify {
         let bar = progress::bar_of(run.rounds.len() + run.statements.len(), "checks", self.running.quiet);
         let report = audit(&run, &self.head, || bar.inc(1));
         bar.finish_and_clear();
-        let output = Output { version: env!("CARGO_PKG_VERSION"), report };
-        let report = &output.report;
-        self.running.answer(&output, || format!("{}\n\n{}", table(&report.certificates), closing(report)))?;
+        let text = || format!("{}\n\n{}", table(&report.certificates), closing(&report));
+        self.running.answer(&Versioned::new(&report), text)?;
         match &report.all_differences()[..] {
             [] => Ok(()),
             all => Err(Failure::new(format!("{}:\n  {}", count(all.len(), "difference"), all.join("\n  ")))),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rayon::prelude::*;
+use surefoot_data::Format;
 
 use crate::logs::Draws;
 
@@ -84,9 +85,9 @@ fn every_format_works_with_every_command_on_default_settings() {
         let folder: PathBuf = all.join(shape.name);
         fs::create_dir_all(&folder).unwrap();
         write(&folder, shape);
-        for format in ["csv", "jsonl", "parquet", "dsjson", "vw", "npz"] {
-            let from = if format == "npz" { "lists.jsonl" } else { "logs.csv" };
-            if format != "csv" {
+        for format in Format::ALL.map(Format::extension) {
+            let from = if format == Format::Obp.extension() { "lists.jsonl" } else { "logs.csv" };
+            if format != Format::Csv.extension() {
                 assert_eq!(run(&folder, &format!("convert {from} --out logs.{format}")), None, "{}", shape.name);
             }
             // A choice among one action is none.

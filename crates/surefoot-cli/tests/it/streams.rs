@@ -192,3 +192,46 @@ fn an_interrupt_removes_temporary_files() {
         assert!(!folder.join("out.jsonl").exists());
     }
 }
+
+/// Wherever memory ends, the files are those from before or all new. The kernel refuses more address space than a limit,
+/// and the process ends at once.
+#[test]
+fn without_memory_the_old_files_stay_or_the_new_ones_are_whole() {
+    let folder = folder("memory");
+    let files = || {
+        let mut all: Vec<(PathBuf, Vec<u8>)> = fs::read_dir(&folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("next."))
+            .map(|path| (path.clone(), fs::read(path).unwrap()))
+            .collect();
+        all.sort();
+        all
+    };
+    let learn = |limit: &str, seed: u64| {
+        let settings = format!("--posterior isotropic --epochs 1 --seed {seed} --threads 1 --quiet");
+        shell(&folder, &format!("ulimit -v {limit}; surefoot learn logs.csv {settings} --out next.safetensors"))
+    };
+    assert!(learn("unlimited", 2).status.success());
+    let new = files();
+    assert!(learn("unlimited", 1).status.success());
+    let old = files();
+    assert!(old != new && old.len() == 2);
+    let (mut failed, mut done) = (0, 0);
+    for limit in (0..100).map(|step| 20_000 + 1_500 * step) {
+        let run = learn(&limit.to_string(), 2);
+        let found = files();
+        match run.status.success() {
+            true => {
+                assert!(found == new, "{limit}: not all is new");
+                assert!(learn("unlimited", 1).status.success());
+                done += 1;
+            }
+            false => {
+                assert!(found == old, "{limit}: {}", text(&run.stderr));
+                failed += 1;
+            }
+        }
+    }
+    assert!(failed > 5 && done > 5, "{failed} without memory, {done} with enough");
+}

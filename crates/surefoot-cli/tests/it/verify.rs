@@ -337,3 +337,15 @@ fn a_statement_under_terms_of_its_own_is_named() {
     );
     assert!(error.contains("share: a ladder should have a share of a round"), "{error}");
 }
+
+#[test]
+fn certificates_have_the_reward_range_of_the_ledger() {
+    let folder = saved("range", "--lambda 0.4");
+    let path = folder.join("run/certificates.json");
+    let mut document: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    assert_eq!(document["reward_range"], serde_json::json!([0.0, 1.0]));
+    document["reward_range"] = serde_json::json!([0.0, 100.0]);
+    fs::write(path, serde_json::to_vec(&document).unwrap()).unwrap();
+    let said = failure(&folder);
+    assert!(said.contains("the reward range should be 0 to 1, as in the ledger, but is 0 to 100"), "{said}");
+}

@@ -4,9 +4,10 @@ use std::collections::{BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 
+use super::encode::matching;
 use super::identity::Values;
 use super::listed::ListedFit;
-use super::{Encoding, Field, Identity, MOST_BITS, matching};
+use super::{Encoding, Field, Identity, MOST_BITS};
 use crate::column::{Column, parse};
 use crate::error::{Error, Result};
 use crate::logs::{LogBatch, Role};

@@ -8,8 +8,9 @@ use std::collections::{BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 
+use super::encode::place;
 use super::identity::Values;
-use super::{EncodingSettings, Field, Identity, MOST_BITS, NAMES, VALUES, among, place};
+use super::{EncodingSettings, Field, Identity, MOST_BITS, NAMES, VALUES, among};
 use crate::column::{Column, Lists};
 use crate::error::Result;
 use crate::moments::Moments;

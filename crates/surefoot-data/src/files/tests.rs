@@ -89,7 +89,7 @@ fn a_learned_policy_appears_with_its_certificates_or_not_at_all() {
     let whole = |folder: &Path| {
         let out = out(folder);
         assert_eq!(read_policy(&out).unwrap().identity(), Some(new.policy.fingerprint()));
-        assert_eq!(read_certificates(&certificates_path(&out)).unwrap(), new.statements());
+        assert_eq!(read_certificates(&certificates_path(&out)).unwrap(), new.certificates());
     };
     let write = |folder: &Path| write_learned_to(&out(folder), &new, None);
     let first = survives(|_| {}, write, whole);

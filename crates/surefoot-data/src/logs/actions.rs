@@ -39,6 +39,14 @@ impl Actions {
             Actions::Names(names) => Cow::Borrowed(&names[action]),
         }
     }
+
+    /// What they are, for messages: `3 numbers`, or `the names a, b`.
+    pub(crate) fn described(&self) -> String {
+        match self {
+            Actions::Count(k) => format!("{k} numbers"),
+            Actions::Names(names) => format!("the names {}", some(names)),
+        }
+    }
 }
 
 impl Actions {

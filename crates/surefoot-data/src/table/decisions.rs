@@ -1,6 +1,7 @@
 //! Logged decisions as rows of the table in `table.rs`, with named features, for the formats without columns of their
 //! own (dsjson and Vowpal Wabbit's text).
 
+use std::io::Write;
 use std::sync::Arc;
 
 use arrow_array::builder::{BooleanBuilder, Float32Builder, Float64Builder, ListBuilder, StringBuilder, UInt32Builder};
@@ -9,7 +10,7 @@ use arrow_array::types::{Float32Type, Float64Type, UInt32Type};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
-use super::cells::{Cell, cell, check, same_columns, unfit};
+use super::cells::{Cell, cell, check, same_columns, unfit, unwritten};
 use crate::error::{Error, Result};
 
 /// One logged decision.
@@ -132,7 +133,7 @@ const KNOWN: [&str; 14] = [
 /// Passes the rows of batches to a function as decisions. Features by index get the names `context[0]`, `context[1]`
 /// and so on. Every other column is a feature: a number by its name, a boolean as 1 if it is true, a text as
 /// `name=text` with value 1.
-pub(super) fn each(
+fn each(
     place: &str,
     schema: &SchemaRef,
     tables: &mut dyn Iterator<Item = Result<RecordBatch>>,
@@ -150,6 +151,26 @@ pub(super) fn each(
         }
     }
     Ok(())
+}
+
+/// Why a decision cannot be written: the column, what is allowed, what was found.
+pub(super) type Unfit<A, B> = (A, B, String);
+
+/// Writes one line per decision. `line` appends it to an empty text, with the end of the line.
+pub(super) fn write_lines<A: AsRef<str>, B: AsRef<str>>(
+    place: &str,
+    out: &mut dyn Write,
+    schema: &SchemaRef,
+    tables: &mut dyn Iterator<Item = Result<RecordBatch>>,
+    line: impl Fn(&mut String, &Decision) -> std::result::Result<(), Unfit<A, B>>,
+) -> Result<()> {
+    let mut text = String::new();
+    each(place, schema, tables, |row, decision| {
+        text.clear();
+        line(&mut text, &decision)
+            .map_err(|(column, allowed, found)| unfit(place, row, column.as_ref(), allowed.as_ref(), found))?;
+        out.write_all(text.as_bytes()).map_err(|reason| unwritten(place, reason))
+    })
 }
 
 /// Rejects columns whose types differ from the table in `table.rs`, and a table without the columns that every format

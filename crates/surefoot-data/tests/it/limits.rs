@@ -126,6 +126,26 @@ fn two_lines_cannot_ask_for_terabytes() {
     );
 }
 
+/// 20,000 features have a matrix of principal axes of 3 GiB, and more have none.
+#[test]
+fn many_features_need_no_principal_axes() {
+    let folder = Folder::new();
+    let line = |i: usize| {
+        let (action, reward, index) = (i % 2, i % 3 % 2, i * 7919 % 30_000);
+        let context = format!(r#""context_indices":[{index},29999],"context_values":[1,0.5]"#);
+        format!(r#"{{"action":{action},"pscore":0.5,"reward":{reward},{context}}}"#)
+    };
+    let path = folder.write("logs.jsonl", (0..200).map(|i| line(i) + "\n").collect::<String>());
+    let settings = LearnerSettings { posterior: "shaped".into(), epochs: 1, ..LearnerSettings::default() };
+    let request = LearnRequest { learner: settings.learner().unwrap().0, ..request() };
+    let learned = learn(&reader(&path), &request, &mut Silent).unwrap();
+    assert_eq!((learned.policy.posterior().features(), learned.policy.posterior().basis().is_some()), (30_001, false));
+    assert!(learned.summary.certified);
+    let expected = "the posterior has a scale per feature (per-feature, not shaped): principal axes are for at most 2048 \
+        features, and there are 30001";
+    assert!(learned.summary.warnings.iter().any(|warning| warning == expected), "{:?}", learned.summary.warnings);
+}
+
 #[test]
 fn new_fields_on_every_line_cannot_ask_for_more_than_the_file_has() {
     let folder = Folder::new();

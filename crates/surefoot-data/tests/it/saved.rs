@@ -14,8 +14,8 @@ use surefoot::logs::Eligible;
 use surefoot::policy::{Basis, Mixture, Posterior, Scale, Softmax, Uniform};
 use surefoot::{Certificate, Contexts, FeatureMap, LinearGaussian, Logs, Policy, Protocol};
 use surefoot_data::{
-    Actions, ColumnNames, Encoding, EvaluateRequest, Field, Inputs, Lineage, LogReader, NamedPolicy, PolicyReader,
-    RecordPolicy, Scorer, SelectRequest, evaluate, read_certificates, read_policy, read_round, select,
+    Actions, Certificates, ColumnNames, Encoding, EvaluateRequest, Field, Inputs, Lineage, LogReader, NamedPolicy,
+    PolicyReader, RecordPolicy, Scorer, SelectRequest, evaluate, read_certificates, read_policy, read_round, select,
     write_certificates, write_policy, write_policy_with, write_round,
 };
 
@@ -172,9 +172,11 @@ fn certificates_come_back_to_the_last_bit() {
         .into();
     let folder = Folder::new();
     let path = folder.path().join("certificates.json");
-    write_certificates(&path, statements.clone()).unwrap();
+    let written = Certificates { reward_range: [-2.5, 40.0], statements };
+    write_certificates(&path, written.clone()).unwrap();
     let read = read_certificates(&path).unwrap();
-    assert_eq!(read, statements);
+    assert_eq!(read, written);
+    let read = read.statements;
     assert_eq!(read[0].certificate.upper.to_bits(), certificate.upper.to_bits());
     assert_eq!(bits(&read[0].certificate.lambdas), bits(&protocol.lambdas));
     assert!(surefoot::certificate::verify(&read[2].certificate, &[policy], &rounds).unwrap().is_empty());
@@ -615,11 +617,11 @@ fn a_basis_that_is_missing_or_exchanged_is_named() {
 fn broken_certificates_are_refused_with_line_and_column() {
     let folder = Folder::new();
     let path = folder.write("c", "{\"format\": \"surefoot-certificates\",\n \"version\": 7, \"more\": 1}");
-    assert_eq!(error(&folder, &path), "c: the version of the format should be 2, but is 7");
-    folder.write("c", "{\"format\": \"surefoot-certificates\",\n \"version\": 2, \"more\": 1}");
+    assert_eq!(error(&folder, &path), "c: the version of the format should be 3, but is 7");
+    folder.write("c", "{\"format\": \"surefoot-certificates\",\n \"version\": 3, \"more\": 1}");
     assert_eq!(
         error(&folder, &path),
-        "c: cannot be understood: unknown field `more`, expected one of `format`, `version`, `certificates` at line 2 column 21"
+        "c: cannot be understood: unknown field `more`, expected one of `format`, `version`, `reward_range`, `certificates` at line 2 column 21"
     );
     folder.write("c", "[1, 2");
     assert_eq!(

@@ -406,16 +406,12 @@ class Learned(Table):
         ``surefoot score`` and ``surefoot evaluate`` read the policy file. The basis of a policy
         (``posterior="shaped"``, the default here) is in a second file, ``basis-*.safetensors``: keep them together.
         """
-        from surefoot._surefoot import write_certificates
-
-        self.policy.save(path)
-        stem = str(path).removesuffix(".safetensors")
         kinds: list[tuple[Literal["ladder", "gate"], Certificate]] = [
             ("ladder", self.certificate),
             ("gate", self.better),
         ]
         proven = [(self.rounds, kind, c) for kind, c in kinds if self.certified]
-        write_certificates(f"{stem}.certificates.json", proven)
+        self.policy._save_certified(path, proven)
 
     def rows(self) -> list[dict[str, Any]]:
         return [

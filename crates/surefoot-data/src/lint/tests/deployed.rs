@@ -7,8 +7,8 @@ use surefoot::{Contexts, FeatureMap, LinearGaussian, Policy};
 
 use super::*;
 use crate::encoding::{Encoding, Field};
+use crate::inputs::{Inputs, Lineage};
 use crate::logs::Actions;
-use crate::policy_file::{Inputs, Lineage};
 use crate::record_policy::RecordPolicy;
 
 /// A policy over three actions with these weights of `x`.

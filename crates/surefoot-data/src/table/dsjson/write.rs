@@ -14,8 +14,8 @@ use std::io::Write;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
-use super::super::cells::{push_json_text, unfit, unwritten};
-use super::super::decisions::{Decision, each, negated};
+use super::super::cells::push_json_text;
+use super::super::decisions::{self, Decision, negated, write_lines};
 use crate::error::Result;
 
 /// Each line lists every action, so more actions would make a file of commas.
@@ -27,16 +27,10 @@ pub(crate) fn write(
     schema: &SchemaRef,
     tables: &mut dyn Iterator<Item = Result<RecordBatch>>,
 ) -> Result<()> {
-    let mut text = String::new();
-    each(place, schema, tables, |row, decision| {
-        text.clear();
-        line(&mut text, &decision).map_err(|(column, allowed, found)| unfit(place, row, &column, &allowed, found))?;
-        out.write_all(text.as_bytes()).map_err(|reason| unwritten(place, reason))
-    })
+    write_lines(place, out, schema, tables, line)
 }
 
-/// Why a decision is rejected: the column, what is allowed, what was found.
-type Unfit = (String, String, String);
+type Unfit = decisions::Unfit<String, String>;
 
 fn line(out: &mut String, decision: &Decision) -> std::result::Result<(), Unfit> {
     let chosen = distribution(decision)?;

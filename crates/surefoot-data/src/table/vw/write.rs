@@ -11,8 +11,7 @@ use std::io::Write;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
-use super::super::cells::{unfit, unwritten};
-use super::super::decisions::{Decision, each, negated};
+use super::super::decisions::{self, Decision, negated, write_lines};
 use crate::error::Result;
 
 pub(crate) fn write(
@@ -21,16 +20,10 @@ pub(crate) fn write(
     schema: &SchemaRef,
     tables: &mut dyn Iterator<Item = Result<RecordBatch>>,
 ) -> Result<()> {
-    let mut text = String::new();
-    each(place, schema, tables, |row, decision| {
-        text.clear();
-        line(&mut text, &decision).map_err(|(column, allowed, found)| unfit(place, row, column, allowed, found))?;
-        out.write_all(text.as_bytes()).map_err(|reason| unwritten(place, reason))
-    })
+    write_lines(place, out, schema, tables, line)
 }
 
-/// Why a decision is rejected: the column, what is allowed, what was found.
-type Unfit = (&'static str, &'static str, String);
+type Unfit = decisions::Unfit<&'static str, &'static str>;
 
 fn line(out: &mut String, decision: &Decision) -> std::result::Result<(), Unfit> {
     if decision.skip {

@@ -1,0 +1,215 @@
+//! The parts of policies that have files of their own: bases and kernel features.
+
+use std::collections::HashMap;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use surefoot::contexts::Row;
+use surefoot::features::KernelFeatures;
+use surefoot::policy::Basis;
+use surefoot::{Contexts, FeatureMap, Fingerprint};
+
+use super::VERSION;
+use crate::error::{Error, Result, at};
+use crate::files::Together;
+use crate::tensors::{Tensor, Tensors, bytes, check_fingerprint};
+
+const BASIS: &str = "surefoot-basis";
+const FEATURES: &str = "surefoot-features";
+
+/// The features of a policy, as its file describes them.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Features {
+    pub(super) input: usize,
+    intercept: bool,
+    fourier: Option<Fourier>,
+    /// Absent in old files, from before kernel features existed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    kernel: Option<Kernel>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fourier {
+    count: usize,
+    bandwidth: f64,
+    seed: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kernel {
+    count: usize,
+    fingerprint: Fingerprint,
+}
+
+impl Features {
+    fn of(map: &FeatureMap) -> Self {
+        let fourier = map.fourier_settings().map(|(count, bandwidth, seed)| Fourier { count, bandwidth, seed });
+        let kernel = map.kernel_parts().map(|k| Kernel { count: k.count(), fingerprint: k.fingerprint() });
+        Features { input: map.input(), intercept: map.intercept(), fourier, kernel }
+    }
+
+    /// The number of features after the feature map.
+    pub(super) fn output(&self) -> usize {
+        let made = self.fourier.map(|fourier| fourier.count).or(self.kernel.map(|kernel| kernel.count));
+        made.unwrap_or(self.input).saturating_add(usize::from(self.intercept))
+    }
+}
+
+/// The metadata of a basis file.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BasisHeader {
+    format: String,
+    version: u64,
+    features: usize,
+    fingerprint: Fingerprint,
+}
+
+/// The metadata of a file of kernel features.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FeaturesHeader {
+    format: String,
+    version: u64,
+    bandwidth: f64,
+    fingerprint: Fingerprint,
+}
+
+/// The description of the features in a policy file. Kernel features are written to a file of their own.
+pub(super) fn stage_features(together: &mut Together, path: &Path, map: &FeatureMap) -> Result<Features> {
+    if let Some(kernel) = map.kernel_parts() {
+        stage_kernel(together, path, kernel)?;
+    }
+    Ok(Features::of(map))
+}
+
+/// Adds a file that is named by its content. Nothing is written if it exists with this content. A file with this name
+/// and other content is damaged, and is replaced.
+fn stage_named(together: &mut Together, path: &Path, header: &impl Serialize, tensors: Vec<Tensor>) -> Result<()> {
+    let bytes = bytes(path, header, tensors)?;
+    if std::fs::metadata(path).is_ok_and(|data| data.len() == bytes.len() as u64)
+        && std::fs::read(path).is_ok_and(|found| found == bytes)
+    {
+        return Ok(());
+    }
+    together.file(path, |file| file.write_all(&bytes))
+}
+
+pub(super) fn stage_basis(together: &mut Together, policy: &Path, basis: &Basis) -> Result<()> {
+    let path = basis_path(policy, basis.fingerprint());
+    let (format, features) = (BASIS.into(), basis.features());
+    let header = BasisHeader { format, version: VERSION, features, fingerprint: basis.fingerprint() };
+    let axes = Tensor::new("axes", &[features, features], basis.axes().iter().copied());
+    stage_named(together, &path, &header, vec![axes])
+}
+
+fn stage_kernel(together: &mut Together, policy: &Path, kernel: &KernelFeatures) -> Result<()> {
+    let path = kernel_path(policy, kernel.fingerprint());
+    let (format, bandwidth) = (FEATURES.into(), kernel.bandwidth());
+    let header = FeaturesHeader { format, version: VERSION, bandwidth, fingerprint: kernel.fingerprint() };
+    let landmarks = kernel.landmarks().to_dense();
+    let shape = [landmarks.len(), landmarks.features()];
+    let values = landmarks.iter().flat_map(|row: Row<'_>| row.values().iter().copied());
+    let projection = kernel.projection().iter().copied();
+    let tensors = vec![
+        Tensor::new("landmarks", &shape, values),
+        Tensor::new("projection", &[landmarks.len(), kernel.count()], projection),
+    ];
+    stage_named(together, &path, &header, tensors)
+}
+
+/// The path of a policy's basis.
+fn basis_path(policy: &Path, basis: Fingerprint) -> PathBuf {
+    policy.with_file_name(format!("basis-{basis}.safetensors"))
+}
+
+/// The path of a policy's kernel features.
+fn kernel_path(policy: &Path, kernel: Fingerprint) -> PathBuf {
+    policy.with_file_name(format!("features-{kernel}.safetensors"))
+}
+
+/// The bases and feature maps that were read so far.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    bases: HashMap<Fingerprint, Arc<Basis>>,
+    /// The feature maps, without intercepts.
+    maps: Vec<(Features, FeatureMap)>,
+}
+
+impl Shared {
+    /// The feature map of a policy.
+    pub(super) fn map(&mut self, path: &Path, file: &Tensors, features: Features) -> Result<FeatureMap> {
+        let made = Features { intercept: false, ..features };
+        let map = match self.maps.iter().find(|(known, _)| *known == made) {
+            Some((_, map)) => map.clone(),
+            None => {
+                let map = make(path, file, features)?;
+                self.maps.push((made, map.clone()));
+                map
+            }
+        };
+        Ok(if features.intercept { map.with_intercept() } else { map })
+    }
+
+    /// The basis with this fingerprint, for a policy over `p` features.
+    pub(super) fn basis(&mut self, policy: &Path, fingerprint: Fingerprint, p: usize) -> Result<Arc<Basis>> {
+        if let Some(basis) = self.bases.get(&fingerprint) {
+            return Ok(Arc::clone(basis));
+        }
+        let file = Tensors::read(&basis_path(policy, fingerprint))?;
+        let header: BasisHeader = file.header(BASIS, VERSION)?;
+        file.expect(&["axes"])?;
+        if header.features != p {
+            return Err(Error::Header {
+                place: file.place_of("metadata"),
+                part: "the number of features".into(),
+                allowed: format!("{p}, as the policy's"),
+                found: header.features.to_string(),
+            });
+        }
+        let basis = at(&file.place_of("axes"), Basis::new(file.items("axes", &[p, p])?, p))?;
+        check_fingerprint(file.place(), header.fingerprint, basis.fingerprint())?;
+        check_fingerprint(file.place(), fingerprint, basis.fingerprint())?;
+        let basis = Arc::new(basis);
+        self.bases.insert(fingerprint, Arc::clone(&basis));
+        Ok(basis)
+    }
+}
+
+/// Creates the feature map of a policy, without the intercept.
+fn make(path: &Path, file: &Tensors, Features { input, fourier, kernel, .. }: Features) -> Result<FeatureMap> {
+    match (fourier, kernel) {
+        (None, None) => Ok(FeatureMap::identity(input)),
+        (Some(Fourier { count, bandwidth, seed }), None) => {
+            at(file.place(), FeatureMap::fourier(input, count, bandwidth, seed))
+        }
+        (None, Some(kernel)) => read_kernel(&kernel_path(path, kernel.fingerprint), kernel, input),
+        (Some(_), Some(_)) => Err(Error::Header {
+            place: file.place_of("metadata"),
+            part: "features".into(),
+            allowed: "fourier or kernel".into(),
+            found: "both".into(),
+        }),
+    }
+}
+
+/// Reads the kernel features of a policy over contexts with `input` features.
+fn read_kernel(path: &Path, Kernel { count, fingerprint }: Kernel, input: usize) -> Result<FeatureMap> {
+    let file = Tensors::read(path)?;
+    let header: FeaturesHeader = file.header(FEATURES, VERSION)?;
+    file.expect(&["landmarks", "projection"])?;
+    let rows = file.shape("landmarks").and_then(|shape| shape.first().copied()).unwrap_or(0);
+    let landmarks = Contexts::dense(file.items("landmarks", &[rows, input])?, input);
+    let landmarks = at(&file.place_of("landmarks"), landmarks)?.compact();
+    let projection = file.items("projection", &[rows, count])?;
+    let map = at(file.place(), FeatureMap::kernel_from_parts(landmarks, header.bandwidth, projection))?;
+    let found = map.kernel_parts().map_or(fingerprint, KernelFeatures::fingerprint);
+    check_fingerprint(file.place(), header.fingerprint, found)?;
+    check_fingerprint(file.place(), fingerprint, found)?;
+    Ok(map)
+}
