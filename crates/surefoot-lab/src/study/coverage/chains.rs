@@ -51,15 +51,17 @@ pub(super) fn leaking(world: &World, seed: u64, delta: f64) -> Result<Vec<Seen>>
 /// Two policies that take turns. Honestly, all rounds have one size. As a control, each round ends where the next policy
 /// looks best.
 pub(super) fn taking_turns(world: &World, seed: u64, delta: f64) -> Result<Vec<Seen>> {
+    /// The error of each round adds up, so it takes many of them to show.
+    const MANY: usize = 24;
     /// No round is shorter.
-    const SHORTEST: usize = 4;
+    const SHORTEST: usize = 15;
     let place = Finite::new(world.still.clone(), seed)?;
     let mut seen =
         [Seen::claim("chain of fixed policies", world), Seen::control("chain, sizes depend on costs", world)];
     for (peeks, seen) in [false, true].into_iter().zip(&mut seen) {
         let policy = |k: usize| &world.set[k % 2] as &dyn Policy;
         let (mut next, mut logs) = (Vec::new(), Vec::new());
-        for k in 0..ROUNDS {
+        for k in 0..MANY {
             let whole = place.collect(policy(k), Turn { round: k, start: SIZE * k, n: SIZE })?;
             let end = if peeks { best_end(policy(k + 1), &whole, SHORTEST)? } else { SIZE };
             logs.push(whole.slice(0..end));
