@@ -78,6 +78,7 @@ pub mod fingerprint;
 pub mod learn;
 pub mod logs;
 mod math;
+pub mod model;
 pub mod objective;
 pub mod observer;
 pub mod optim;
