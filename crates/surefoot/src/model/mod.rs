@@ -8,6 +8,12 @@
 //!
 //! No record is weighted by its propensity, and records of reward 0 count like any other.
 //!
+//! # Should features have an intercept?
+//! Not where the policy explores, if there are kernel features. An action that was tried in a few wrong contexts gets a
+//! low intercept, and with it a low score in *all* contexts: it may never be tried again where it is right. Without an
+//! intercept, an action has the mean reward of all records wherever it was not tried. With the contexts alone as
+//! features, and for logs of a fixed policy, an intercept is needed for the different mean rewards of actions.
+//!
 //! ```
 //! use surefoot::model::{Regression, Statistics};
 //! use surefoot::worlds::{Environment, Synthetic, SyntheticSettings, Turn};

@@ -1,5 +1,7 @@
 //! Reward models agree with their definitions.
 
+#![allow(clippy::single_range_in_vec_init)] // One kind of features is a list of one range.
+
 use proptest::prelude::*;
 
 use super::*;
