@@ -243,5 +243,6 @@ fn settings(config: &Config, rounds: usize) -> LearnerSettings {
         crm_divergence: config.crm_divergence,
         crm_fixed_scale: config.crm_fixed_scale,
         crm_window: config.crm_window.clone(),
+        thompson_v: config.thompson_v,
     }
 }

@@ -85,7 +85,7 @@ options! {
 
     /// Learning algorithm [default: seq-adj-ls]
     #[arg(long, value_name = "NAME", help_heading = "Learning",
-          value_parser = ["batch-ls", "seq-ls", "seq-adj-ls", "shift-ls", "shift-adj-ls", "crm", "scrm"])]
+          value_parser = ["batch-ls", "seq-ls", "seq-adj-ls", "shift-ls", "shift-adj-ls", "crm", "scrm", "thompson"])]
     algorithm: String = usual().algorithm,
     /// Scales of the posterior: one (isotropic), one per feature (per-feature), or one per principal axis of the
     /// contexts (shaped) [default: isotropic]
@@ -195,6 +195,10 @@ options! {
     /// scrm: rounds to learn from [default: newest]
     #[arg(long, value_name = "ROUNDS", help_heading = "Variants of crm and scrm", value_parser = ["newest", "all"])]
     crm_window: String = usual().crm_window,
+
+    /// thompson: how widely it explores, above 0; 1 samples from the posterior of the reward model [default: 0.5]
+    #[arg(long, value_name = "V", help_heading = "Variants of thompson")]
+    thompson_v: f64 = usual().thompson_v,
 
     /// Seed of all random numbers [default: 1]
     #[arg(long, help_heading = "Run")]

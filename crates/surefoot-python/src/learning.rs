@@ -131,6 +131,7 @@ impl PyLearner {
             crm_divergence: divergence,
             crm_fixed_scale: !learn_scale,
             crm_window: window,
+            ..LearnerSettings::default()
         };
         let (learner, gate) = settings.learner().map_err(in_python)?;
         let custom = estimator.map(|h| PyEstimator::new(py, &h, slope.as_ref()).map(Custom::new)).transpose()?;

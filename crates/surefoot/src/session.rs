@@ -194,7 +194,8 @@ impl Session {
                 true => gaussian(&incumbent.policy, "the running policy")?,
                 false => session.state.first(),
             };
-            session.state = session.state.clone().resumed(newest, running, kept)?;
+            session.state =
+                session.state.clone().resumed(newest, running, kept, session.learner.algorithm.searches())?;
         }
         Ok(Session { incumbent, started, challengers, logs, deployed, learned, ledger, ..session })
     }

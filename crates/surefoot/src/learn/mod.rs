@@ -2,6 +2,7 @@
 
 mod algorithm;
 mod lambda;
+mod model;
 mod named;
 mod options;
 mod retrain;
@@ -11,7 +12,7 @@ mod sharpness;
 mod state;
 mod step;
 
-pub use algorithm::{Algorithm, Crm, Window};
+pub use algorithm::{Algorithm, Crm, Thompson, Window};
 pub use lambda::Lambda;
 pub use named::LearnerSettings;
 pub use options::{Choice, Family, Precision, Start};
@@ -96,7 +97,7 @@ pub struct StepReport {
     pub n: usize,
     /// The number of records that were learned from.
     pub records: usize,
-    /// The `lambda` that was used.
+    /// The `lambda` that was used; 0 for Thompson sampling, which has none.
     pub lambda: f64,
     /// The sharpness that was used.
     pub sharpness: f64,

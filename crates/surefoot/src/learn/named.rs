@@ -1,6 +1,6 @@
 //! Converts named settings to a learner and its gate, for flags, files and other languages.
 
-use super::{Algorithm, Crm, Learner};
+use super::{Algorithm, Crm, Learner, Thompson};
 use crate::certificate::{Gate, Protocol, Spending};
 use crate::error::{Error, Result};
 use crate::optim::{Adam, Lbfgs, Optimiser};
@@ -22,7 +22,8 @@ use crate::optim::{Adam, Lbfgs, Optimiser};
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct LearnerSettings {
-    /// The [`Algorithm`]: `batch-ls`, `seq-ls`, `seq-adj-ls`, `shift-ls`, `shift-adj-ls`, `crm` or `scrm`.
+    /// The [`Algorithm`]: `batch-ls`, `seq-ls`, `seq-adj-ls`, `shift-ls`, `shift-adj-ls`, `crm`, `scrm` or
+    /// `thompson`.
     pub algorithm: String,
     /// The rule for [`lambda`](super::Lambda).
     pub lambda: String,
@@ -72,6 +73,8 @@ pub struct LearnerSettings {
     pub crm_fixed_scale: bool,
     /// For SCRM: the [`Window`](super::Window), `newest` or `all`.
     pub crm_window: String,
+    /// For Thompson sampling: how widely it explores, see [`Thompson`].
+    pub thompson_v: f64,
 }
 
 impl Default for LearnerSettings {
@@ -102,6 +105,7 @@ impl Default for LearnerSettings {
             crm_divergence: false,
             crm_fixed_scale: false,
             crm_window: "newest".into(),
+            thompson_v: Thompson::default().v,
         }
     }
 }
@@ -151,6 +155,7 @@ impl LearnerSettings {
         Ok(match self.algorithm.parse()? {
             Algorithm::Crm(_) => Algorithm::Crm(crm),
             Algorithm::Scrm(_) => Algorithm::Scrm(crm),
+            Algorithm::Thompson(_) => Algorithm::Thompson(Thompson { v: self.thompson_v }),
             other => other,
         })
     }
@@ -260,6 +265,9 @@ mod tests {
         assert_eq!(held_back("auto", "always"), 1.0);
         assert_eq!(held_back("0.4", "always"), 0.0);
         assert_eq!(held_back("0.4", "improvement"), 1.0);
+        let thompson = LearnerSettings { algorithm: "thompson".into(), thompson_v: 0.2, ..LearnerSettings::default() };
+        let learner = thompson.learner().unwrap().0;
+        assert_eq!((learner.algorithm, learner.held_back), (Algorithm::Thompson(Thompson { v: 0.2 }), 0.3));
     }
 
     #[test]
@@ -271,7 +279,7 @@ mod tests {
         };
         assert_eq!(
             with(|s| s.algorithm = "sgd".into()),
-            "algorithm should be batch-ls, seq-ls, seq-adj-ls, shift-ls, shift-adj-ls, crm or scrm, but is sgd"
+            "algorithm should be batch-ls, seq-ls, seq-adj-ls, shift-ls, shift-adj-ls, crm, scrm or thompson, but is sgd"
         );
         assert_eq!(with(|s| s.choice = "x".into()), "choice should be previous or newest, but is x");
         assert_eq!(with(|s| s.start = "x".into()), "start should be warm or anchor, but is x");

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::settings::Setting;
 use crate::error::{Error, Result};
 use crate::logs::Logs;
+use crate::model::Statistics;
 use crate::policy::LinearGaussian;
 
 /// The state of a loop: its policies and the rounds so far. Cloning shares the data.
@@ -19,13 +20,15 @@ pub struct State {
     pub(super) kept: Option<Setting>,
     /// The rounds so far, as features of the policies, in the basis of their posteriors.
     pub(super) rounds: Vec<Arc<Logs>>,
+    /// For a reward model: the statistics of the oldest rounds, and their number. They follow from the rounds.
+    pub(super) statistics: Option<(usize, Arc<Statistics>)>,
 }
 
 impl State {
     /// The state before the first round. `first` will collect it, and is also the prior of every bound.
     pub fn new(first: LinearGaussian) -> Self {
         let (prior, current, deployed) = (first.clone(), first.clone(), first.clone());
-        State { first, prior, current, deployed, kept: None, rounds: Vec::new() }
+        State { first, prior, current, deployed, kept: None, rounds: Vec::new(), statistics: None }
     }
 
     /// The first policy.
@@ -46,7 +49,10 @@ impl State {
 
     /// The state with `incumbent` deployed in place of the last policy learned.
     pub fn keep(mut self, incumbent: &LinearGaussian) -> Result<Self> {
-        self.turned(incumbent)?;
+        // The policies of reward models have a basis each, and no search starts from them.
+        if self.statistics.is_none() {
+            self.turned(incumbent)?;
+        }
         self.deployed = incumbent.clone();
         Ok(self)
     }
@@ -62,8 +68,15 @@ impl State {
         current: &LinearGaussian,
         deployed: &LinearGaussian,
         kept: Option<(f64, f64)>,
+        searches: bool,
     ) -> Result<Self> {
-        self.current = self.turned(current)?;
+        if searches {
+            self.current = self.turned(current)?;
+        } else {
+            self.current = current.clone();
+            let posterior = self.prior.posterior();
+            self.statistics = Some((0, Arc::new(Statistics::new(posterior.actions(), posterior.features())?)));
+        }
         self.deployed = deployed.clone();
         self.kept = kept.map(|(lambda, sharpness)| Setting { lambda, sharpness });
         Ok(self)

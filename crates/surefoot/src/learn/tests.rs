@@ -12,6 +12,7 @@ use crate::contexts::Contexts;
 use crate::features::FeatureMap;
 use crate::logs::Logs;
 use crate::math::random::{Purpose, stream};
+use crate::model::{Regression, Statistics};
 use crate::objective::{Objective, ObjectiveParts};
 use crate::observer::Silent;
 use crate::optim::{Adam, Decay, Lbfgs};
@@ -177,7 +178,8 @@ fn changed_from(logs: &Logs, record: usize) -> Logs {
 #[test]
 fn what_is_held_back_changes_nothing() {
     for shape in [Family::Isotropic, Family::PerFeature, Family::Shaped] {
-        for algorithm in [Algorithm::SeqLs, Algorithm::ShiftAdjLs, Algorithm::Scrm(Crm::default())] {
+        let thompson = Algorithm::Thompson(Thompson::default());
+        for algorithm in [Algorithm::SeqLs, Algorithm::ShiftAdjLs, Algorithm::Scrm(Crm::default()), thompson] {
             let learner = Learner { held_back: 0.25, ..learner(shape, algorithm) };
             let first = State::new(policy(FeatureMap::identity(4)));
             let (a, round) = learner.step(&first, &logs(1)).unwrap();
@@ -258,6 +260,35 @@ fn the_previous_round_chooses_and_the_newest_changes_nothing_but_the_next_choice
     let (_, round) = all.step(&State::new(policy(FeatureMap::identity(4))), &logs(1)).unwrap();
     let best = round.candidates.iter().min_by(|a, b| a.score.total_cmp(&b.score)).unwrap();
     assert_eq!(round.lambda, best.lambda);
+}
+
+#[test]
+fn thompson_sampling_is_the_policy_of_the_reward_model_of_what_was_seen() {
+    let v = 0.7;
+    let learner = Learner { held_back: 0.25, ..learner(Family::Isotropic, Algorithm::Thompson(Thompson { v })) };
+    let map = FeatureMap::identity(4).with_intercept();
+    let first = policy(map.clone()).with_exploration(0.1).unwrap();
+    let (mut state, mut before) = (State::new(first), Vec::new());
+    for k in 1..4 {
+        let (next, round) = learner.step(&state, &logs(k)).unwrap();
+        // All rounds before, and the first 150 of the 200 records of this one.
+        let mut statistics = Statistics::new(3, 5).unwrap();
+        before.iter().for_each(|logs| statistics.add_logs(&map, logs).unwrap());
+        statistics.add_logs(&map, &logs(k).slice(0..150)).unwrap();
+        let model = Regression::default().fit(&statistics, &map.kinds()).unwrap();
+        let expected = model.policy(&map, v).unwrap().with_exploration(0.1).unwrap();
+        assert_eq!(next.current, expected, "round {k}");
+        assert_eq!((round.n, round.records, round.lambda), (200, 200 * (k as usize - 1) + 150, 0.0));
+        assert!(round.kl > 0.0 && round.candidates.is_empty());
+        before.push(logs(k));
+        state = next;
+    }
+    // The statistics are made again where a state was restored without them.
+    let (state, restored) = (state.clone(), State { statistics: None, ..state });
+    assert_eq!(learner.step(&state, &logs(4)).unwrap().0.current, learner.step(&restored, &logs(4)).unwrap().0.current);
+    let flat = Learner { algorithm: Algorithm::Thompson(Thompson { v: 0.0 }), ..learner };
+    let said = flat.step(&state, &logs(4)).unwrap_err().to_string();
+    assert_eq!(said, "thompson-v should be above 0, but is 0");
 }
 
 /// A first policy that was trained and then flattened.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use surefoot::audit::{AuditedPolicy, AuditedRound, Entry, Ledger, Run, Statement, StatementKind, audit, hash_of};
 use surefoot::certificate::{Case, Combine, FixedSince, Link, Protocol, Share, Since, Smoothing, Spending, Theorem};
+use surefoot::learn::Thompson;
 use surefoot::optim::{Adam, Decay, Optimiser};
 use surefoot::simulate::{Certify, Outcome, Plan};
 use surefoot::worlds::{Synthetic, SyntheticSettings};
@@ -121,7 +122,8 @@ fn with_rungs(run: &mut Run, change: impl Fn(&mut Certificate, &mut Protocol)) -
 
 #[test]
 fn honest_runs_of_every_kind_are_verified() {
-    for algorithm in [Algorithm::SeqLs, Algorithm::SeqAdjLs, Algorithm::ShiftLs, Algorithm::BatchLs] {
+    let thompson = Algorithm::Thompson(Thompson::default());
+    for algorithm in [Algorithm::SeqLs, Algorithm::SeqAdjLs, Algorithm::ShiftLs, Algorithm::BatchLs, thompson] {
         for held_back in [0.0, 0.5, 1.5] {
             for protocol in [Protocol::default(), union()] {
                 let found = run(&outcome_under(algorithm, Gate::Always, held_back, &protocol));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use surefoot::certificate::verify;
 use surefoot::estimator::{Custom, CustomEstimator, Regularizer};
-use surefoot::learn::{Crm, Family, Precision, Start, State};
+use surefoot::learn::{Crm, Family, Precision, Start, State, Thompson};
 use surefoot::objective::{Objective, ObjectiveParts};
 use surefoot::observer::{Observer, Silent};
 use surefoot::optim::{Adam, Decay, Lbfgs, Optimiser};
@@ -440,6 +440,8 @@ fn a_loop_that_is_resumed_goes_on_as_if_it_had_not_stopped() {
         (Algorithm::BatchLs, Gate::Always, Family::PerFeature),
         (Algorithm::ShiftLs, Gate::Always, Family::Isotropic),
         (Algorithm::Scrm(Crm::default()), Gate::Always, Family::Isotropic),
+        (Algorithm::Thompson(Thompson::default()), Gate::Always, Family::Isotropic),
+        (Algorithm::Thompson(Thompson::default()), Gate::Improvement, Family::Shaped),
     ];
     for (algorithm, gate, family) in settings {
         // Doubling keeps lambda between its choices: that must survive too.

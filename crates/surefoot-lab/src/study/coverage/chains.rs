@@ -1,6 +1,7 @@
 //! Chains of rounds, and chains that are wrong on purpose.
 
 use surefoot::certificate::{Link, Theorem};
+use surefoot::learn::Thompson;
 use surefoot::simulate::{Certify, Plan};
 use surefoot::worlds::{Environment, Finite, Turn};
 use surefoot::{Algorithm, Certificate, Gate, Lambda, Learner, Logs, Policy, Protocol, Result};
@@ -31,6 +32,23 @@ pub(super) fn learned(world: &World, seed: u64, held_back: f64, delta: f64) -> R
     for round in &rounds {
         let found = round.proven.as_ref().and_then(|proven| proven.ladder.as_ref());
         let found = found.filter(|found| found.theorem == Theorem::Chain);
+        chain.look(found.map_or(f64::INFINITY, |found| found.upper), round.true_risk);
+    }
+    Ok(vec![chain])
+}
+
+/// Thompson sampling with a reward model, whose policies are certified as any other.
+pub(super) fn modelled(world: &World, seed: u64, delta: f64) -> Result<Vec<Seen>> {
+    let learner = Learner {
+        held_back: 0.5,
+        protocol: Protocol { delta, ..Protocol::default() },
+        ..learner(Algorithm::Thompson(Thompson::default()), 0.9, seed)
+    };
+    let plan = Plan { learner, gate: Gate::Always, certify: Certify::Each };
+    let Played { rounds, .. } = world.play(&world.still, &plan, &[SIZE; ROUNDS])?;
+    let mut chain = Seen::claim("chain, Thompson sampling", world);
+    for round in &rounds {
+        let found = round.proven.as_ref().and_then(|proven| proven.ladder.as_ref());
         chain.look(found.map_or(f64::INFINITY, |found| found.upper), round.true_risk);
     }
     Ok(vec![chain])

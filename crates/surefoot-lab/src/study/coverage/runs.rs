@@ -72,6 +72,7 @@ impl Run {
             chains::learned(wide, seed, 1.0, delta)?,
             chains::learned(clear, seed, 1.0, delta)?,
             chains::learned(clear, seed, 0.5, delta)?,
+            chains::modelled(wide, seed, delta)?,
             chains::taking_turns(clear, seed, delta)?,
             chains::chosen(wide, seed, delta)?,
             chains::leaking(wide, seed, delta)?,
