@@ -24,6 +24,9 @@ const FEATURES: &str = "surefoot-features";
 #[serde(deny_unknown_fields)]
 pub(super) struct Features {
     pub(super) input: usize,
+    /// Whether the contexts stand before Fourier or kernel features. Absent in old files, and where they do not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    contexts: bool,
     intercept: bool,
     fourier: Option<Fourier>,
     /// Absent in old files, from before kernel features existed.
@@ -50,13 +53,14 @@ impl Features {
     fn of(map: &FeatureMap) -> Self {
         let fourier = map.fourier_settings().map(|(count, bandwidth, seed)| Fourier { count, bandwidth, seed });
         let kernel = map.kernel_parts().map(|k| Kernel { count: k.count(), fingerprint: k.fingerprint() });
-        Features { input: map.input(), intercept: map.intercept(), fourier, kernel }
+        Features { input: map.input(), contexts: map.contexts(), intercept: map.intercept(), fourier, kernel }
     }
 
     /// The number of features after the feature map.
     pub(super) fn output(&self) -> usize {
         let made = self.fourier.map(|fourier| fourier.count).or(self.kernel.map(|kernel| kernel.count));
-        made.unwrap_or(self.input).saturating_add(usize::from(self.intercept))
+        let beside = if self.contexts && made.is_some() { self.input } else { 0 };
+        made.unwrap_or(self.input).saturating_add(beside).saturating_add(usize::from(self.intercept))
     }
 }
 
@@ -137,14 +141,22 @@ fn kernel_path(policy: &Path, kernel: Fingerprint) -> PathBuf {
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     bases: HashMap<Fingerprint, Arc<Basis>>,
-    /// The feature maps, without intercepts.
+    /// The feature maps, without contexts beside them and without intercepts.
     maps: Vec<(Features, FeatureMap)>,
 }
 
 impl Shared {
     /// The feature map of a policy.
     pub(super) fn map(&mut self, path: &Path, file: &Tensors, features: Features) -> Result<FeatureMap> {
-        let made = Features { intercept: false, ..features };
+        if features.contexts && features.fourier.is_none() && features.kernel.is_none() {
+            return Err(Error::Header {
+                place: file.place_of("metadata"),
+                part: "contexts".into(),
+                allowed: "false without Fourier or kernel features".into(),
+                found: "true".into(),
+            });
+        }
+        let made = Features { contexts: false, intercept: false, ..features };
         let map = match self.maps.iter().find(|(known, _)| *known == made) {
             Some((_, map)) => map.clone(),
             None => {
@@ -153,6 +165,7 @@ impl Shared {
                 map
             }
         };
+        let map = if features.contexts { map.with_contexts() } else { map };
         Ok(if features.intercept { map.with_intercept() } else { map })
     }
 
@@ -181,7 +194,7 @@ impl Shared {
     }
 }
 
-/// Creates the feature map of a policy, without the intercept.
+/// Creates the feature map of a policy, without contexts beside it and without the intercept.
 fn make(path: &Path, file: &Tensors, Features { input, fourier, kernel, .. }: Features) -> Result<FeatureMap> {
     match (fourier, kernel) {
         (None, None) => Ok(FeatureMap::identity(input)),

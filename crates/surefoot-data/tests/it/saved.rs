@@ -63,11 +63,13 @@ fn policies() -> Vec<LinearGaussian> {
     let shared = || posterior(Scale::Shared(0.1));
     let shaped = posterior(Scale::PerFeature(vec![0.1, 2.0 / 3.0, 1e-50])).with_basis(basis()).unwrap();
     let fourier = FeatureMap::fourier(5, 2, 0.7 / 3.0, u64::MAX).unwrap().with_intercept();
+    let beside = FeatureMap::fourier(1, 2, 0.3, 1).unwrap().with_contexts();
     vec![
         LinearGaussian::new(FeatureMap::identity(3), shared()).unwrap(),
         LinearGaussian::new(FeatureMap::identity(2).with_intercept(), shaped).unwrap().with_exploration(0.05).unwrap(),
         LinearGaussian::new(fourier, shared()).unwrap(),
         LinearGaussian::new(kernel().with_intercept(), shared()).unwrap(),
+        LinearGaussian::new(beside, shared()).unwrap(),
     ]
 }
 
