@@ -108,3 +108,28 @@ fn what_is_certified_for_one_world_fails_in_one_that_shifts_and_theorem_c_1_does
         assert_ne!(pair["verdict"], "helps", "{pair}");
     }
 }
+
+#[test]
+fn the_chain_has_less_slack_than_the_newest_round_and_none_goes_below_the_limits_for_one_look() {
+    let result = run("study slack --seeds 3 --rounds 6 --json --quiet");
+    assert!(result.status.success(), "{}", String::from_utf8_lossy(&result.stderr));
+    let result: Value = serde_json::from_slice(&result.stdout).unwrap();
+    let rounds = result["rounds"].as_array().unwrap();
+    assert_eq!(rounds.len(), 6);
+    for round in rounds {
+        let at = |key: &str| round[key].as_f64().unwrap();
+        assert!(at("newest_mixture") < at("newest_union"), "{round}");
+        assert!(at("limit_chain") <= at("limit_newest") && at("limit_chain") < at("limit_chain_at_share"), "{round}");
+        assert!(at("limit_on_policy") < at("limit_chain"), "{round}");
+    }
+    let at = |key: &str| rounds[5][key].as_f64().unwrap();
+    assert!(at("certified") > 0.0 && at("certified") < 0.7 * at("newest_mixture"), "{}", rounds[5]);
+    for (arguments, said) in [
+        ("--gate improvement", "--gate: this study certifies every learned policy"),
+        ("--lambda 0.4 --rounds 2", "this study needs records that are held back"),
+    ] {
+        let refused = run(&format!("study slack --seeds 1 {arguments}"));
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(String::from_utf8_lossy(&refused.stderr).contains(said), "{refused:?}");
+    }
+}
