@@ -283,8 +283,9 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
 /// a loop needs beside it.
 const MOST_AXES: usize = 2048;
 
-/// The family of the posterior: one with a scale per feature if there are too many features for principal axes.
-fn family(wanted: Family, prior: &LinearGaussian) -> Family {
+/// The family of the posterior of a new loop: one with a scale per feature if there are too many features for principal
+/// axes.
+pub fn family(wanted: Family, prior: &LinearGaussian) -> Family {
     let wide = prior.features().output() > MOST_AXES && prior.posterior().basis().is_none();
     if wide && wanted == Family::Shaped { Family::PerFeature } else { wanted }
 }

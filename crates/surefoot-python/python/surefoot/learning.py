@@ -97,10 +97,10 @@ class _Estimator(_Fitted):
     reward_range: tuple[float, float] = (0.0, 1.0)
     prior: Policy | None = None
     features: Features | None = None
-    intercept: bool = False
-    exploration: float = 0.0
+    intercept: bool = True
+    exploration: float = 0.05
     lam: float | str = "auto"
-    posterior: str = "isotropic"
+    posterior: str = "shaped"
     sharpness: float | str = 1
     choice: str = "previous"
     start: str = "warm"
@@ -135,9 +135,11 @@ class _Estimator(_Fitted):
     def _name(self) -> str:
         return self._algorithm
 
-    def _learner(self, rounds: int | None = None) -> Learner:
+    def _learner(self, rounds: int | None = None, first: Policy | None = None) -> Learner:
         """The settings for Rust. Settings that are not parameters of this learner have their defaults."""
         own = {**self._unset, **self.get_params(deep=False)}
+        if first is not None:
+            own["posterior"] = first._posterior(own["posterior"])
         if own["slope"] is not None and own["estimator"] is None:
             raise refused("slope", "the derivative of an estimator that is given too", "alone")
         taken = (
@@ -155,7 +157,7 @@ class _Estimator(_Fitted):
         own = self.get_params(deep=False)
         prior: Policy | None = own["prior"]
         if prior is not None:
-            if own["exploration"] not in (0, prior.exploration):
+            if own["exploration"] not in (_Estimator.exploration, prior.exploration):
                 raise refused("exploration", f"that of the prior, {prior.exploration}", own["exploration"])
             return prior
         features = own["features"]
@@ -192,7 +194,7 @@ class _Estimator(_Fitted):
         if self._unproven and gate != "always":
             raise refused("n_actions", f"given, because the gate {gate} needs certificates", self.n_actions)
         first = self._first(logs.n_features, logs.n_actions)
-        self._session = Session(self._learner(self.rounds), first, reward_range=logs.reward_range)
+        self._session = Session(self._learner(self.rounds, first), first, reward_range=logs.reward_range)
         self.n_features_in_ = logs.n_features
         self._fixed = self._settings()
         names = _names(X)
@@ -399,7 +401,7 @@ class _Estimator(_Fitted):
         The reports of its rounds are not loaded: ``history_`` is empty.
         """
         session = Session.load(folder, reward_range=(self.reward_range[0], self.reward_range[1]))
-        learner = self._learner(self.rounds)
+        learner = self._learner(self.rounds, session.first)
         if session.settings() != (learner.to_dict(), str(learner.gate)):
             raise refused("the settings of the saved loop", "those of this learner", "others")
         if not session.logs:
@@ -429,7 +431,7 @@ class _Estimator(_Fitted):
             self.__dict__.update(state)
         if checkpoint is not None:
             settings = type(self)(**self._fixed)
-            self._session = Session._resume(settings._learner(settings.rounds), **checkpoint)
+            self._session = Session._resume(settings._learner(settings.rounds, checkpoint["first"]), **checkpoint)
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import ClassifierTags
@@ -454,20 +456,21 @@ _COMMON = """
         The lowest and the highest possible reward.
     prior : Policy, optional
         A policy that was fixed before the first round, ideally the one that collected it. Its features and exploration
-        are used. By default the prior prefers no action.
+        are used, whatever ``intercept`` and ``exploration`` are by default. By default the prior prefers no action.
     features : Features, optional
         The feature map, fixed before the data. By default contexts are used unchanged.
     intercept : bool
         Whether to add a constant feature. Used only if ``features`` is not given.
     exploration : float
-        The share of decisions that are drawn uniformly, in every policy.
+        The share of decisions that are drawn uniformly, in every policy. If a prior is given, leave it out, or give that of
+        the prior.
     lam : float or str
         Lambda, which sets the smoothing and the weight of the divergence: a number, ``"auto"`` (chosen by certificate),
         ``"auto-doubling"``, ``"1/sqrt(m)"``, ``"theorem-4.4:ALPHA:GAMMA"`` or
         ``"corollary-4.5:ALPHA:GAMMA:BETA1:BETA2"``.
     posterior : {"isotropic", "per-feature", "shaped"}
         The standard deviations of the posterior: one for all, one per feature, or one per principal axis of the
-        contexts.
+        contexts. With more than 2,048 features, ``"per-feature"`` is used in place of ``"shaped"``.
     sharpness : float or "auto"
         How much sharper the prior of the search is than the first policy.
     choice : {"previous", "newest"}
