@@ -379,7 +379,7 @@ fn unwitnessed(law: &Law<'_>, ledger: &Ledger, heads: &[Fingerprint]) -> Vec<Str
         }
         before = round.place;
     }
-    if !law.began_before_the_data() {
+    if !law.began_before_the_data() && open.contains(&0) {
         trust.push("prior and protocol are older than the records: the ledger was opened after them".into());
     } else if places.is_empty() && !open.is_empty() {
         trust.push("the ledger was written while the rounds were collected: no head is given".into());

@@ -323,7 +323,9 @@ class Learner:
 
 @final
 class Session:
-    def __new__(cls, learner: Learner, first: Policy, *, reward_range: _Range = (0.0, 1.0)) -> Session: ...
+    def __new__(
+        cls, learner: Learner, first: Policy, *, reward_range: _Range = (0.0, 1.0), unknown: bool = False
+    ) -> Session: ...
     def take(self, logs: Logs, *, certify: bool = True, watch: _Watch | None = None) -> dict[str, Any]: ...
     def remember(self, logs: Logs) -> None: ...
     @property
@@ -337,7 +339,9 @@ class Session:
     @property
     def first(self) -> Policy: ...
     @property
-    def deployed(self) -> list[Policy]: ...
+    def runs_unknown(self) -> bool: ...
+    @property
+    def deployed(self) -> list[Policy | None]: ...
     @property
     def logs(self) -> list[Logs]: ...
     def save(self, folder: _Path, statements: Sequence[tuple[int, str, Certificate]]) -> None: ...
@@ -351,9 +355,9 @@ class Session:
         *,
         first: Policy,
         logs: Sequence[Logs],
-        deployed: Sequence[Policy],
+        deployed: Sequence[Policy | None],
         learned: Sequence[_Challenger],
-        incumbent: _Challenger,
+        incumbent: _Challenger | None,
         started: int | None,
         challengers: Sequence[_Challenger],
         kept: tuple[float, float] | None,

@@ -194,7 +194,10 @@ class _Estimator(_Fitted):
         if self._unproven and gate != "always":
             raise refused("n_actions", f"given, because the gate {gate} needs certificates", self.n_actions)
         first = self._first(logs.n_features, logs.n_actions)
-        self._session = Session(self._learner(self.rounds, first), first, reward_range=logs.reward_range)
+        # Without a prior, nobody says which policy runs today: only its propensities are known.
+        unknown = self.prior is None and gate != "always"
+        learner = self._learner(self.rounds, first)
+        self._session = Session(learner, first, reward_range=logs.reward_range, unknown=unknown)
         self.n_features_in_ = logs.n_features
         self._fixed = self._settings()
         names = _names(X)
@@ -211,7 +214,8 @@ class _Estimator(_Fitted):
             report = self._session.take(logs, certify=self.certify and not self._unproven, watch=shown)
         report["mean_reward"] = float(logs.reward.mean())
         self.history_ = History([*self.history_, report])
-        self.policy_ = self._session.current
+        if not self._session.runs_unknown:
+            self.policy_ = self._session.current
         self.n_rounds_ = self._session.rounds
         self.certificate_ = report["ladder"] or report["certificate"]
 
@@ -235,6 +239,10 @@ class _Estimator(_Fitted):
             )
 
     def _fitted(self) -> Policy:
+        if not hasattr(self, "policy_") and hasattr(self, "_session"):
+            raise NotFittedError(
+                "No policy has passed the gate yet: keep the policy that runs today, and go on with its logs and 'partial_fit'"
+            )
         if not hasattr(self, "policy_"):
             name = type(self).__name__
             raise NotFittedError(f"This {name} instance is not fitted yet: call 'fit' or 'partial_fit' first")
@@ -278,6 +286,8 @@ class _Estimator(_Fitted):
 
     def _check_propensities(self, logs: Logs) -> None:
         """Rounds after the first should be collected by the policy that this learner said to deploy."""
+        if self._session.runs_unknown:
+            return
         # A sample is enough, since wrong propensities are mostly wrong everywhere.
         row, logged, p = self._session._most_off(logs, 200)
         if abs(logged - p) > 1e-4:
@@ -387,7 +397,8 @@ class _Estimator(_Fitted):
 
         ``surefoot verify FOLDER`` and :func:`surefoot.verify` check the folder; :meth:`load_run` continues the loop.
         """
-        self._fitted()
+        if not hasattr(self, "_session"):
+            self._fitted()
         statements = []
         for number, report in enumerate(self.history_, self.n_rounds_ - len(self.history_) + 1):
             for kind, name in (("gate", "decided_by"), ("certificate", "certificate"), ("ladder", "ladder")):
@@ -410,9 +421,12 @@ class _Estimator(_Fitted):
         self._fixed = self._settings()
         self.n_features_in_, self.n_actions_ = session.logs[0].n_features, session.logs[0].n_actions
         self.classes_ = np.arange(self.n_actions_)
-        self.history_, self.policy_, self.n_rounds_ = History(), session.current, session.rounds
+        self.history_, self.n_rounds_ = History(), session.rounds
+        if not session.runs_unknown:
+            self.policy_ = session.current
         self._unproven = self.prior is None and self.n_actions is None
-        proven = session.prove() if self.certify and not self._unproven else {"ladder": None, "certificate": None}
+        proves = self.certify and not self._unproven and not session.runs_unknown
+        proven = session.prove() if proves else {"ladder": None, "certificate": None}
         self.certificate_ = proven["ladder"] or proven["certificate"]
         self._drawn = getattr(self, "_drawn", 0)
         return self
@@ -492,8 +506,10 @@ _COMMON = """
         The criterion that chooses lambda and sharpness: 0 is the certified risk, 1 the estimated risk, and values
         between are a weighted mean of both.
     gate : {"always", "improvement", "non-inferiority:MARGIN", "certified-risk"}
-        When a new policy replaces the running one. With a gate other than ``"always"``, ``prior`` must be the policy that
-        runs today: a round is refused if ``pscore`` is not the propensity of the policy that was to collect it.
+        When a new policy replaces the running one. If ``prior`` is given, it must be the policy that runs today: a round is
+        refused if ``pscore`` is not the propensity of the policy that was to collect it. Without ``prior``, the policy that
+        runs today is unknown: new policies are compared with its logged propensities and rewards, and it should go on until
+        one of them passes. Until then there is no ``policy_``. ``"certified-risk"`` needs ``prior``.
     optimiser : {"adam", "lbfgs"}
         Adam on minibatches, or L-BFGS on the whole batch. ``epochs``, ``batch_size``, ``learning_rate``, ``decay`` and
         ``precision`` are for Adam, ``iterations`` is for L-BFGS.
