@@ -264,7 +264,8 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
         logged: [range.reward(logged.0), logged.1 * width],
         estimate: [range.reward(estimate.value), estimate.standard_error * width],
         at_least: (certified && !proven.vacuous).then(|| range.reward(proven.upper)),
-        better_by: certified.then_some(-better.upper * width),
+        // No policy is worse by more than the whole range.
+        better_by: (certified && better.upper < 1.0).then_some(-better.upper * width),
         confidence: 1.0 - learner.protocol.delta,
         reveals: Reveals::of(rounds, &policy),
         warnings,

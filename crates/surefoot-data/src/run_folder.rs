@@ -266,6 +266,7 @@ impl RunFiles {
                 wrong.push(malformed(&self.certificates, reason));
             }
         }
+        run.reward_range = reward_range;
         for path in self.policies {
             match reader.read(&path) {
                 Ok(policy) => run.policies.push(AuditedPolicy { name: path.display().to_string(), policy }),

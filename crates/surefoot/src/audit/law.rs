@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::ledger::{Entry, Ledger, Opening, hash_of};
 use super::{Statement, StatementKind};
-use crate::certificate::{Certificate, FixedSince, Gate, Link, Parts, Quantity, Share, Since, Theorem};
+use crate::certificate::{Certificate, FixedSince, Gate, Link, Parts, Share, Since, Theorem};
 use crate::fingerprint::Fingerprint;
 
 /// A round as the ledger tells it.
@@ -399,13 +399,6 @@ impl<'a> Law<'a> {
         let changed = |k: &usize| self.rounds[*k].deployed.is_some_and(|policy| Some(policy) != self.runs(*k));
         let [lowest, highest] = self.opening.terms.reward_range;
         Some((0..self.rounds.len()).filter(changed).count() as f64 * margin * (highest - lowest))
-    }
-
-    /// A bound in rewards: the least reward, or the least improvement.
-    pub(super) fn reward(&self, certificate: &Certificate) -> f64 {
-        let [lowest, highest] = self.opening.terms.reward_range;
-        let gain = -certificate.upper * (highest - lowest);
-        if certificate.bounds == Quantity::Difference { gain } else { lowest + gain }
     }
 
     /// What a statement needs that the ledger cannot show.

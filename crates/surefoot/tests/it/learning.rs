@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use surefoot::audit::{AuditedPolicy, AuditedRound, Run, Statement, StatementKind, audit};
-use surefoot::certificate::verify;
+use surefoot::certificate::{Case, Share, Since, Smoothing, verify};
 use surefoot::estimator::{Custom, CustomEstimator, Regularizer};
 use surefoot::learn::{Crm, Family, Precision, Start, State};
 use surefoot::objective::{Objective, ObjectiveParts};
@@ -15,7 +15,8 @@ use surefoot::policy::{Posterior, Scale};
 use surefoot::simulate::{Outcome, SimulatedRound, simulate_observed};
 use surefoot::worlds::{Environment, Synthetic, SyntheticSettings, Turn};
 use surefoot::{
-    Algorithm, Contexts, Error, FeatureMap, Fingerprint, Gate, Lambda, Learner, Logs, Policy, Session, simulate,
+    Algorithm, Certificate, Contexts, Error, FeatureMap, Fingerprint, Gate, Lambda, Learner, Logs, Policy, Session,
+    simulate,
 };
 
 fn world() -> Synthetic {
@@ -605,12 +606,13 @@ fn an_unknown_policy_runs_until_another_is_certified_to_be_better() {
     let learner = Learner { held_back: 0.5, ..quick(Algorithm::SeqAdjLs) };
     let rounds = 4;
     let mut replaced = Vec::new();
-    for alpha in [2.0, 0.1] {
+    // With few records, nothing is certified to be better.
+    for (alpha, n) in [(2.0, 200), (0.1, 2000)] {
         let (production, prior) = (first(&world, alpha), first(&world, 0.0));
         let mut session = Session::replacing_unknown(learner.clone(), Gate::Improvement, prior.clone()).unwrap();
         let mut statements = Vec::new();
         for round in 0..rounds {
-            let turn = Turn { round, start: 2000 * round, n: 2000 };
+            let turn = Turn { round, start: n * round, n };
             let unknown = session.runs_unknown();
             let running: &dyn Policy = if unknown { &production } else { session.running().as_ref() };
             let report = session.take(world.collect(running, turn).unwrap(), true, &mut Silent).unwrap();
@@ -642,7 +644,7 @@ fn an_unknown_policy_runs_until_another_is_certified_to_be_better() {
         replaced.push(!session.runs_unknown());
         let policies = session.learned().chain([session.running()]).chain(session.deployed()).cloned();
         let policies = policies.chain([Arc::new(prior) as Arc<dyn Policy>]);
-        let run = Run {
+        let mut run = Run {
             ledger: Some(session.ledger().clone()),
             rounds: (session.logs().iter().zip(session.deployed()))
                 .map(|(logs, by)| AuditedRound {
@@ -653,10 +655,21 @@ fn an_unknown_policy_runs_until_another_is_certified_to_be_better() {
                 .collect(),
             policies: policies.map(|policy| AuditedPolicy { name: "a policy".into(), policy }).collect(),
             statements,
+            reward_range: None,
         };
         let report = audit(&run, &[], || ());
         assert!(report.verified, "{:#?}", report.all_differences());
         assert!(report.certificates[0].trust.iter().any(|trust| trust.contains("whose logging policy is not given")));
+        if session.runs_unknown() {
+            // A policy of an earlier round would spend its share again.
+            let earlier = session.learned().next().unwrap();
+            let (since, share) = (Since::round(rounds - 1), Share::of_round(0, 0.8));
+            let case = Case { rounds: session.logs(), since, protocol: &learner.protocol, share };
+            run.statements[rounds - 1].certificate =
+                Certificate::fixed(Smoothing::Adjusted, earlier.as_ref(), 2, &case).unwrap();
+            let found = audit(&run, &[], || ()).all_differences();
+            assert!(found.iter().any(|difference| difference.contains("no entry says since when")), "{found:#?}");
+        }
     }
     assert_eq!(replaced, [false, true]);
     for gate in [Gate::Always, Gate::CertifiedRisk] {
