@@ -159,8 +159,8 @@ def test_a_fixed_policy_is_certified_by_the_formula(rng):
 def test_a_posterior_is_certified_by_the_formula(rng):
     r = records(rng, 3000)
     logs = surefoot.Logs(**r)
-    learner = surefoot.SeqLS(lam=0.4, held_back=0).fit(logs)
     prior = surefoot.Policy.standard(surefoot.Features.raw(4), 3)
+    learner = surefoot.SeqLS(lam=0.4, held_back=0, prior=prior, posterior="isotropic").fit(logs)
     certificate = surefoot.certify(learner.policy_, [logs], prior=prior, lambdas=[0.4])
     p = learner.policy_.propensity(r["X"], r["action"])
     h = -(p / 0.4) * np.log1p(0.4 * r["reward"] / r["pscore"])

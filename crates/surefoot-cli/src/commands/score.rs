@@ -83,7 +83,7 @@ impl Score {
         let Some((path, format)) = self.out.zip(written) else {
             let format = if self.json { Format::JsonLines } else { Format::Csv };
             // Nothing is printed for an input that cannot be read, not even the names of the columns.
-            if let Some(Err(unreadable)) = decisions.next_if(Result::is_err) {
+            if let Some(Err(unreadable)) = decisions.next_if(|batch| batch.is_err()) {
                 return Err(Failure::new(unreadable));
             }
             let mut out = std::io::stdout();
