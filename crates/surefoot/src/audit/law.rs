@@ -235,9 +235,11 @@ impl<'a> Law<'a> {
         self.opening.redeploys && self.opening.gate != Gate::Always
     }
 
-    /// Whether the ladder has a chain.
+    /// Whether the ladder has a chain. A policy that was learned once, from logs that were there, has none: its ledger
+    /// deploys nothing.
     fn chained(&self) -> bool {
-        !self.opening.shifts && self.opening.protocol.mixes()
+        let deploys = self.start.is_some() || self.rounds.iter().any(|round| round.deployed.is_some());
+        deploys && !self.opening.shifts && self.opening.protocol.mixes()
     }
 
     /// How each of this many rounds is linked to the policy that follows it: the one that collected the next round, and
