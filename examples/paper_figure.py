@@ -22,11 +22,12 @@ ROUNDS = 10
 
 
 def learners(seed: int) -> dict[str, object]:
+    paper = {"posterior": "isotropic", "exploration": 0.0, "lam": 0.4, "seed": seed}
     return {
-        "SeqAdjLS": surefoot.SeqAdjLS(lam=0.4, seed=seed),
-        "SeqLS": surefoot.SeqLS(lam=0.4, seed=seed),
-        "SCRM": surefoot.SCRM(lam=0.4, seed=seed),
-        "BatchLS": surefoot.BatchLS(lam=0.4, seed=seed),
+        "SeqAdjLS": surefoot.SeqAdjLS(**paper),
+        "SeqLS": surefoot.SeqLS(**paper),
+        "SCRM": surefoot.SCRM(**paper),
+        "BatchLS": surefoot.BatchLS(**paper),
     }
 
 

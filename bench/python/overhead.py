@@ -29,7 +29,7 @@ import surefoot
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ROUNDS = 10
-SETTINGS = {"lam": 0.4, "epochs": 10, "batch_size": 1024}
+SETTINGS = {"posterior": "isotropic", "exploration": 0.0, "lam": 0.4, "epochs": 10, "batch_size": 1024}
 
 
 def random_digits(folder: str) -> str:

@@ -264,7 +264,8 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
         logged: [range.reward(logged.0), logged.1 * width],
         estimate: [range.reward(estimate.value), estimate.standard_error * width],
         at_least: (certified && !proven.vacuous).then(|| range.reward(proven.upper)),
-        better_by: certified.then_some(-better.upper * width),
+        // No policy is worse by more than the whole range.
+        better_by: (certified && better.upper < 1.0).then_some(-better.upper * width),
         confidence: 1.0 - learner.protocol.delta,
         reveals: Reveals::of(rounds, &policy),
         warnings,
@@ -283,8 +284,9 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
 /// a loop needs beside it.
 const MOST_AXES: usize = 2048;
 
-/// The family of the posterior: one with a scale per feature if there are too many features for principal axes.
-fn family(wanted: Family, prior: &LinearGaussian) -> Family {
+/// The family of the posterior of a new loop: one with a scale per feature if there are too many features for principal
+/// axes.
+pub fn family(wanted: Family, prior: &LinearGaussian) -> Family {
     let wide = prior.features().output() > MOST_AXES && prior.posterior().basis().is_none();
     if wide && wanted == Family::Shaped { Family::PerFeature } else { wanted }
 }

@@ -72,7 +72,9 @@ pub use error::{Error, Result};
 pub use evaluate::{EvaluateRequest, Evaluated, EvaluatedPolicy, ModelRequest, NamedEstimate, NamedPolicy, evaluate};
 pub use files::{check_output, interrupted, replace, replace_all};
 pub use inputs::{Inputs, Lineage};
-pub use learn::{LearnRequest, LearnSummary, Learned, Prior, Reveals, RoundSummary, Vocabulary, learn, learn_from};
+pub use learn::{
+    LearnRequest, LearnSummary, Learned, Prior, Reveals, RoundSummary, Vocabulary, family, learn, learn_from,
+};
 pub use learned_files::{certificates_path, check_learned_to, write_certified, write_learned_to};
 pub use logs::{Actions, Batches, Check, ColumnNames, LogBatch, LogReader, Records};
 pub use mixture_file::{Part, read_mixture, write_mixture};

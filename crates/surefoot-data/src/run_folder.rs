@@ -41,7 +41,8 @@ struct SessionFile {
     gate: Gate,
     first: Fingerprint,
     learned: Vec<Named>,
-    incumbent: Named,
+    /// `None` if the running policy is unknown.
+    incumbent: Option<Named>,
     started: Option<usize>,
     challengers: Vec<Named>,
     kept: Option<(f64, f64)>,
@@ -80,8 +81,13 @@ fn fill_session(folder: &Path, session: &Session, statements: Vec<Statement>) ->
     let mut written: Vec<Fingerprint> = Vec::new();
     let deployed = session.deployed().iter().chain([session.running()]);
     for (k, policy) in deployed.enumerate() {
+        // A policy without a fingerprint is one that nobody knows.
+        let Some(print) = policy.identity() else { continue };
         write_policy(&policies.join(numbered("", k)), policy.as_ref())?;
-        written.extend(policy.identity());
+        written.push(print);
+    }
+    if !written.contains(&session.first().fingerprint()) {
+        write_policy(&policies.join(numbered(CANDIDATE, 0)), session.first())?;
     }
     for (k, policy) in session.learned().enumerate() {
         let print = policy.identity();
@@ -104,7 +110,7 @@ fn fill_session(folder: &Path, session: &Session, statements: Vec<Statement>) ->
         gate: session.gate(),
         first: first.fingerprint(),
         learned: learned.iter().map(named).collect(),
-        incumbent: named(&incumbent),
+        incumbent: incumbent.as_ref().map(named),
         started,
         challengers: challengers.iter().map(named).collect(),
         kept,
@@ -134,12 +140,8 @@ pub fn read_session(folder: &Path) -> Result<Session> {
         Ok(Challenger { policy: find(named.policy)?, fixed_since: named.fixed_since })
     };
     let all = |named: &[Named]| named.iter().map(challenger).collect::<Result<Vec<_>>>();
-    let collected_by = |round: &AuditedRound| {
-        let print = round
-            .collected_by
-            .ok_or_else(|| malformed(&path, format!("{}: its logging policy is not named", round.name)))?;
-        find(print)
-    };
+    let collected_by =
+        |round: &AuditedRound| -> Result<Option<Arc<dyn Policy>>> { round.collected_by.map(find).transpose() };
     let first = find(file.first)?;
     let first = first.as_gaussian().ok_or_else(|| malformed(&path, "the first policy should be linear Gaussian"))?;
     let checkpoint = Checkpoint {
@@ -147,7 +149,7 @@ pub fn read_session(folder: &Path) -> Result<Session> {
         deployed: rounds.iter().map(collected_by).collect::<Result<_>>()?,
         logs: rounds.into_iter().map(|round| round.logs).collect(),
         learned: all(&file.learned)?,
-        incumbent: challenger(&file.incumbent)?,
+        incumbent: file.incumbent.as_ref().map(challenger).transpose()?,
         started: file.started,
         challengers: all(&file.challengers)?,
         kept: file.kept,
@@ -264,6 +266,7 @@ impl RunFiles {
                 wrong.push(malformed(&self.certificates, reason));
             }
         }
+        run.reward_range = reward_range;
         for path in self.policies {
             match reader.read(&path) {
                 Ok(policy) => run.policies.push(AuditedPolicy { name: path.display().to_string(), policy }),

@@ -316,6 +316,7 @@ pub(crate) fn verify_statements<'py>(
         rounds: rounds.collect::<Result<_>>()?,
         policies: policies.collect(),
         statements: statements_of(statements)?,
+        reward_range: None,
     };
     json::to_python(py, &run(py, || -> surefoot::Result<_> { Ok(audit(&run_of, &heads, || ())) })?)
 }

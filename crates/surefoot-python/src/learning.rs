@@ -189,6 +189,9 @@ pub(crate) fn put_proven(report: &Bound<'_, PyDict>, proven: Option<Proven>, ran
 ///     bound.
 /// reward_range : (float, float)
 ///     The lowest and the highest possible reward, in all rounds.
+/// unknown : bool
+///     Whether the running policy is unknown. Then its logged propensities are what learned policies are compared with,
+///     it runs until one of them passes the gate, and ``first`` is only the prior.
 ///
 /// Examples
 /// --------
@@ -213,14 +216,15 @@ pub(crate) struct PySession {
 impl PySession {
     #[new]
     #[pyo3(
-        signature = (learner, first, *, reward_range = (0.0, 1.0)),
-        text_signature = "(learner, first, *, reward_range=(0.0, 1.0))"
+        signature = (learner, first, *, reward_range = (0.0, 1.0), unknown = false),
+        text_signature = "(learner, first, *, reward_range=(0.0, 1.0), unknown=False)"
     )]
-    fn new(learner: &PyLearner, first: &PyPolicy, reward_range: (f64, f64)) -> Result<Self> {
+    fn new(learner: &PyLearner, first: &PyPolicy, reward_range: (f64, f64), unknown: bool) -> Result<Self> {
         surefoot::RewardRange::new(reward_range.0, reward_range.1)?;
         let first = first.gaussian("the first policy")?.clone();
         let terms = Terms { reward_range: [reward_range.0, reward_range.1], ..Terms::default() };
-        let session = Session::new(learner.learner.clone(), learner.gate, first)?.with_terms(terms)?;
+        let open = if unknown { Session::replacing_unknown } else { Session::new };
+        let session = open(learner.learner.clone(), learner.gate, first)?.with_terms(terms)?;
         Ok(PySession { session, range: reward_range })
     }
 
@@ -278,10 +282,16 @@ impl PySession {
         self.session.logs().len()
     }
 
-    /// The policy that collects the next round.
+    /// The policy that collects the next round. If :attr:`runs_unknown`, its probabilities are an error.
     #[getter]
     fn running(&self) -> PyPolicy {
         PyPolicy::shared(self.session.running())
+    }
+
+    /// Whether the running policy is unknown, because no learned policy has passed the gate yet.
+    #[getter]
+    fn runs_unknown(&self) -> bool {
+        self.session.runs_unknown()
     }
 
     /// The current result of the loop: the running policy or, for algorithms that never redeploy, the last policy
@@ -306,10 +316,11 @@ impl PySession {
         self.session.first().clone().into()
     }
 
-    /// The policies that collected each round.
+    /// The policies that collected each round; ``None`` where that policy is unknown.
     #[getter]
-    fn deployed(&self) -> Vec<PyPolicy> {
-        self.session.deployed().iter().map(PyPolicy::shared).collect()
+    fn deployed(&self) -> Vec<Option<PyPolicy>> {
+        let known = |policy: &Arc<dyn Policy>| policy.identity().map(|_| PyPolicy::shared(policy));
+        self.session.deployed().iter().map(known).collect()
     }
 
     /// The logs of each round.
@@ -359,7 +370,7 @@ impl PySession {
         found.set_item("logs", self.logs()?)?;
         found.set_item("deployed", self.deployed())?;
         found.set_item("learned", all(&past.learned))?;
-        found.set_item("incumbent", to_parts(&past.incumbent))?;
+        found.set_item("incumbent", past.incumbent.as_ref().map(to_parts))?;
         found.set_item("started", past.started)?;
         found.set_item("challengers", all(&past.challengers))?;
         found.set_item("kept", past.kept)?;
@@ -377,9 +388,9 @@ impl PySession {
         learner: &PyLearner,
         first: &PyPolicy,
         logs: Vec<PyRef<'_, PyLogs>>,
-        deployed: Vec<PyRef<'_, PyPolicy>>,
+        deployed: Vec<Option<PyRef<'_, PyPolicy>>>,
         learned: Vec<Parts>,
-        incumbent: Parts,
+        incumbent: Option<Parts>,
         started: Option<usize>,
         challengers: Vec<Parts>,
         kept: Option<(f64, f64)>,
@@ -390,9 +401,9 @@ impl PySession {
             ledger: ledger.parse()?,
             first: first.gaussian("the first policy")?.clone(),
             logs: logs.iter().map(|logs| logs.logs.clone()).collect(),
-            deployed: deployed.iter().map(|policy| Arc::clone(policy.policy())).collect(),
+            deployed: deployed.iter().map(|policy| policy.as_ref().map(|policy| Arc::clone(policy.policy()))).collect(),
             learned: learned.iter().map(of_parts).collect::<Result<_>>()?,
-            incumbent: of_parts(&incumbent)?,
+            incumbent: incumbent.as_ref().map(of_parts).transpose()?,
             started,
             challengers: challengers.iter().map(of_parts).collect::<Result<_>>()?,
             kept,

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use numpy::{PyArray1, PyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use surefoot::learn::Family;
 use surefoot::policy::{Basis, Class, Decision, Mixture, Posterior, Scale, Softmax, Uniform};
 use surefoot::{FeatureMap, LinearGaussian, Policy};
-use surefoot_data::{Inputs, PolicyReader, write_certified, write_policy_with};
+use surefoot_data::{Inputs, PolicyReader, family, write_certified, write_policy_with};
 
 use crate::arrays::{Hold, actions, column, contexts, eligible, matrix, numbers, numbers2, slice_of};
 use crate::certificate::{PyCertificate, file_of};
@@ -397,10 +398,10 @@ impl PyPolicy {
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> Result<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let rebuild = py.import("surefoot._rebuild")?;
-        if self.kind() == "uniform" {
-            return Ok((rebuild.getattr("uniform")?, (self.n_actions(),).into_pyobject(py)?));
-        }
         let inputs = self.inputs.as_deref().map(json::text).transpose()?;
+        if self.kind() == "uniform" {
+            return Ok((rebuild.getattr("uniform")?, (self.n_actions(), inputs).into_pyobject(py)?));
+        }
         if let Class::Softmax(policy) = self.policy.class() {
             let weights = matrix(py, policy.weights().to_vec(), policy.actions())?;
             let parts = (weights, policy.alpha(), PyFeatures(policy.features().clone()), inputs);
@@ -410,6 +411,13 @@ impl PyPolicy {
         let features = PyFeatures(self.gaussian("")?.features().clone());
         let parts = (self.mean(py)?, self.scale(py)?, features, self.exploration(), self.basis(py)?, inputs);
         Ok((rebuild.getattr("gaussian")?, parts.into_pyobject(py)?))
+    }
+
+    // The posterior of a loop that begins with this policy: "per-feature" in place of "shaped" for very many features.
+    fn _posterior<'a>(&self, posterior: &'a str) -> Result<&'a str> {
+        let wanted: Family = posterior.parse()?;
+        let possible = family(wanted, self.gaussian("the first policy")?);
+        Ok(if possible == wanted { posterior } else { "per-feature" })
     }
 
     /// A policy with its description of raw records, for unpickling.

@@ -345,13 +345,63 @@ def test_a_number_of_actions_that_comes_from_the_records_certifies_nothing(rng):
         assert surefoot.SeqLS(lam=0.4).fit(surefoot.Logs(**r, n_actions=3)).certificate_ is not None
 
 
-def test_a_gate_needs_the_policy_that_runs_today(world):
+def test_very_many_features_have_a_scale_each(rng, tmp_path):
+    """Principal axes of 3,000 features would need 72 MB for each policy."""
+    X = scipy.sparse.random(40, 3000, density=0.01, random_state=1, format="csr", dtype=np.float32)
+    learner = surefoot.SeqLS(lam=0.4, n_actions=2, epochs=1)
+    learner.fit(X, rng.integers(2, size=40), np.full(40, 0.5), rng.random(40))
+    assert learner.posterior == "shaped" and learner.policy_.basis is None and learner.policy_.scale.shape == (3001,)
+    learner.save_run(tmp_path / "run")
+    for back in (pickle.loads(pickle.dumps(learner)), clone(learner).load_run(tmp_path / "run")):
+        assert back.policy_ == learner.policy_
+
+
+def test_the_exploration_of_a_prior_is_used(rng):
+    logs = surefoot.Logs(**records(rng), n_actions=3)
+    for exploration in (0.0, 0.05, 0.2):
+        prior = surefoot.Policy.standard(surefoot.Features.raw(4), 3, exploration=exploration)
+        for given in ({}, {"exploration": exploration}):
+            found = surefoot.SeqLS(prior=prior, lam=0.4, epochs=1, **given).fit(logs).policy_
+            assert found.exploration == exploration and found.features == prior.features
+
+
+def test_a_gate_keeps_the_policy_that_runs_today(world, tmp_path):
     production, gate = world.first_policy(alpha=2.0), {"gate": "improvement", "lam": 0.4}
     logs = world.collect(production, 2000)
-    with pytest.raises(surefoot.DataError, match="give the policy that runs today as the first policy"):
-        surefoot.SeqAdjLS(**gate).partial_fit(logs)
     learner = surefoot.SeqAdjLS(prior=production, **gate).partial_fit(logs)
     assert world.evaluate(learner.policy_)[0] >= world.evaluate(production)[0]
+    # A prior that did not collect the logs.
+    with pytest.raises(surefoot.DataError, match="give the policy that runs today as the first policy"):
+        surefoot.SeqAdjLS(prior=world.first_policy(alpha=0.0), **gate).partial_fit(logs)
+    # No prior: what runs is unknown, and stays while nothing is certified to be better.
+    learner = surefoot.SeqAdjLS(**gate)
+    for round in range(2):
+        learner.partial_fit(world.collect(production, 200, round=round, start=200 * round))
+        assert learner.certificate_ is None and learner.history_[-1]["decided_by"].upper > 0
+    assert not hasattr(learner, "policy_")
+    learner.save_run(tmp_path / "run")
+    assert surefoot.verify(tmp_path / "run")
+    for kept in (learner, pickle.loads(pickle.dumps(learner)), clone(learner).load_run(tmp_path / "run")):
+        with pytest.raises(surefoot.NotFittedError, match="No policy has passed the gate yet"):
+            kept.sample(logs.X)
+    with pytest.raises(surefoot.SettingError, match="the running policy is unknown"):
+        surefoot.SeqAdjLS(gate="certified-risk").partial_fit(logs)
+
+
+def test_an_unknown_policy_is_replaced_by_one_that_is_certified_to_be_better(world, tmp_path):
+    production = surefoot.Policy.uniform(5)
+    learner = surefoot.SeqAdjLS(lam=0.4, gate="improvement", n_actions=5)
+    running, worst = production, world.evaluate(production)[0]
+    for round in range(4):
+        learner.partial_fit(world.collect(running, 3000, round=round, start=3000 * round))
+        if hasattr(learner, "policy_"):
+            running = learner.policy_
+            assert world.evaluate(running)[0] > worst
+    assert running is not production and learner.certificate_.at_least > 0
+    learner.save_run(tmp_path / "run")
+    assert surefoot.verify(tmp_path / "run")
+    again = clone(learner).load_run(tmp_path / "run")
+    assert again.policy_ == learner.policy_ and again.certificate_ == learner.certificate_
 
 
 @pytest.mark.parametrize("learner", LEARNERS)

@@ -10,7 +10,7 @@ import pytest
 import scipy.integrate
 import scipy.sparse
 import scipy.stats
-from conftest import records
+from conftest import REPO, records
 
 import surefoot
 
@@ -69,6 +69,13 @@ def test_files_and_pickles_keep_every_bit(rng, tmp_path):
             assert back.features == policy.features
         surefoot.Logs(**r).save(path, policy=policy)
     assert soft.features == surefoot.Features.raw(4)
+    # What a policy needs to decide on raw records is in the pickle too.
+    inputs = surefoot.learn(
+        REPO / "examples/logs.csv", surefoot.SeqLS(lam=0.4, epochs=1), ignore=["pi_*"]
+    ).policy.__reduce__()[1][-1]
+    for policy in (surefoot.Policy.uniform(3), surefoot.Policy._with_inputs(surefoot.Policy.uniform(3), inputs)):
+        back = pickle.loads(pickle.dumps(policy))
+        assert back.fingerprint == policy.fingerprint and back.__reduce__()[1] == policy.__reduce__()[1]
     with pytest.raises(surefoot.FileError, match="policies of class mixture have no file"):
         surefoot.Policy.mixture([soft], [1.0]).save(path)
 
@@ -152,8 +159,8 @@ def test_a_fixed_policy_is_certified_by_the_formula(rng):
 def test_a_posterior_is_certified_by_the_formula(rng):
     r = records(rng, 3000)
     logs = surefoot.Logs(**r)
-    learner = surefoot.SeqLS(lam=0.4, held_back=0).fit(logs)
     prior = surefoot.Policy.standard(surefoot.Features.raw(4), 3)
+    learner = surefoot.SeqLS(lam=0.4, held_back=0, prior=prior, posterior="isotropic").fit(logs)
     certificate = surefoot.certify(learner.policy_, [logs], prior=prior, lambdas=[0.4])
     p = learner.policy_.propensity(r["X"], r["action"])
     h = -(p / 0.4) * np.log1p(0.4 * r["reward"] / r["pscore"])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 
 import pandas
 import pyarrow
@@ -12,12 +14,14 @@ from conftest import REPO
 import surefoot
 
 LOGS = str(REPO / "examples/logs.csv")
+# The defaults of `surefoot simulate`.
+PAPER = {"posterior": "isotropic", "exploration": 0.0}
 
 
 @pytest.mark.parametrize(
     ("flags", "world", "learner"),
     [
-        ([], {}, surefoot.SeqAdjLS()),
+        ([], {}, surefoot.SeqAdjLS(**PAPER)),
         (
             [
                 "--algorithm",
@@ -34,10 +38,18 @@ LOGS = str(REPO / "examples/logs.csv")
             {"seed": 3},
             surefoot.SeqLS(posterior="shaped", lam=0.4, exploration=0.05, seed=3),
         ),
-        (["--algorithm", "scrm", "--features", "rff:50"], {"features": "rff:50"}, surefoot.SCRM()),
-        (["--algorithm", "batch-ls", "--optimiser", "lbfgs"], {}, surefoot.BatchLS(optimiser="lbfgs")),
-        (["--gate", "improvement", "--spending", "even"], {}, surefoot.SeqAdjLS(gate="improvement", spending="even")),
-        (["--features", "kernel:20", "--intercept"], {"features": "kernel:20", "intercept": True}, surefoot.SeqAdjLS()),
+        (["--algorithm", "scrm", "--features", "rff:50"], {"features": "rff:50"}, surefoot.SCRM(**PAPER)),
+        (["--algorithm", "batch-ls", "--optimiser", "lbfgs"], {}, surefoot.BatchLS(optimiser="lbfgs", **PAPER)),
+        (
+            ["--gate", "improvement", "--spending", "even"],
+            {},
+            surefoot.SeqAdjLS(gate="improvement", spending="even", **PAPER),
+        ),
+        (
+            ["--features", "kernel:20", "--intercept"],
+            {"features": "kernel:20", "intercept": True},
+            surefoot.SeqAdjLS(**PAPER),
+        ),
     ],
 )
 def test_a_simulated_loop(command, flags, world, learner):
@@ -73,16 +85,33 @@ def test_a_world_that_drifts(command):
     ]
     expected = command("simulate", *flags, "--rounds", "3", "--interactions", "900", "--certify", "--json", "--quiet")
     environment = surefoot.Environment.synthetic(n_actions=4, n_features=6, drift=10.0, seed=1)
-    run = surefoot.simulate(environment, surefoot.Shift(), rounds=3, interactions=900, certify=True)
+    run = surefoot.simulate(environment, surefoot.Shift(**PAPER), rounds=3, interactions=900, certify=True)
     for ours, theirs in zip(run.rounds, expected["rounds"], strict=True):
         assert ours["true_risk"] == theirs["true_risk"]
         assert ours["certificate"].to_dict() == theirs["certificate"]
 
 
+def test_learners_and_learn_have_the_same_defaults(command):
+    """Those of the command line are read from its help."""
+    help = " ".join(command("learn", "--help", parse=False).split())
+    of_learn = {name: p.default for name, p in inspect.signature(surefoot.learn).parameters.items()}
+    assert of_learn["learner"] is None  # SeqAdjLS()
+    for learner in (surefoot.SeqAdjLS, surefoot.SeqLS, surefoot.BatchLS, surefoot.Shift, surefoot.SCRM):
+        own = {name: p.default for name, p in inspect.signature(learner).parameters.items()}
+        # The share of all records that are held back is no multiple of the newest round.
+        for name in set(own) & set(of_learn) - {"prior", "features", "held_back"}:
+            assert own[name] == of_learn[name], name
+        flags = {"lambda": "lam", "posterior": "posterior", "exploration": "exploration", "delta": "delta"}
+        for flag, name in {**flags, "epochs": "epochs", "seed": "seed"}.items():
+            text = re.search(rf"--{flag} <[^>]*> .*?\[default: ([^\]]*)\]", help)
+            assert text is not None and text[1] == str(own[name]), flag
+        assert ("--no-intercept" in help) == own["intercept"]
+
+
 def test_a_loop_by_hand_is_a_simulated_one():
     world = surefoot.Environment.dataset("digits", seed=1)
     learner = surefoot.SeqAdjLS(prior=world.first_policy(alpha=0.2), held_back="auto")
-    run = surefoot.simulate(world, surefoot.SeqAdjLS(), rounds=3, interactions=1200, certify=True)
+    run = surefoot.simulate(world, surefoot.SeqAdjLS(exploration=0.0), rounds=3, interactions=1200, certify=True)
     for round in range(3):
         running = learner.policy_ if round else learner.prior
         learner.partial_fit(world.collect(running, 400, round=round, start=400 * round))

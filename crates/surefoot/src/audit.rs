@@ -198,6 +198,8 @@ pub struct Run {
     pub policies: Vec<AuditedPolicy>,
     /// The claimed statements.
     pub statements: Vec<Statement>,
+    /// The lowest and the highest reward, as the file of the statements says. The ledger's range counts, if there is one.
+    pub reward_range: Option<[f64; 2]>,
 }
 
 /// The findings of a verifier.
@@ -254,7 +256,8 @@ pub struct Checked {
     pub bounds: Quantity,
     /// The claimed bound, in costs.
     pub upper: f64,
-    /// The same in rewards, if a ledger tells the reward range: the policy earns at least this, or is better by it.
+    /// The same in rewards, if a ledger or the file of the statements tells the reward range: the policy earns at least
+    /// this, or is better by it.
     pub at_least: Option<f64>,
     /// Whether the bound is vacuous.
     pub vacuous: bool,
@@ -315,14 +318,15 @@ pub fn audit(run: &Run, heads: &[Fingerprint], on_check: impl Fn() + Sync) -> Re
         trust.push("the order of the rounds, the protocol and how delta is spent: there is no ledger".into());
         differences.extend(heads.iter().map(|head| format!("there is no ledger that could have the head {head}")));
     }
+    let range = run.ledger.as_ref().map(|ledger| ledger.opening().terms.reward_range).or(run.reward_range);
     let certificates = run.statements.par_iter().map(|statement| {
         let mut checked = check(statement, &policies, &logs, &collected_by);
+        checked.at_least = range.map(|range| reward(&statement.certificate, range));
         checked.differences.extend(outside_family(statement, &run.statements[0]));
         if let Some(law) = &law {
             checked.differences.extend(law.check(statement));
             checked.trust = law.trust(&statement.certificate);
             checked.on_trust = !checked.trust.is_empty();
-            checked.at_least = Some(law.reward(&statement.certificate));
         }
         on_check();
         checked
@@ -340,6 +344,15 @@ pub fn audit(run: &Run, heads: &[Fingerprint], on_check: impl Fn() + Sync) -> Re
         certificates,
         differences,
         trust,
+    }
+}
+
+/// A bound in rewards: the least reward, or the least improvement.
+fn reward(certificate: &Certificate, [lowest, highest]: [f64; 2]) -> f64 {
+    let gain = -certificate.upper * (highest - lowest);
+    match certificate.bounds {
+        Quantity::Difference | Quantity::MeanDifference => gain,
+        Quantity::Risk | Quantity::MeanRisk | Quantity::RunningRisk => lowest + gain,
     }
 }
 
@@ -379,7 +392,7 @@ fn unwitnessed(law: &Law<'_>, ledger: &Ledger, heads: &[Fingerprint]) -> Vec<Str
         }
         before = round.place;
     }
-    if !law.began_before_the_data() {
+    if !law.began_before_the_data() && open.contains(&0) {
         trust.push("prior and protocol are older than the records: the ledger was opened after them".into());
     } else if places.is_empty() && !open.is_empty() {
         trust.push("the ledger was written while the rounds were collected: no head is given".into());

@@ -16,10 +16,11 @@ use crate::audit::{self, Entry, Law, Ledger, Opening, Statement, StatementKind, 
 use crate::certificate::{
     Case, Certificate, Challenger, FixedSince, Gate, Linked, Share, Since, Smoothing, Verdict, risk_and_ladder,
 };
+use crate::contexts::Contexts;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::learn::{Learner, State, StepReport};
-use crate::logs::Logs;
+use crate::logs::{Eligible, Logs};
 use crate::observer::Observer;
 use crate::policy::{LinearGaussian, Policy};
 
@@ -56,7 +57,7 @@ pub struct RoundReport {
     /// The certificate that decided: that of the challenger with the best one, which is not always the newest. `None`
     /// if the gate is always open, or if the incumbent has not collected a round yet.
     pub decided_by: Option<Certificate>,
-    /// The certificates of the policy that the round ends with, if they were requested.
+    /// The certificates of the policy that the round ends with, if they were requested and that policy is known.
     pub proven: Option<Proven>,
 }
 
@@ -81,12 +82,12 @@ pub struct Checkpoint {
     pub first: LinearGaussian,
     /// The logs of each round.
     pub logs: Vec<Logs>,
-    /// The logging policy of each round.
-    pub deployed: Vec<Arc<dyn Policy>>,
+    /// The logging policy of each round; `None` if it is unknown.
+    pub deployed: Vec<Option<Arc<dyn Policy>>>,
     /// The policy learned from each round.
     pub learned: Vec<Challenger>,
-    /// The running policy.
-    pub incumbent: Challenger,
+    /// The running policy; `None` if it is [unknown](Session::replacing_unknown).
+    pub incumbent: Option<Challenger>,
     /// The round since which the incumbent has collected every round; `None` if it has not collected the newest.
     pub started: Option<usize>,
     /// The policies learned since the last promotion, none of them promoted.
@@ -130,7 +131,7 @@ impl Session {
         }
         let fixed_since = Some(FixedSince { round: 0, since: Since::round(0), size: 1 });
         Ok(Session {
-            ledger: opened(&learner, gate, &first, Terms::default()),
+            ledger: opened(&learner, gate, &first, Terms::default(), true),
             learner,
             gate,
             state: State::new(first.clone()),
@@ -144,6 +145,28 @@ impl Session {
         })
     }
 
+    /// A session before its first round, for logs of a running policy that is unknown: only its logged propensities are.
+    ///
+    /// The first policy is the prior of every search, and is never deployed. Each learned policy is compared once, with
+    /// the logging policy of the round that it was learned from: as a fixed policy on the records held back from it, and
+    /// by Theorem 4.1 with the first policy as prior. The unknown policy runs until one of them passes the gate. After
+    /// that the session continues as any other. The gate must be [`Gate::Improvement`] or [`Gate::NonInferiority`],
+    /// because nothing bounds the risk of an unknown policy in later rounds.
+    pub fn replacing_unknown(learner: Learner, gate: Gate, first: LinearGaussian) -> Result<Self> {
+        if !matches!(gate, Gate::Improvement | Gate::NonInferiority { .. }) {
+            let allowed = "improvement or non-inferiority, because the running policy is unknown";
+            return Err(Error::setting("the gate", allowed, gate));
+        }
+        let incumbent = Challenger { policy: Unknown::shared(first.actions()), fixed_since: None };
+        let ledger = opened(&learner, gate, &first, Terms::default(), false);
+        Ok(Session { incumbent, ledger, ..Session::new(learner, gate, first)? })
+    }
+
+    /// Whether the running policy is unknown, because no learned policy has passed the gate yet.
+    pub fn runs_unknown(&self) -> bool {
+        self.incumbent.policy.identity().is_none()
+    }
+
     /// The session with other terms in its ledger. They must be fixed before the first round.
     pub fn with_terms(mut self, terms: Terms) -> Result<Self> {
         if !self.logs.is_empty() {
@@ -154,7 +177,7 @@ impl Session {
             let value = format!("[{lowest}, {highest}]");
             return Err(Error::setting("the reward range", "two finite numbers, the lower one first", value));
         }
-        self.ledger = opened(&self.learner, self.gate, self.state.first(), terms);
+        self.ledger = opened(&self.learner, self.gate, self.state.first(), terms, !self.runs_unknown());
         Ok(self)
     }
 
@@ -168,15 +191,26 @@ impl Session {
     pub fn resume(learner: Learner, gate: Gate, checkpoint: Checkpoint) -> Result<Self> {
         let Checkpoint { first, logs, deployed, learned, incumbent, started, challengers, kept, ledger } = checkpoint;
         let terms = ledger.opening().terms.clone();
+        let unknown = Unknown::shared(first.actions());
+        let deployed: Vec<_> =
+            deployed.into_iter().map(|policy| policy.unwrap_or_else(|| Arc::clone(&unknown))).collect();
+        let incumbent = incumbent.unwrap_or(Challenger { policy: unknown, fixed_since: None });
         let mut session = Session::new(learner, gate, first)?.with_terms(terms)?;
         if ledger.opening() != session.ledger.opening() {
             let (allowed, value) = ("opened with the settings of this session", "opened with others");
             return Err(Error::setting("the ledger", allowed, value));
         }
         let rounds = logs.len();
-        let collected = ledger.entries().iter().filter(|entry| matches!(entry, Entry::Collect { .. })).count();
-        if collected != rounds {
-            return Err(Error::size("the ledger", format!("{rounds} rounds, as the logs"), collected));
+        let collected: Vec<Option<Fingerprint>> = ledger
+            .entries()
+            .iter()
+            .filter_map(|entry| match entry {
+                Entry::Collect { by, .. } => Some(*by),
+                _ => None,
+            })
+            .collect();
+        if collected.len() != rounds {
+            return Err(Error::size("the ledger", format!("{rounds} rounds, as the logs"), collected.len()));
         }
         for (what, found) in
             [("the list of deployed policies", deployed.len()), ("the list of learned policies", learned.len())]
@@ -185,12 +219,16 @@ impl Session {
                 return Err(Error::size(what, format!("{rounds} policies, one for each round"), found));
             }
         }
+        if deployed.iter().zip(&collected).any(|(policy, by)| policy.identity() != *by) {
+            let (allowed, value) = ("collected by the policies of its ledger", "collected by others");
+            return Err(Error::setting("the rounds of a session", allowed, value));
+        }
         for logs in &logs {
             session.state = session.learner.remember(&session.state, logs)?;
         }
         if let Some(newest) = learned.last() {
             let newest = gaussian(&newest.policy, "the newest learned policy")?;
-            let running = match session.learner.algorithm.redeploys() {
+            let running = match session.learner.algorithm.redeploys() && incumbent.policy.identity().is_some() {
                 true => gaussian(&incumbent.policy, "the running policy")?,
                 false => session.state.first(),
             };
@@ -205,9 +243,9 @@ impl Session {
         Checkpoint {
             first: self.first().clone(),
             logs: self.logs.clone(),
-            deployed: self.deployed.clone(),
+            deployed: self.deployed.iter().map(|policy| policy.identity().map(|_| Arc::clone(policy))).collect(),
             learned: self.learned.clone(),
-            incumbent: self.incumbent.clone(),
+            incumbent: (!self.runs_unknown()).then(|| self.incumbent.clone()),
             started: self.started,
             challengers: self.challengers.clone(),
             kept: self.state.kept(),
@@ -230,7 +268,8 @@ impl Session {
         &self.state
     }
 
-    /// The running policy, which collects the next round.
+    /// The running policy, which collects the next round. If it is [unknown](Session::runs_unknown), this policy has no
+    /// fingerprint, and its probabilities are an error.
     pub fn running(&self) -> &Arc<dyn Policy> {
         &self.incumbent.policy
     }
@@ -269,16 +308,16 @@ impl Session {
     /// Processes a round: learns from the logs of the running policy and decides which policy runs next. If it fails or
     /// is stopped, the session does not change.
     pub fn take(&mut self, logs: Logs, certify: bool, observer: &mut dyn Observer) -> Result<RoundReport> {
-        let done = self.prepare(logs, self.runs()?, certify)?.run(observer)?;
+        let done = self.prepare(logs, self.runs(), certify)?.run(observer)?;
         self.commit(done)
     }
 
     /// Prepares a round from its logs and the fingerprint of the policy that collected them: the running policy or one
     /// that ran before. While one round is being learned from, the running policy already collects the next one, and
-    /// that round must name it.
-    pub fn prepare(&self, logs: Logs, collected_by: Fingerprint, certify: bool) -> Result<Job> {
+    /// that round must name it. `None` stands for the [unknown](Session::replacing_unknown) policy.
+    pub fn prepare(&self, logs: Logs, collected_by: impl Into<Option<Fingerprint>>, certify: bool) -> Result<Job> {
         let mut session = self.clone();
-        session.take_in(logs, collected_by)?;
+        session.take_in(logs, collected_by.into())?;
         Ok(Job { session, certify })
     }
 
@@ -296,11 +335,11 @@ impl Session {
     /// Adds a round without learning from it; the next [`take`](Session::take) learns from all rounds.
     pub fn remember(&mut self, logs: Logs) -> Result<()> {
         let state = self.learner.remember(&self.state, &logs)?;
-        self.take_in(logs, self.runs()?)?;
+        self.take_in(logs, self.runs())?;
         // No policy is learned: the newest policy stays.
-        let last = self.learned.last().unwrap_or(&self.incumbent).clone();
+        let last = self.learned.last().cloned().unwrap_or_else(|| self.first_or_incumbent());
         self.learned.push(last);
-        self.ledger.append(Entry::Deploy { policy: self.runs()? });
+        self.deploy();
         self.state = state;
         self.version = Arc::default();
         Ok(())
@@ -310,40 +349,59 @@ impl Session {
     pub fn prove(&self) -> Result<Proven> {
         match self.learned.last() {
             None => Err(Error::size("the loop", "at least one round", 0)),
+            Some(_) if self.runs_unknown() => Err(unknown()),
             Some(newest) if !self.learner.algorithm.redeploys() => self.certify(newest),
             Some(_) => self.certify(&self.incumbent),
         }
     }
 
-    /// The fingerprint of the running policy.
-    fn runs(&self) -> Result<Fingerprint> {
-        name(self.incumbent.policy.as_ref())
+    /// The fingerprint of the running policy, unless it is unknown.
+    fn runs(&self) -> Option<Fingerprint> {
+        self.incumbent.policy.identity()
     }
 
-    fn take_in(&mut self, logs: Logs, collected_by: Fingerprint) -> Result<()> {
+    /// Adds the running policy to the ledger, unless it is unknown.
+    fn deploy(&mut self) {
+        if let Some(policy) = self.runs() {
+            self.ledger.append(Entry::Deploy { policy });
+        }
+    }
+
+    /// The running policy; the first policy if that is unknown.
+    fn first_or_incumbent(&self) -> Challenger {
+        match self.runs_unknown() {
+            true => Challenger { policy: Arc::new(self.first().clone()), fixed_since: None },
+            false => self.incumbent.clone(),
+        }
+    }
+
+    fn take_in(&mut self, logs: Logs, collected_by: Option<Fingerprint>) -> Result<()> {
         logs.check_propensities()?;
+        let first = self.first();
+        if self.gate != Gate::Always && first.actions() != logs.actions() {
+            return Err(Error::size("the logs of a round", format!("{} actions", first.actions()), logs.actions()));
+        }
         let mut ran = std::iter::once(&self.incumbent.policy).chain(self.deployed.iter().rev());
-        let policy = match ran.find(|policy| policy.identity() == Some(collected_by)) {
+        let policy = match ran.find(|policy| policy.identity() == collected_by) {
             Some(policy) => Arc::clone(policy),
-            None if self.first().fingerprint() == collected_by => Arc::new(self.first().clone()),
+            None if Some(first.fingerprint()) == collected_by && !self.began_unknown() => Arc::new(first.clone()),
             None => {
-                return Err(Error::setting(
-                    "the logging policy of the round",
-                    "the running policy or one that ran before",
-                    collected_by,
-                ));
+                let value = collected_by.map_or_else(|| "unknown".into(), |policy| policy.to_string());
+                let allowed = "the running policy or one that ran before";
+                return Err(Error::setting("the logging policy of the round", allowed, value));
             }
         };
-        if self.gate != Gate::Always {
+        if self.gate != Gate::Always && collected_by.is_some() {
             self.check_propensities(policy.as_ref(), &logs)?;
         }
-        self.started = match self.runs()? == collected_by {
+        // An unknown policy may change from round to round, so it never has a start.
+        self.started = match collected_by.is_some() && self.runs() == collected_by {
             true => self.started.or(Some(self.logs.len())),
             false => None,
         };
         self.ledger.append(Entry::Collect {
             round: self.logs.len(),
-            by: Some(collected_by),
+            by: collected_by,
             logs: logs.fingerprint(),
             records: logs.len(),
         });
@@ -356,16 +414,18 @@ impl Session {
     /// So the incumbent must be the policy that collected them: otherwise the gate would replace the policy that runs
     /// today by one that was never compared with it.
     fn check_propensities(&self, policy: &dyn Policy, logs: &Logs) -> Result<()> {
-        if policy.actions() != logs.actions() {
-            return Err(Error::size("the logs of a round", format!("{} actions", policy.actions()), logs.actions()));
-        }
         let Some(&(row, p)) = audit::differing(policy, logs)?.first() else { return Ok(()) };
         let allowed = format!(
             "{p}, that of the policy that collected the round, because the gate {} keeps that policy if no other is \
-             better: give the policy that runs today as the first policy (prior), or use the gate always",
+             better: give the policy that runs today as the first policy (prior), or none if you do not have it",
             self.gate
         );
         Err(Error::value(row, "propensity", allowed, logs.propensity()[row]))
+    }
+
+    /// Whether the session began with an unknown running policy.
+    fn began_unknown(&self) -> bool {
+        self.deployed.first().unwrap_or(&self.incumbent.policy).identity().is_none()
     }
 
     fn certify(&self, policy: &Challenger) -> Result<Proven> {
@@ -391,8 +451,12 @@ impl Session {
         // The ledger knows which policy was fixed when, so a verifier comes to the same links.
         let (law, _) = Law::of(&self.ledger);
         let linked = Linked { links: &law.links(logs.len()), gated: law.gated() };
-        let (certificate, ladder) =
-            risk_and_ladder(judged, policy.fixed_since, &self.deployed, logs, protocol, linked)?;
+        let mut deployed = self.deployed.clone();
+        if self.began_unknown() {
+            // The first policy was fixed before round 0, so it is a prior there, whichever policy collected that round.
+            deployed[0] = Arc::new(self.first().clone());
+        }
+        let (certificate, ladder) = risk_and_ladder(judged, policy.fixed_since, &deployed, logs, protocol, linked)?;
         Ok(Proven { certificate, ladder: Some(ladder) })
     }
 }
@@ -427,14 +491,17 @@ impl Session {
     fn learn(&mut self, certify: bool, observer: &mut dyn Observer) -> Result<RoundReport> {
         let redeploys = self.learner.algorithm.redeploys();
         let round = self.logs.len() - 1;
-        if redeploys && self.deployed[round].identity() != Some(self.state.deployed().fingerprint()) {
+        let by = self.deployed[round].identity();
+        if redeploys && by.is_some_and(|by| by != self.state.deployed().fingerprint()) {
             // Under shift, the search is anchored at the policy that collected the round.
             self.state =
                 self.state.clone().keep(gaussian(&self.deployed[round], "the logging policy of the round")?)?;
         }
         let (state, learned) = self.learner.step_observed(&self.state, &self.logs[round], observer)?;
         self.state = state;
+        let unknown = self.runs_unknown();
         if round == 0
+            && !unknown
             && let Some(fixed) = learned.fixed_since
         {
             // The first policy and the policies learned in round 0 form one set.
@@ -444,11 +511,16 @@ impl Session {
         let Challenger { policy, fixed_since } = &candidate;
         self.ledger.append(Entry::Learn { round, policy: name(policy.as_ref())?, fixed_since: *fixed_since });
         self.learned.push(candidate.clone());
+        if unknown {
+            // The unknown policy may be another one in each round. So a challenger has one comparison, with the logging
+            // policy of its own round, and its share of delta is spent once.
+            self.challengers.clear();
+        }
         self.challengers.push(candidate.clone());
         let Verdict { promoted, certificate } = self.gate.judge(
             &self.challengers,
-            &self.incumbent,
-            self.started,
+            &self.first_or_incumbent(),
+            if unknown { Some(round) } else { self.started },
             &self.deployed,
             &self.logs,
             &self.learner.protocol,
@@ -461,12 +533,13 @@ impl Session {
                 self.challengers.clear();
                 self.started = None;
             }
-            self.state = self.state.clone().keep(gaussian(&self.incumbent.policy, "the running policy")?)?;
+            self.state = self.state.clone().keep(gaussian(&self.first_or_incumbent().policy, "the running policy")?)?;
         }
         self.state_in_ledger(StatementKind::Gate, certificate.as_ref());
-        self.ledger.append(Entry::Deploy { policy: self.runs()? });
+        self.deploy();
         // The policy to certify: the incumbent, or the candidate if the algorithm never redeploys.
         let ends_with = if redeploys { &self.incumbent } else { &candidate };
+        let certify = certify && !self.runs_unknown();
         let proven = certify.then(|| self.certify(ends_with)).transpose()?;
         if let Some(Proven { certificate, ladder }) = &proven {
             self.state_in_ledger(StatementKind::Certificate, certificate.as_ref());
@@ -476,8 +549,36 @@ impl Session {
     }
 }
 
-/// The ledger of a new session. The first policy is deployed in it.
-fn opened(learner: &Learner, gate: Gate, first: &LinearGaussian, terms: Terms) -> Ledger {
+/// The running policy of a session that does not know it. Its propensities are in the logs, and nothing else is known.
+#[derive(Debug)]
+struct Unknown {
+    actions: usize,
+}
+
+impl Unknown {
+    fn shared(actions: usize) -> Arc<dyn Policy> {
+        Arc::new(Unknown { actions })
+    }
+}
+
+impl Policy for Unknown {
+    fn actions(&self) -> usize {
+        self.actions
+    }
+
+    fn distribution(&self, _: &Contexts, _: Option<&Eligible>) -> Result<Vec<f64>> {
+        Err(unknown())
+    }
+}
+
+fn unknown() -> Error {
+    let allowed =
+        "known: no learned policy has passed the gate yet, so the policy that collected the logs should go on";
+    Error::setting("the running policy", allowed, "unknown")
+}
+
+/// The ledger of a new session. The first policy is deployed in it, unless another one runs.
+fn opened(learner: &Learner, gate: Gate, first: &LinearGaussian, terms: Terms, runs: bool) -> Ledger {
     let mut ledger = Ledger::open(Opening {
         first: first.fingerprint(),
         actions: first.actions(),
@@ -487,7 +588,9 @@ fn opened(learner: &Learner, gate: Gate, first: &LinearGaussian, terms: Terms) -
         shifts: learner.algorithm.shifts(),
         terms,
     });
-    ledger.append(Entry::Deploy { policy: first.fingerprint() });
+    if runs {
+        ledger.append(Entry::Deploy { policy: first.fingerprint() });
+    }
     ledger
 }
 

@@ -148,7 +148,7 @@ impl Learn {
             learner: learned.learner,
             summary: learned.summary,
         };
-        self.running.answer(&output, || text(&output, &certificates_path(&self.out)))
+        self.running.answer(&output, || text(&output, &certificates_path(&self.out), self.reward.reward_range))
     }
 
     fn request(&self) -> Result<LearnRequest> {
@@ -207,7 +207,7 @@ fn plus_minus([value, error]: [f64; 2]) -> String {
     format!("{value:.4} ± {error:.4}")
 }
 
-fn text(output: &Output, certificates: &Path) -> String {
+fn text(output: &Output, certificates: &Path, rewards: [f64; 2]) -> String {
     let summary = &output.summary;
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
@@ -240,7 +240,7 @@ fn text(output: &Output, certificates: &Path) -> String {
     let warnings: String = summary.warnings.iter().map(|warning| format!("\nwarning: {warning}")).collect();
     let on_trust = match output.certificates[..] {
         [] => String::new(),
-        _ => super::on_trust(output.certificates.iter().map(|statement| &statement.certificate)),
+        _ => super::on_trust(output.certificates.iter().map(|statement| &statement.certificate), Some(rewards)),
     };
     let beside = output.basis.map_or_else(String::new, |print| format!(", basis-{print}.safetensors beside it"));
     let reveals = revealed(&summary.reveals);

@@ -34,11 +34,18 @@ fn folder_failure(error: surefoot_data::Error) -> Failure {
     Failure::new(error).hint("a saved run is never overwritten: choose another folder, or remove this one")
 }
 
-/// A line with the assumptions of the certificates, which the user has to take on trust.
-fn on_trust<'a>(certificates: impl Iterator<Item = &'a Certificate>) -> String {
-    let mut all: Vec<&str> = Vec::new();
+/// A line with the assumptions of the certificates, which the user has to take on trust. Certificates speak of costs in
+/// [-1, 0]; if the range of the rewards is given, the line speaks of them.
+fn on_trust<'a>(certificates: impl Iterator<Item = &'a Certificate>, rewards: Option<[f64; 2]>) -> String {
+    let mut all: Vec<String> = Vec::new();
     for assumption in certificates.flat_map(|certificate| &certificate.assumptions) {
-        if !all.contains(&assumption.as_str()) {
+        let assumption = match rewards {
+            None => assumption.clone(),
+            Some([lowest, highest]) => assumption
+                .replace("costs are in [-1, 0]", &format!("rewards are in [{lowest}, {highest}]"))
+                .replace("cost", "reward"),
+        };
+        if !all.contains(&assumption) {
             all.push(assumption);
         }
     }

@@ -74,13 +74,18 @@ impl Score {
         let columns = ColumnNames { event_id: self.event_id, ..ColumnNames::default() };
         let reader = LogReader::new(self.contexts, self.format, columns).without_labels();
         let drawn = Cell::new(false);
-        let mut decisions = reader.batches().map(|batch| {
+        let decisions = reader.batches().map(|batch| {
             let batch = batch?;
             drawn.set(drawn.get() | scorer.draws_ids(&batch)?);
             scorer.score(&batch)
         });
+        let mut decisions = decisions.peekable();
         let Some((path, format)) = self.out.zip(written) else {
             let format = if self.json { Format::JsonLines } else { Format::Csv };
+            // Nothing is printed for an input that cannot be read, not even the names of the columns.
+            if let Some(Err(unreadable)) = decisions.next_if(|batch| batch.is_err()) {
+                return Err(Failure::new(unreadable));
+            }
             let mut out = std::io::stdout();
             let written = write_table_to("standard output", &mut out, format, scorer.schema(), &mut decisions);
             if drawn.get() {

@@ -193,7 +193,7 @@ fn table(config: &Config, initial: Beginning, rounds: &[RoundOutput]) -> String 
             text +=
                 "\nC.1 bounds the mean over rounds of the risk that each policy has in the round it was learned from";
         }
-        text += &super::on_trust(rounds.iter().flat_map(|r| r.certificate.iter().chain(&r.ladder)));
+        text += &super::on_trust(rounds.iter().flat_map(|r| r.certificate.iter().chain(&r.ladder)), None);
     }
     if gated {
         text += &format!(

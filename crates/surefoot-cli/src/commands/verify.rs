@@ -111,12 +111,12 @@ fn table(certificates: &[Checked]) -> String {
     table.trim_fmt()
 }
 
-/// The bound in words: a reward, an improvement, or a cost where no ledger tells the reward range.
+/// The bound in words: a reward, an improvement, or a cost if the reward range is not known.
 fn proven(judged: &Checked) -> String {
     match (judged.bounds, judged.at_least) {
         _ if judged.vacuous => "nothing".into(),
         (_, None) => format!("cost at most {:.4}", judged.upper),
-        (Quantity::Difference, Some(gain)) => format!("better by {gain:.4}"),
+        (Quantity::Difference | Quantity::MeanDifference, Some(gain)) => format!("better by {gain:.4}"),
         (_, Some(reward)) => format!("at least {reward:.4}"),
     }
 }

@@ -101,6 +101,20 @@ fn a_better_policy_comes_out_of_a_log_file_with_a_certificate_that_verifies() {
     output(&run_in(&folder, &format!("{LEARN} --threads 1")));
     assert_eq!(fs::read(folder.join("next.safetensors")).unwrap(), bytes);
 
+    // What it says is in rewards, and no policy is worse by more than their range.
+    let said = output(&run_in(&folder, &format!("{LEARN} --reward-range=-2,3")));
+    assert!(said.contains("rewards are in [-2, 3], and no record was dropped for its reward"), "{said}");
+    assert!(!said.contains("cost"), "{said}");
+    let few: String = fs::read_to_string(folder.join("logs.csv"))
+        .unwrap()
+        .lines()
+        .take(13)
+        .fold(String::new(), |all, line| all + line + "\n");
+    fs::write(folder.join("few.csv"), few).unwrap();
+    let few =
+        json(&run_in(&folder, "learn few.csv --actions left,right,stay --lambda 0.01 --out c.safetensors --json"));
+    assert!(few["better_by"].as_f64().is_none_or(|better_by| better_by > -1.0), "{few}");
+
     let warned = output(&run_in(&folder, "learn logs.csv --epochs 1 --set-aside 0 --out a.safetensors"));
     assert!(warned.contains("warning: NOT certified: the features or the prior may have been fitted"), "{warned}");
     let estimated = "learn logs.csv --prior estimated --epochs 1 --out a.safetensors --json";
@@ -125,6 +139,12 @@ fn a_policy_decides_the_same_for_the_same_event_and_its_logs_can_be_learned_from
     write("visitors.csv", &lines);
     let decided = output(&run_in(&folder, "score next.safetensors visitors.csv --seed 3 --probabilities"));
     assert!(decided.starts_with("event_id,action,pscore,policy_version,probabilities\n"), "{}", &decided[..100]);
+    // An input that cannot be read has no header.
+    fs::write(folder.join("broken.csv"), "event_id,country\n\"e1").unwrap();
+    for input in ["broken.csv", "missing.csv", "visitors.unknown"] {
+        let run = run_in(&folder, &format!("score next.safetensors {input}"));
+        assert!(!run.status.success() && run.stdout.is_empty(), "{input}: {}", String::from_utf8_lossy(&run.stdout));
+    }
     // One event alone, and all backwards.
     let backwards: Vec<String> = lines.iter().rev().cloned().collect();
     write("backwards.csv", &backwards);

@@ -15,8 +15,9 @@ def fourier(n_features: int, count: int, bandwidth: float, seed: int, intercept:
     return Features.fourier(n_features, count, bandwidth, seed=seed, intercept=intercept)
 
 
-def uniform(n_actions: int) -> Policy:
-    return Policy.uniform(n_actions)
+def uniform(n_actions: int, inputs: str | None = None) -> Policy:
+    policy = Policy.uniform(n_actions)
+    return policy if inputs is None else Policy._with_inputs(policy, inputs)
 
 
 def gaussian(mean: Any, scale: Any, features: Features, exploration: float, basis: Any, inputs: str | None) -> Policy:

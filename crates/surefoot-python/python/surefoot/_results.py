@@ -397,8 +397,11 @@ class Learned(Table):
 
     @property
     def better_by(self) -> float | None:
-        """The certified lower bound of its improvement over the newest round; ``None`` if nothing is certified."""
-        return self.better.at_least if self.certified else None
+        """The certified lower bound of its improvement over the newest round; ``None`` if nothing is certified.
+
+        A bound of minus the whole range of rewards says nothing.
+        """
+        return self.better.at_least if self.certified and self.better.upper < 1 else None
 
     def save(self, path: Any) -> None:
         """Writes the policy, and its certificates to a file beside it; none if it is not certified.

@@ -97,10 +97,10 @@ class _Estimator(_Fitted):
     reward_range: tuple[float, float] = (0.0, 1.0)
     prior: Policy | None = None
     features: Features | None = None
-    intercept: bool = False
-    exploration: float = 0.0
+    intercept: bool = True
+    exploration: float = 0.05
     lam: float | str = "auto"
-    posterior: str = "isotropic"
+    posterior: str = "shaped"
     sharpness: float | str = 1
     choice: str = "previous"
     start: str = "warm"
@@ -135,9 +135,11 @@ class _Estimator(_Fitted):
     def _name(self) -> str:
         return self._algorithm
 
-    def _learner(self, rounds: int | None = None) -> Learner:
+    def _learner(self, rounds: int | None = None, first: Policy | None = None) -> Learner:
         """The settings for Rust. Settings that are not parameters of this learner have their defaults."""
         own = {**self._unset, **self.get_params(deep=False)}
+        if first is not None:
+            own["posterior"] = first._posterior(own["posterior"])
         if own["slope"] is not None and own["estimator"] is None:
             raise refused("slope", "the derivative of an estimator that is given too", "alone")
         taken = (
@@ -155,7 +157,7 @@ class _Estimator(_Fitted):
         own = self.get_params(deep=False)
         prior: Policy | None = own["prior"]
         if prior is not None:
-            if own["exploration"] not in (0, prior.exploration):
+            if own["exploration"] not in (_Estimator.exploration, prior.exploration):
                 raise refused("exploration", f"that of the prior, {prior.exploration}", own["exploration"])
             return prior
         features = own["features"]
@@ -192,7 +194,10 @@ class _Estimator(_Fitted):
         if self._unproven and gate != "always":
             raise refused("n_actions", f"given, because the gate {gate} needs certificates", self.n_actions)
         first = self._first(logs.n_features, logs.n_actions)
-        self._session = Session(self._learner(self.rounds), first, reward_range=logs.reward_range)
+        # Without a prior, nobody says which policy runs today: only its propensities are known.
+        unknown = self.prior is None and gate != "always"
+        learner = self._learner(self.rounds, first)
+        self._session = Session(learner, first, reward_range=logs.reward_range, unknown=unknown)
         self.n_features_in_ = logs.n_features
         self._fixed = self._settings()
         names = _names(X)
@@ -209,7 +214,8 @@ class _Estimator(_Fitted):
             report = self._session.take(logs, certify=self.certify and not self._unproven, watch=shown)
         report["mean_reward"] = float(logs.reward.mean())
         self.history_ = History([*self.history_, report])
-        self.policy_ = self._session.current
+        if not self._session.runs_unknown:
+            self.policy_ = self._session.current
         self.n_rounds_ = self._session.rounds
         self.certificate_ = report["ladder"] or report["certificate"]
 
@@ -233,6 +239,10 @@ class _Estimator(_Fitted):
             )
 
     def _fitted(self) -> Policy:
+        if not hasattr(self, "policy_") and hasattr(self, "_session"):
+            raise NotFittedError(
+                "No policy has passed the gate yet: keep the policy that runs today, and go on with its logs and 'partial_fit'"
+            )
         if not hasattr(self, "policy_"):
             name = type(self).__name__
             raise NotFittedError(f"This {name} instance is not fitted yet: call 'fit' or 'partial_fit' first")
@@ -276,6 +286,8 @@ class _Estimator(_Fitted):
 
     def _check_propensities(self, logs: Logs) -> None:
         """Rounds after the first should be collected by the policy that this learner said to deploy."""
+        if self._session.runs_unknown:
+            return
         # A sample is enough, since wrong propensities are mostly wrong everywhere.
         row, logged, p = self._session._most_off(logs, 200)
         if abs(logged - p) > 1e-4:
@@ -385,7 +397,8 @@ class _Estimator(_Fitted):
 
         ``surefoot verify FOLDER`` and :func:`surefoot.verify` check the folder; :meth:`load_run` continues the loop.
         """
-        self._fitted()
+        if not hasattr(self, "_session"):
+            self._fitted()
         statements = []
         for number, report in enumerate(self.history_, self.n_rounds_ - len(self.history_) + 1):
             for kind, name in (("gate", "decided_by"), ("certificate", "certificate"), ("ladder", "ladder")):
@@ -399,7 +412,7 @@ class _Estimator(_Fitted):
         The reports of its rounds are not loaded: ``history_`` is empty.
         """
         session = Session.load(folder, reward_range=(self.reward_range[0], self.reward_range[1]))
-        learner = self._learner(self.rounds)
+        learner = self._learner(self.rounds, session.first)
         if session.settings() != (learner.to_dict(), str(learner.gate)):
             raise refused("the settings of the saved loop", "those of this learner", "others")
         if not session.logs:
@@ -408,9 +421,12 @@ class _Estimator(_Fitted):
         self._fixed = self._settings()
         self.n_features_in_, self.n_actions_ = session.logs[0].n_features, session.logs[0].n_actions
         self.classes_ = np.arange(self.n_actions_)
-        self.history_, self.policy_, self.n_rounds_ = History(), session.current, session.rounds
+        self.history_, self.n_rounds_ = History(), session.rounds
+        if not session.runs_unknown:
+            self.policy_ = session.current
         self._unproven = self.prior is None and self.n_actions is None
-        proven = session.prove() if self.certify and not self._unproven else {"ladder": None, "certificate": None}
+        proves = self.certify and not self._unproven and not session.runs_unknown
+        proven = session.prove() if proves else {"ladder": None, "certificate": None}
         self.certificate_ = proven["ladder"] or proven["certificate"]
         self._drawn = getattr(self, "_drawn", 0)
         return self
@@ -429,7 +445,7 @@ class _Estimator(_Fitted):
             self.__dict__.update(state)
         if checkpoint is not None:
             settings = type(self)(**self._fixed)
-            self._session = Session._resume(settings._learner(settings.rounds), **checkpoint)
+            self._session = Session._resume(settings._learner(settings.rounds, checkpoint["first"]), **checkpoint)
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import ClassifierTags
@@ -454,20 +470,21 @@ _COMMON = """
         The lowest and the highest possible reward.
     prior : Policy, optional
         A policy that was fixed before the first round, ideally the one that collected it. Its features and exploration
-        are used. By default the prior prefers no action.
+        are used, whatever ``intercept`` and ``exploration`` are by default. By default the prior prefers no action.
     features : Features, optional
         The feature map, fixed before the data. By default contexts are used unchanged.
     intercept : bool
         Whether to add a constant feature. Used only if ``features`` is not given.
     exploration : float
-        The share of decisions that are drawn uniformly, in every policy.
+        The share of decisions that are drawn uniformly, in every policy. If a prior is given, leave it out, or give that of
+        the prior.
     lam : float or str
         Lambda, which sets the smoothing and the weight of the divergence: a number, ``"auto"`` (chosen by certificate),
         ``"auto-doubling"``, ``"1/sqrt(m)"``, ``"theorem-4.4:ALPHA:GAMMA"`` or
         ``"corollary-4.5:ALPHA:GAMMA:BETA1:BETA2"``.
     posterior : {"isotropic", "per-feature", "shaped"}
         The standard deviations of the posterior: one for all, one per feature, or one per principal axis of the
-        contexts.
+        contexts. With more than 2,048 features, ``"per-feature"`` is used in place of ``"shaped"``.
     sharpness : float or "auto"
         How much sharper the prior of the search is than the first policy.
     choice : {"previous", "newest"}
@@ -489,8 +506,10 @@ _COMMON = """
         The criterion that chooses lambda and sharpness: 0 is the certified risk, 1 the estimated risk, and values
         between are a weighted mean of both.
     gate : {"always", "improvement", "non-inferiority:MARGIN", "certified-risk"}
-        When a new policy replaces the running one. With a gate other than ``"always"``, ``prior`` must be the policy that
-        runs today: a round is refused if ``pscore`` is not the propensity of the policy that was to collect it.
+        When a new policy replaces the running one. If ``prior`` is given, it must be the policy that runs today: a round is
+        refused if ``pscore`` is not the propensity of the policy that was to collect it. Without ``prior``, the policy that
+        runs today is unknown: new policies are compared with its logged propensities and rewards, and it should go on until
+        one of them passes. Until then there is no ``policy_``. ``"certified-risk"`` needs ``prior``.
     optimiser : {"adam", "lbfgs"}
         Adam on minibatches, or L-BFGS on the whole batch. ``epochs``, ``batch_size``, ``learning_rate``, ``decay`` and
         ``precision`` are for Adam, ``iterations`` is for L-BFGS.

@@ -130,7 +130,7 @@ def learn(
     source : path, paths, data frame, LogSource or Rounds
         The logs.
     learner : BatchLS, SeqLS or SeqAdjLS, optional
-        The learner; by default ``SeqAdjLS(posterior="shaped")``. Its ``prior``, ``features``, ``exploration``,
+        The learner; by default ``SeqAdjLS()``. Its ``prior``, ``features``, ``intercept``, ``exploration``,
         ``held_back`` and ``reward_range`` are ignored; the arguments of this function are used instead.
     prior : {"uniform", "estimated"}, path or Policy
         The first policy that was deployed, or a substitute for it.
@@ -146,7 +146,7 @@ def learn(
     """
     from surefoot.learning import SeqAdjLS
 
-    learner = SeqAdjLS(posterior="shaped") if learner is None else learner
+    learner = SeqAdjLS() if learner is None else learner
     if learner.get_params(deep=False).get("gate", "always") != "always":
         raise refused("the gate of a learner that learns from files", "always", learner.gate)
     if isinstance(prior, (str, os.PathLike)) and str(prior) not in ("uniform", "estimated"):

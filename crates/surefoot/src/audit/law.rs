@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::ledger::{Entry, Ledger, Opening, hash_of};
 use super::{Statement, StatementKind};
-use crate::certificate::{Certificate, FixedSince, Gate, Link, Parts, Quantity, Share, Since, Theorem};
+use crate::certificate::{Certificate, FixedSince, Gate, Link, Parts, Share, Since, Theorem};
 use crate::fingerprint::Fingerprint;
 
 /// A round as the ledger tells it.
@@ -212,7 +212,7 @@ impl<'a> Law<'a> {
                     (false, true) => return Err("theorem: a fixed policy has no rung beside the chain".into()),
                 };
                 self.one_of(certificate, rounds, |FixedSince { round, since, size }| {
-                    (Share::of_round(round, part), since, size)
+                    Some((Share::of_round(round, part), since, size))
                 })
             }
             Theorem::Chain if chained => self.chain(certificate, rounds),
@@ -235,9 +235,11 @@ impl<'a> Law<'a> {
         self.opening.redeploys && self.opening.gate != Gate::Always
     }
 
-    /// Whether the ladder has a chain.
+    /// Whether the ladder has a chain. A policy that was learned once, from logs that were there, has none: its ledger
+    /// deploys nothing.
     fn chained(&self) -> bool {
-        !self.opening.shifts && self.opening.protocol.mixes()
+        let deploys = self.start.is_some() || self.rounds.iter().any(|round| round.deployed.is_some());
+        deploys && !self.opening.shifts && self.opening.protocol.mixes()
     }
 
     /// How each of this many rounds is linked to the policy that follows it: the one that collected the next round, and
@@ -320,8 +322,11 @@ impl<'a> Law<'a> {
             Theorem::FixedAdjusted => {
                 let lawful = (0..rounds).filter(|&started| starts(started)).map(|started| {
                     self.one_of(certificate, rounds, |FixedSince { round, since, size }| {
+                        // With an unknown policy, a challenger is compared once, right after it was learned: each
+                        // round may have another policy, and would need another share of delta.
+                        let timely = incumbent.is_some() || round + 1 == rounds;
                         let size = size * (round.saturating_sub(since.round) + 1);
-                        (Share::of_round(round, Parts::UNSEEN), since.max(Since::round(started)), size)
+                        timely.then(|| (Share::of_round(round, Parts::UNSEEN), since.max(Since::round(started)), size))
                     })
                 });
                 let mut last = Err("since: no round is known to be by the running policy".into());
@@ -342,12 +347,12 @@ impl<'a> Law<'a> {
         &self,
         certificate: &Certificate,
         rounds: usize,
-        lawful: impl Fn(FixedSince) -> (Share, Since, usize),
+        lawful: impl Fn(FixedSince) -> Option<(Share, Since, usize)>,
     ) -> Result<(), String> {
         let policy = certificate.policies.first().copied().flatten();
         let claimed = (certificate.share, certificate.since, certificate.size);
         let fixed = policy.map(|policy| self.fixed(policy, rounds)).unwrap_or_default();
-        let all: Vec<_> = fixed.into_iter().map(lawful).collect();
+        let all: Vec<_> = fixed.into_iter().filter_map(lawful).collect();
         match all.first() {
             _ if all.contains(&claimed) => Ok(()),
             None => Err(format!("policies: no entry says since when {} has been fixed", named(policy))),
@@ -396,13 +401,6 @@ impl<'a> Law<'a> {
         let changed = |k: &usize| self.rounds[*k].deployed.is_some_and(|policy| Some(policy) != self.runs(*k));
         let [lowest, highest] = self.opening.terms.reward_range;
         Some((0..self.rounds.len()).filter(changed).count() as f64 * margin * (highest - lowest))
-    }
-
-    /// A bound in rewards: the least reward, or the least improvement.
-    pub(super) fn reward(&self, certificate: &Certificate) -> f64 {
-        let [lowest, highest] = self.opening.terms.reward_range;
-        let gain = -certificate.upper * (highest - lowest);
-        if certificate.bounds == Quantity::Difference { gain } else { lowest + gain }
     }
 
     /// What a statement needs that the ledger cannot show.

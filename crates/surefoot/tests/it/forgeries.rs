@@ -44,6 +44,7 @@ fn run(outcome: &Outcome) -> Run {
             .map(|policy| AuditedPolicy { name: "a policy".into(), policy: Arc::clone(policy) })
             .collect(),
         statements: outcome.statements(),
+        reward_range: None,
     }
 }
 

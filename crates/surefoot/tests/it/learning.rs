@@ -4,7 +4,8 @@ use std::ops::ControlFlow;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use surefoot::certificate::verify;
+use surefoot::audit::{AuditedPolicy, AuditedRound, Run, Statement, StatementKind, audit};
+use surefoot::certificate::{Case, Share, Since, Smoothing, verify};
 use surefoot::estimator::{Custom, CustomEstimator, Regularizer};
 use surefoot::learn::{Crm, Family, Precision, Start, State, Thompson};
 use surefoot::objective::{Objective, ObjectiveParts};
@@ -14,7 +15,8 @@ use surefoot::policy::{Posterior, Scale};
 use surefoot::simulate::{Outcome, SimulatedRound, simulate_observed};
 use surefoot::worlds::{Environment, Synthetic, SyntheticSettings, Turn};
 use surefoot::{
-    Algorithm, Contexts, Error, FeatureMap, Fingerprint, Gate, Lambda, Learner, Logs, Policy, Session, simulate,
+    Algorithm, Certificate, Contexts, Error, FeatureMap, Fingerprint, Gate, Lambda, Learner, Logs, Policy, Session,
+    simulate,
 };
 
 fn world() -> Synthetic {
@@ -582,7 +584,7 @@ fn a_gate_refuses_a_round_that_another_policy_collected() {
             assert!(said.starts_with("row 0: propensity should be 0."), "{said}");
             let reason = format!(
                 "because the gate {gate} keeps that policy if no other is better: give the policy that runs today as \
-                 the first policy (prior), or use the gate always, but is {}",
+                 the first policy (prior), or none if you do not have it, but is {}",
                 production.propensity()[0]
             );
             assert!(said.ends_with(&reason), "{said}");
@@ -596,4 +598,87 @@ fn a_gate_refuses_a_round_that_another_policy_collected() {
     // A gate that compares with nothing needs only the logged propensities.
     let mut session = Session::new(quick(Algorithm::SeqAdjLs), Gate::Always, first(&world, 0.0)).unwrap();
     assert!(session.take(production, false, &mut Silent).unwrap().promoted);
+}
+
+/// Its logged propensities are all that is known of the policy that runs. It stays until a policy is certified to be
+/// better than what ran, and the prior of the search never runs.
+#[test]
+fn an_unknown_policy_runs_until_another_is_certified_to_be_better() {
+    let world = world();
+    let learner = Learner { held_back: 0.5, ..quick(Algorithm::SeqAdjLs) };
+    let rounds = 4;
+    let mut replaced = Vec::new();
+    // With few records, nothing is certified to be better.
+    for (alpha, n) in [(2.0, 200), (0.1, 2000)] {
+        let (production, prior) = (first(&world, alpha), first(&world, 0.0));
+        let mut session = Session::replacing_unknown(learner.clone(), Gate::Improvement, prior.clone()).unwrap();
+        let mut statements = Vec::new();
+        for round in 0..rounds {
+            let turn = Turn { round, start: n * round, n };
+            let unknown = session.runs_unknown();
+            let running: &dyn Policy = if unknown { &production } else { session.running().as_ref() };
+            let report = session.take(world.collect(running, turn).unwrap(), true, &mut Silent).unwrap();
+            let decided = report.decided_by.unwrap();
+            assert_eq!(report.promoted, decided.upper < 0.0);
+            if unknown {
+                // It is compared with what ran in the newest round.
+                assert_eq!(decided.since.round, round);
+                assert_eq!(report.proven.is_some(), report.promoted);
+            }
+            let mut state = |kind, certificate| statements.push(Statement { round: round + 1, kind, certificate });
+            state(StatementKind::Gate, decided);
+            if let Some(proven) = report.proven {
+                proven.certificate.into_iter().for_each(|found| state(StatementKind::Certificate, found));
+                proven.ladder.into_iter().for_each(|found| state(StatementKind::Ladder, found));
+            }
+            // It resumes at any time.
+            let again = Session::resume(learner.clone(), Gate::Improvement, session.checkpoint()).unwrap();
+            assert_eq!(again.running().identity(), session.running().identity());
+            assert_eq!(again.newest(), session.newest());
+        }
+        assert!(session.deployed().iter().all(|policy| policy.identity() != Some(prior.fingerprint())));
+        let truth = world.truth(rounds).unwrap();
+        if session.runs_unknown() {
+            assert!(session.prove().is_err() && truth.risk(session.running().as_ref()).is_err());
+        } else {
+            assert!(truth.risk(session.running().as_ref()).unwrap() < truth.risk(&production).unwrap());
+        }
+        replaced.push(!session.runs_unknown());
+        let policies = session.learned().chain([session.running()]).chain(session.deployed()).cloned();
+        let policies = policies.chain([Arc::new(prior) as Arc<dyn Policy>]);
+        let mut run = Run {
+            ledger: Some(session.ledger().clone()),
+            rounds: (session.logs().iter().zip(session.deployed()))
+                .map(|(logs, by)| AuditedRound {
+                    name: "a round".into(),
+                    logs: logs.clone(),
+                    collected_by: by.identity(),
+                })
+                .collect(),
+            policies: policies.map(|policy| AuditedPolicy { name: "a policy".into(), policy }).collect(),
+            statements,
+            reward_range: None,
+        };
+        let report = audit(&run, &[], || ());
+        assert!(report.verified, "{:#?}", report.all_differences());
+        assert!(report.certificates[0].trust.iter().any(|trust| trust.contains("whose logging policy is not given")));
+        if session.runs_unknown() {
+            // A policy of an earlier round would spend its share again.
+            let earlier = session.learned().next().unwrap();
+            let (since, share) = (Since::round(rounds - 1), Share::of_round(0, 0.8));
+            let case = Case { rounds: session.logs(), since, protocol: &learner.protocol, share };
+            run.statements[rounds - 1].certificate =
+                Certificate::fixed(Smoothing::Adjusted, earlier.as_ref(), 2, &case).unwrap();
+            let found = audit(&run, &[], || ()).all_differences();
+            assert!(found.iter().any(|difference| difference.contains("no entry says since when")), "{found:#?}");
+        }
+    }
+    assert_eq!(replaced, [false, true]);
+    for gate in [Gate::Always, Gate::CertifiedRisk] {
+        assert!(Session::replacing_unknown(learner.clone(), gate, first(&world, 0.0)).is_err());
+    }
+    // In a session that knows what runs, every round names its policy.
+    let session = Session::new(learner, Gate::Improvement, first(&world, 0.0)).unwrap();
+    let logs = world.collect(session.running().as_ref(), Turn { round: 0, start: 0, n: 100 }).unwrap();
+    assert!(session.prepare(logs, None, false).unwrap_err().to_string().contains("but is unknown"));
 }

@@ -1,0 +1,12 @@
+//! Files of certificates. For any bytes the reader gives a value or an error, and does not panic.
+
+#![no_main]
+
+mod file;
+
+use libfuzzer_sys::fuzz_target;
+use surefoot_data::read_certificates;
+
+fuzz_target!(|bytes: &[u8]| {
+    drop(read_certificates(&file::written("certificates.json", bytes)));
+});

@@ -1,0 +1,12 @@
+//! Files of rounds. For any bytes the reader gives a value or an error, and does not panic.
+
+#![no_main]
+
+mod file;
+
+use libfuzzer_sys::fuzz_target;
+use surefoot_data::read_round;
+
+fuzz_target!(|bytes: &[u8]| {
+    drop(read_round(&file::written("000.safetensors", bytes)));
+});
