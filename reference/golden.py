@@ -14,6 +14,7 @@ import evaluation
 import fingerprints
 import kernels
 import learners
+import models
 import normal
 import objective
 import posteriors
@@ -32,6 +33,7 @@ FILES = {
     "kl.json": posteriors.cases,
     "objective.json": objective.cases,
     "learners.json": learners.cases,
+    "models.json": models.cases,
     "environment.json": environment.cases,
     "certificates.json": certificates.cases,
     "chains.json": chains.cases,

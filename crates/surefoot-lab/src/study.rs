@@ -4,6 +4,7 @@ mod coverage;
 mod gate;
 mod rates;
 mod shift;
+mod slack;
 mod trade;
 
 use clap::{Args, Subcommand};
@@ -23,6 +24,7 @@ enum Which {
     Gate(Box<gate::Gate>),
     Rates(rates::Rates),
     Shift(Box<shift::Shift>),
+    Slack(Box<slack::Slack>),
     Trade(Box<trade::Trade>),
 }
 
@@ -34,6 +36,7 @@ impl Study {
             Which::Gate(gate) => gate.run(),
             Which::Rates(rates) => rates.run(),
             Which::Shift(shift) => shift.run(),
+            Which::Slack(slack) => slack.run(),
             Which::Trade(trade) => trade.run(),
         }
     }

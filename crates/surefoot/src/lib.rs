@@ -42,6 +42,7 @@
 //! | [`logs`] | the logged records of a policy, checked once; conversion of rewards to costs |
 //! | [`estimator`] | the term `h(p, q, c)` of one record, and its slope |
 //! | [`policy`] | the policies that can be deployed, and the posteriors behind them |
+//! | [`model`] | reward models, by Bayesian linear regression, and Thompson sampling with them |
 //! | [`evaluation`] | off-policy evaluation by many estimators, with intervals, in one pass over a stream |
 //! | [`objective`], [`optim`] | `mean h + KL/(lambda N)` with its gradient; optimisers that minimise a closure |
 //! | [`certificate`] | proven bounds on a policy's risk from logs and policies alone; the ladder and the gate |
@@ -78,6 +79,7 @@ pub mod fingerprint;
 pub mod learn;
 pub mod logs;
 mod math;
+pub mod model;
 pub mod objective;
 pub mod observer;
 pub mod optim;

@@ -166,6 +166,20 @@ impl Contexts {
         }))
     }
 
+    /// These rows, each followed by the same row of other features, in the form of these rows.
+    pub(crate) fn beside(&self, other: &Contexts) -> Result<Self> {
+        debug_assert_eq!(self.len(), other.len());
+        let (own, features) = (self.features(), self.features().saturating_add(other.features()));
+        check_features(features)?;
+        let mut storage = Storage::with_room(self.is_sparse(), features, self.len(), self.stored() + other.stored());
+        for (row, next) in self.iter().zip(other.iter()) {
+            copy(row, &mut storage);
+            next.for_each(|f, v| storage.push(own + f, v as f32));
+            storage.end_row();
+        }
+        Ok(storage.into())
+    }
+
     /// Chooses the form of the rows: sparse if at most a quarter of the values are non-zero, dense otherwise. There,
     /// sparse rows take at most half the memory, and products with them take about as long.
     #[must_use]

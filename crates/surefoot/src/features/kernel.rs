@@ -41,9 +41,11 @@ impl PartialEq for KernelFeatures {
 }
 
 impl KernelFeatures {
-    /// The leading principal components of contexts that are known before the data.
-    pub(super) fn principal(known: &Contexts, count: usize, bandwidth: f64) -> Result<Self> {
+    /// The leading principal components of contexts that are known before the data; with `clip`, fewer than `count` if
+    /// the contexts do not support as many.
+    pub(super) fn principal(known: &Contexts, count: usize, bandwidth: f64, clip: bool) -> Result<Self> {
         let m = known.len().min(MOST_LANDMARKS);
+        let count = if clip { count.min(m) } else { count };
         let allowed = |most: usize, why: &str| Error::setting(NUMBER, format!("from 1 to {most}, {why}"), count);
         if m == 0 {
             return Err(Error::size("the contexts that landmarks are taken of", "at least 1 row", 0));
@@ -65,6 +67,7 @@ impl KernelFeatures {
         let (values, vectors) = eigenvectors(&gram, m)
             .ok_or_else(|| Error::setting("the kernel of the landmarks", "finite and diagonalisable", "not"))?;
         let safe = values.iter().filter(|&&v| v > SMALLEST_SHARE * values[m - 1]).count();
+        let count = if clip { count.min(safe) } else { count };
         if count > safe {
             return Err(allowed(safe, "as many as the contexts support at this bandwidth"));
         }

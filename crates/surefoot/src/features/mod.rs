@@ -5,6 +5,7 @@ mod kernel;
 
 pub use kernel::KernelFeatures;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use rand::seq::SliceRandom;
@@ -29,6 +30,8 @@ use crate::math::random::{Purpose, stream};
 pub struct FeatureMap {
     input: usize,
     made: Made,
+    /// Whether the contexts themselves come before the made features.
+    contexts: bool,
     intercept: bool,
 }
 
@@ -47,14 +50,14 @@ impl FeatureMap {
 
     /// The contexts unchanged.
     pub fn identity(input: usize) -> Self {
-        FeatureMap { input, made: Made::Plain, intercept: false }
+        FeatureMap { input, made: Made::Plain, contexts: false, intercept: false }
     }
 
     /// `count` random Fourier features (Rahimi and Recht 2007) of contexts with `input` features. The entries of `W`
     /// have standard deviation `1/bandwidth`; [`rule_of_thumb`](FeatureMap::rule_of_thumb) proposes one.
     pub fn fourier(input: usize, count: usize, bandwidth: f64, seed: u64) -> Result<Self> {
         let made = Made::Fourier(Fourier::new(input, count, bandwidth, seed)?);
-        Ok(FeatureMap { input, made, intercept: false })
+        Ok(FeatureMap { input, made, contexts: false, intercept: false })
     }
 
     /// The `count` leading principal components of the kernel `k(x, y) = exp(-|x - y|^2/(2 bandwidth^2))`:
@@ -67,7 +70,13 @@ impl FeatureMap {
     /// The map must be fixed before the data that a policy learns from: use contexts seen earlier. A good bandwidth is
     /// somewhat smaller than the [`rule_of_thumb`](FeatureMap::rule_of_thumb): half of it on MNIST.
     pub fn kernel(known: &Contexts, count: usize, bandwidth: f64) -> Result<Self> {
-        Ok(Self::of_kernel(KernelFeatures::principal(known, count, bandwidth)?))
+        Ok(Self::of_kernel(KernelFeatures::principal(known, count, bandwidth, false)?))
+    }
+
+    /// Like [`kernel`](FeatureMap::kernel), with at most `most` features: fewer if there are fewer contexts, or if they
+    /// do not support as many at this bandwidth.
+    pub fn kernel_at_most(known: &Contexts, most: usize, bandwidth: f64) -> Result<Self> {
+        Ok(Self::of_kernel(KernelFeatures::principal(known, most, bandwidth, true)?))
     }
 
     /// The features `P' k(L, x)` from the values of [`kernel_parts`](FeatureMap::kernel_parts): landmarks, bandwidth
@@ -100,7 +109,15 @@ impl FeatureMap {
 
     fn of_kernel(kernel: KernelFeatures) -> Self {
         let input = kernel.landmarks().features();
-        FeatureMap { input, made: Made::Kernel(Arc::new(kernel)), intercept: false }
+        FeatureMap { input, made: Made::Kernel(Arc::new(kernel)), contexts: false, intercept: false }
+    }
+
+    /// Puts the contexts themselves before Fourier or kernel features: a policy is then linear in both. The
+    /// [`identity`](FeatureMap::identity) stays as it is.
+    #[must_use]
+    pub fn with_contexts(mut self) -> Self {
+        self.contexts = !matches!(self.made, Made::Plain);
+        self
     }
 
     /// Appends a feature that is always 1.
@@ -146,7 +163,19 @@ impl FeatureMap {
             Made::Fourier(fourier) => fourier.count,
             Made::Kernel(kernel) => kernel.count(),
         };
-        made + usize::from(self.intercept)
+        made + self.beside() + usize::from(self.intercept)
+    }
+
+    /// The number of contexts' features that come before the made features.
+    fn beside(&self) -> usize {
+        if self.contexts { self.input } else { 0 }
+    }
+
+    /// The features of each kind, in order: the contexts, the made features, the intercept. Kinds that are absent are
+    /// left out.
+    pub fn kinds(&self) -> Vec<Range<usize>> {
+        let (end, made) = (self.output(), self.output() - usize::from(self.intercept));
+        [0..self.beside(), self.beside()..made, made..end].into_iter().filter(|kind| !kind.is_empty()).collect()
     }
 
     /// The count, bandwidth and seed of the Fourier features, if there are any.
@@ -170,10 +199,15 @@ impl FeatureMap {
         self.is_linear() && !self.intercept
     }
 
-    /// Whether the first features are the contexts. Functions that are linear in the contexts are then linear in the
-    /// features.
+    /// Whether the features are the contexts, with or without an intercept. Functions that are linear in the contexts
+    /// are then linear in the features.
     pub(crate) fn is_linear(&self) -> bool {
         matches!(self.made, Made::Plain)
+    }
+
+    /// Whether the contexts themselves come before the made features.
+    pub fn contexts(&self) -> bool {
+        self.contexts
     }
 
     /// Whether a constant feature is added.
@@ -192,11 +226,14 @@ impl FeatureMap {
         hasher.text(&seed.to_string());
     }
 
-    /// Adds its kernel features to a fingerprint, if there are any.
+    /// Adds its kernel features to a fingerprint, if there are any, and whether the contexts come before made features.
     pub(crate) fn hash_kernel(&self, hasher: &mut Hasher) {
         if let Some(kernel) = self.kernel_parts() {
             hasher.text("kernel");
             hasher.text(&kernel.fingerprint().to_string());
+        }
+        if self.contexts {
+            hasher.text("contexts");
         }
     }
 
@@ -211,6 +248,7 @@ impl FeatureMap {
             Made::Fourier(fourier) => fourier.apply(contexts)?,
             Made::Kernel(kernel) => kernel.apply(contexts)?,
         };
+        let mapped = if self.contexts { contexts.beside(&mapped)? } else { mapped };
         if self.intercept { mapped.with_ones() } else { Ok(mapped) }
     }
 }

@@ -226,3 +226,47 @@ fn parts_of_kernel_features_are_checked() {
     let steep = FeatureMap::kernel_from_parts(x.slice(0..1), 1.0, vec![1e300]).unwrap();
     assert_eq!(steep.apply(&x).unwrap_err().to_string(), "row 0: feature 0 should be finite, but is inf");
 }
+
+#[test]
+fn contexts_come_before_made_features_and_the_intercept_last() {
+    let known = Contexts::dense(vec![0.0, 1.0, 2.0, 0.5, 0.25, 0.0], 2).unwrap();
+    for kernel in [FeatureMap::kernel(&known, 2, 1.0).unwrap(), FeatureMap::fourier(2, 3, 1.0, 1).unwrap()] {
+        let both = kernel.clone().with_contexts().with_intercept();
+        let made = kernel.output();
+        assert_eq!((both.output(), both.contexts(), both.is_identity()), (2 + made + 1, true, false));
+        assert_eq!(both.kinds(), [0..2, 2..2 + made, 2 + made..3 + made]);
+        assert_eq!(kernel.kinds().first(), Some(&(0..made)));
+        let made = kernel.apply(&known).unwrap();
+        for x in [known.clone(), known.to_sparse()] {
+            let phi = both.apply(&x).unwrap();
+            assert_eq!(phi.is_sparse(), x.is_sparse());
+            let phi = phi.to_dense();
+            for i in 0..3 {
+                let expected = [known.row(i).values(), made.row(i).values(), &[1.0]].concat();
+                assert_eq!(phi.row(i).values(), expected);
+            }
+        }
+        let print = |map: &FeatureMap| {
+            let mut hasher = Hasher::new("map");
+            map.hash(&mut hasher);
+            map.hash_kernel(&mut hasher);
+            hasher.finish()
+        };
+        assert_ne!(print(&both), print(&kernel.clone().with_intercept()));
+        assert_ne!(both, kernel.with_intercept());
+    }
+    let plain = FeatureMap::identity(2);
+    assert_eq!(plain.clone().with_contexts(), plain);
+    assert_eq!(plain.with_intercept().kinds(), [0..2, 2..3]);
+}
+
+#[test]
+fn kernel_features_are_as_many_as_the_contexts_support() {
+    // Four contexts, two of them equal.
+    let known = Contexts::dense(vec![0.0, 1.0, 2.0, 2.0], 1).unwrap();
+    let map = FeatureMap::kernel_at_most(&known, 100, 1.0).unwrap();
+    assert_eq!(map, FeatureMap::kernel(&known, 3, 1.0).unwrap());
+    assert_eq!(FeatureMap::kernel_at_most(&known, 2, 1.0).unwrap().output(), 2);
+    assert!(FeatureMap::kernel_at_most(&known, 0, 1.0).is_err());
+    assert!(FeatureMap::kernel_at_most(&known.slice(0..0), 2, 1.0).is_err());
+}

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 pub(crate) mod kernels;
 mod lattice;
 pub(crate) mod linear;
+pub(crate) mod moments;
 pub(crate) mod normal;
 pub(crate) mod perturbed;
 mod prefetch;

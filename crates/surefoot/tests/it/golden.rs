@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use surefoot::estimator::Regularizer;
 use surefoot::learn::{Crm, Family, Precision, State};
 use surefoot::logs::Eligible;
+use surefoot::model::{Regression, Statistics};
 use surefoot::objective::{Criterion, Objective, ObjectiveParts};
 use surefoot::optim::{Adam, Optimiser};
 use surefoot::policy::{Basis, Posterior, Scale};
@@ -465,5 +466,60 @@ fn every_fingerprint_of_a_round_is_the_reference_s() {
         let cost = (0..n).map(|i| -((i % 2) as f64) / 2.0).collect();
         let logs = Logs::new(3, Contexts::dense(x, 2).unwrap(), action, propensity, cost).unwrap();
         assert_eq!(logs.fingerprint().to_string(), case.fingerprint, "{n} records");
+    }
+}
+
+#[test]
+fn reward_models_and_their_policies_are_the_reference_s() {
+    #[derive(Deserialize)]
+    struct Case {
+        actions: usize,
+        features: Vec<Vec<f32>>,
+        action: Vec<u32>,
+        reward: Vec<f64>,
+        precision: Vec<f64>,
+        sizes: Vec<usize>,
+        v: f64,
+        contexts: Vec<Vec<f32>>,
+        mean: Vec<Vec<f64>>,
+        noise: f64,
+        evidence: f64,
+        shared_mean: Vec<Vec<f64>>,
+        shared_noise: f64,
+        shared_evidence: f64,
+        probabilities: Vec<Vec<f64>>,
+        best_evidence: f64,
+    }
+    let cases: Vec<Case> = golden("models");
+    for case in cases {
+        let p = case.precision.len();
+        let what = format!("{} records, {p} features, {} actions", case.reward.len(), case.actions);
+        let [phi, x] = [&case.features, &case.contexts].map(|x| Contexts::dense(x.concat(), p).unwrap());
+        let mut sums = Statistics::new(case.actions, p).unwrap();
+        sums.add(&phi, &case.action, &case.reward).unwrap();
+        let model = Regression::default().with_prior(&sums, &case.precision).unwrap();
+        assert_all_close(model.mean(), &case.mean, 1e-9, &what);
+        assert_close(model.noise(), case.noise, 1e-9, &what);
+        assert_close(model.evidence(), case.evidence, 1e-9, &what);
+        let shared = Regression { shared: true, ..Regression::default() };
+        let shared = shared.with_prior(&sums, &case.precision).unwrap();
+        assert_all_close(shared.mean(), &case.shared_mean, 1e-9, &what);
+        assert_close(shared.noise(), case.shared_noise, 1e-9, &what);
+        assert_close(shared.evidence(), case.shared_evidence, 1e-9, &what);
+        // The policy's features in its basis are rounded to single precision.
+        let policy = model.policy(&FeatureMap::identity(p), case.v).unwrap();
+        assert_all_close(&policy.distribution(&x, None).unwrap(), &case.probabilities, 1e-5, &what);
+        let mut start = 0;
+        let kinds: Vec<_> = case
+            .sizes
+            .iter()
+            .map(|size| {
+                start += size;
+                start - size..start
+            })
+            .collect();
+        let found = Regression::default().fit(&sums, &kinds).unwrap().evidence();
+        let best = case.best_evidence;
+        assert!(found <= best + 1e-3 && found >= best - 0.1, "{what}: {found}, but the largest is {best}");
     }
 }

@@ -4,13 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the ground up. Rooms on one line know nothing of each other.
-const LAYERS: [&[&str]; 13] = [
+const LAYERS: [&[&str]; 14] = [
     &["error"],
     &["contexts", "observer"],
     &["math"],
     &["fingerprint"],
     &["features", "logs", "estimator", "optim"],
     &["policy"],
+    &["model"],
     &["certificate", "objective"],
     &["evaluation", "audit"],
     &["learn"],

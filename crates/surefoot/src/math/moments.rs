@@ -1,0 +1,156 @@
+//! Second moments of rows, and linear systems with them.
+
+use faer::linalg::matmul::triangular::{BlockStructure, matmul};
+use faer::linalg::solvers::Solve;
+use faer::{Accum, Mat, MatRef, Par, Side};
+
+/// The number of rows per product: their block stays in the cache.
+const ROWS: usize = 256;
+
+/// The sum of `z z'` over rows `z`, as its lower triangle, row by row.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Moments {
+    size: usize,
+    triangle: Vec<f64>,
+}
+
+impl Moments {
+    pub(crate) fn new(size: usize) -> Self {
+        Moments { size, triangle: vec![0.0; size * (size + 1) / 2] }
+    }
+
+    /// The entry at `(i, j)`.
+    pub(crate) fn at(&self, i: usize, j: usize) -> f64 {
+        let (i, j) = (i.max(j), i.min(j));
+        self.triangle[i * (i + 1) / 2 + j]
+    }
+
+    /// The entries `(i, 0)` to `(i, i)`.
+    pub(crate) fn row(&self, i: usize) -> &[f64] {
+        &self.triangle[i * (i + 1) / 2..][..=i]
+    }
+
+    /// Adds `n` rows: `fill(i, row)` writes row `i` into zeros. The sum is in the order of the rows.
+    pub(crate) fn add(&mut self, n: usize, fill: impl Fn(usize, &mut [f64])) {
+        if n == 0 {
+            return;
+        }
+        let size = self.size;
+        let mut sum = Mat::<f64>::zeros(size, size);
+        let mut room = vec![0.0; ROWS.min(n) * size];
+        for start in (0..n).step_by(ROWS) {
+            let rows = ROWS.min(n - start);
+            let block = &mut room[..rows * size];
+            block.fill(0.0);
+            block.chunks_exact_mut(size).enumerate().for_each(|(i, row)| fill(start + i, row));
+            let z = MatRef::from_row_major_slice(block, rows, size);
+            let (lower, all) = (BlockStructure::TriangularLower, BlockStructure::Rectangular);
+            matmul(sum.as_mut(), lower, Accum::Add, z.transpose(), all, z, all, 1.0, Par::Seq);
+        }
+        for j in 0..size {
+            for i in j..size {
+                self.triangle[i * (i + 1) / 2 + j] += sum[(i, j)];
+            }
+        }
+    }
+
+    /// Adds the moments of other rows of the same size.
+    pub(crate) fn merge(&mut self, other: &Moments) {
+        assert_eq!(self.size, other.size);
+        self.triangle.iter_mut().zip(&other.triangle).for_each(|(own, new)| *own += new);
+    }
+
+    /// The trace of the part over the given entries.
+    pub(crate) fn trace(&self, entries: std::ops::Range<usize>) -> f64 {
+        entries.map(|i| self.at(i, i)).sum()
+    }
+
+    /// `M v` for the leading part `M` of the size of `v`.
+    pub(crate) fn times(&self, v: &[f64]) -> Vec<f64> {
+        let mut out = vec![0.0; v.len()];
+        for i in 0..v.len() {
+            let row = self.row(i);
+            let mut sum = row[i] * v[i];
+            for j in 0..i {
+                sum += row[j] * v[j];
+                out[j] += row[j] * v[i];
+            }
+            out[i] += sum;
+        }
+        out
+    }
+
+    /// Solves `(M + diag(d)) x = b`, with `M` the leading part of the size of `b`, and returns `x` and
+    /// `ln det(M + diag(d))`. `None` if the matrix is not positive definite in floating-point numbers.
+    pub(crate) fn solve(&self, d: &[f64], b: &[f64]) -> Option<(Vec<f64>, f64)> {
+        let p = b.len();
+        let mut matrix = Mat::<f64>::zeros(p, p);
+        for i in 0..p {
+            self.row(i).iter().enumerate().for_each(|(j, &v)| matrix[(i, j)] = v);
+            matrix[(i, i)] += d[i];
+        }
+        let factor = matrix.llt(Side::Lower).ok()?;
+        let right = Mat::from_fn(p, 1, |i, _| b[i]);
+        let x = factor.solve(&right);
+        let determinant = 2.0 * (0..p).map(|i| factor.L()[(i, i)].ln()).sum::<f64>();
+        let x: Vec<f64> = (0..p).map(|i| x[(i, 0)]).collect();
+        (determinant.is_finite() && x.iter().all(|v| v.is_finite())).then_some((x, determinant))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn moments_are_the_sums_of_the_definition_and_merge(
+            (size, n, cut, z) in (1usize..9, 0usize..600).prop_flat_map(|(size, n)| {
+                (Just(size), Just(n), 0..=n, prop::collection::vec(-2.0f64..2.0, n * size))
+            })
+        ) {
+            let part = |from: usize, to: usize| {
+                let mut sum = Moments::new(size);
+                sum.add(to - from, |i, row| row.copy_from_slice(&z[(from + i) * size..][..size]));
+                sum
+            };
+            let (whole, mut merged) = (part(0, n), part(0, cut));
+            merged.merge(&part(cut, n));
+            for i in 0..size {
+                for j in 0..size {
+                    let expected: f64 = z.chunks_exact(size).map(|z| z[i] * z[j]).sum();
+                    prop_assert!((whole.at(i, j) - expected).abs() < 1e-9);
+                    prop_assert!((merged.at(i, j) - expected).abs() < 1e-9);
+                }
+            }
+        }
+
+        #[test]
+        fn a_solution_solves_the_system_and_the_determinant_is_the_product_of_two_steps(
+            z in prop::collection::vec(-2.0f64..2.0, 30),
+            d in prop::collection::vec(0.1f64..3.0, 3),
+            b in prop::collection::vec(-2.0f64..2.0, 3),
+        ) {
+            let mut sum = Moments::new(3);
+            sum.add(10, |i, row| row.copy_from_slice(&z[3 * i..][..3]));
+            let (x, determinant) = sum.solve(&d, &b).unwrap();
+            let product = sum.times(&x);
+            for i in 0..3 {
+                prop_assert!((product[i] + d[i] * x[i] - b[i]).abs() < 1e-9);
+            }
+            let m = |i: usize, j: usize| sum.at(i, j) + if i == j { d[i] } else { 0.0 };
+            let minor = |a: usize, b: usize| m(1, a) * m(2, b) - m(1, b) * m(2, a);
+            let expected = m(0, 0) * minor(1, 2) - m(0, 1) * minor(0, 2) + m(0, 2) * minor(0, 1);
+            prop_assert!((determinant - expected.ln()).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn a_matrix_that_is_not_positive_definite_has_no_solution() {
+        assert_eq!(Moments::new(2).solve(&[0.0, 0.0], &[1.0, 1.0]), None);
+        let mut sum = Moments::new(1);
+        sum.add(1, |_, row| row[0] = f64::NAN);
+        assert_eq!(sum.solve(&[1.0], &[1.0]), None);
+    }
+}

@@ -1,0 +1,118 @@
+"""Reward models in the space of records: a Gaussian over all rewards, with dense covariance matrices.
+
+Per action, r - offset ~ N(0, s^2 (I + Phi D^-1 Phi')), which is the regression with theta ~ N(0, s^2 D^-1) and the
+coefficients integrated out. The means of the coefficients are D^-1 Phi' (I + Phi D^-1 Phi')^-1 (r - offset).
+"""
+
+import numpy as np
+from scipy.optimize import minimize
+
+import posteriors
+import propensity
+
+LEAST_NOISE = 0.1
+
+
+def covariance(phi, precision):
+    return np.eye(len(phi)) + (phi / precision) @ phi.T
+
+
+def fit(phi, action, reward, actions, precision, offset):
+    """Coefficients (p x K), noise and log evidence of `reward - offset` at one prior precision a feature."""
+    target = reward - offset
+    means, square, log_det = np.zeros((phi.shape[1], actions)), 0.0, 0.0
+    for a in range(actions):
+        rows = action == a
+        if rows.any():
+            matrix, t = covariance(phi[rows], precision), target[rows]
+            weights = np.linalg.solve(matrix, t)
+            means[:, a] = (phi[rows] / precision).T @ weights
+            square += t @ weights
+            log_det += np.linalg.slogdet(matrix)[1]
+    count = len(reward)
+    noise = max(square / count, LEAST_NOISE * np.var(reward), 1e-6)
+    evidence = -0.5 * (log_det + count * np.log(2 * np.pi * noise) + square / noise)
+    return means, noise, evidence
+
+
+def shared_fit(phi, action, reward, actions, precision, offset):
+    """The shared part from all records, then the parts of the actions from what is left."""
+    one = np.zeros(len(action), dtype=int)
+    shared = fit(phi, one, reward, 1, precision, offset)[0]
+    target = reward - offset - (phi @ shared)[:, 0]
+    # The noise is bounded by the variance of the rewards, not by that of what is left.
+    means, square, log_det = np.zeros((phi.shape[1], actions)), 0.0, 0.0
+    for a in range(actions):
+        rows = action == a
+        if rows.any():
+            matrix = covariance(phi[rows], precision)
+            weights = np.linalg.solve(matrix, target[rows])
+            means[:, a] = (phi[rows] / precision).T @ weights
+            square += target[rows] @ weights
+            log_det += np.linalg.slogdet(matrix)[1]
+    count = len(reward)
+    noise = max(square / count, LEAST_NOISE * np.var(reward), 1e-6)
+    evidence = -0.5 * (log_det + count * np.log(2 * np.pi * noise) + square / noise)
+    return means + shared, noise, evidence
+
+
+def probabilities(phi, means, noise, precision, actions, v, contexts):
+    """The policy of Thompson sampling with the covariance v^2 s^2 (D + Phi'Phi/K)^-1 for every action."""
+    spread = v**2 * noise * np.linalg.inv(np.diag(precision) + phi.T @ phi / actions)
+    rows = []
+    for x in contexts:
+        scores = means.T @ x / np.sqrt(x @ spread @ x)
+        rows.append([float(propensity.propensity(scores, a)) for a in range(actions)])
+    return rows
+
+
+def best_evidence(phi, action, reward, actions, sizes, offset):
+    """The largest evidence over one precision a kind of features, from many starts."""
+
+    def loss(logs):
+        return -fit(phi, action, reward, actions, np.repeat(np.exp(logs), sizes), offset)[2]
+
+    starts = [np.array(start) for start in np.ndindex(*(3,) * len(sizes))]
+    found = [minimize(loss, 4.0 * start - 2.0, method="Nelder-Mead", options={"xatol": 1e-4}) for start in starts]
+    return float(-min(result.fun for result in found))
+
+
+def cases():
+    random = np.random.default_rng(110)
+    rows = []
+    for features, actions, count, sizes in ((1, 2, 12, [1]), (4, 3, 90, [3, 1]), (6, 5, 200, [2, 3, 1]), (8, 2, 6, [8])):
+        phi = np.round(64 * random.normal(size=(count, features))) / 64
+        phi[:, -1] = 1.0
+        action = random.integers(actions, size=count)
+        slopes = random.normal(size=(features, actions))
+        chance = 1 / (1 + np.exp(-np.take_along_axis(phi @ slopes, action[:, None], 1)[:, 0]))
+        reward = (random.uniform(size=count) < chance).astype(float)
+        if count == 90:
+            reward = np.round(chance, 3)
+        precision = np.round(np.exp(random.uniform(-1.0, 2.0, features)), 3)
+        contexts = np.round(64 * random.normal(size=(3, features))) / 64
+        offset = reward.mean()
+        v = 0.5
+        means, noise, evidence = fit(phi, action, reward, actions, precision, offset)
+        shared = shared_fit(phi, action, reward, actions, precision, offset)
+        rows.append(
+            {
+                "actions": actions,
+                "features": posteriors.nested(phi),
+                "action": [int(a) for a in action],
+                "reward": [float(r) for r in reward],
+                "precision": [float(d) for d in precision],
+                "sizes": sizes,
+                "v": v,
+                "contexts": posteriors.nested(contexts),
+                "mean": posteriors.nested(means),
+                "noise": float(noise),
+                "evidence": float(evidence),
+                "shared_mean": posteriors.nested(shared[0]),
+                "shared_noise": float(shared[1]),
+                "shared_evidence": float(shared[2]),
+                "probabilities": probabilities(phi, means, noise, precision, actions, v, contexts),
+                "best_evidence": best_evidence(phi, action, reward, actions, sizes, offset),
+            }
+        )
+    return rows
