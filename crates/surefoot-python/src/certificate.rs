@@ -31,7 +31,7 @@ use crate::policy::PyPolicy;
 ///     >>> logs = world.collect(surefoot.Policy.uniform(5), 2000)
 ///     >>> certificate = surefoot.certify(world.first_policy(alpha=1.0), [logs])
 ///     >>> certificate
-///     <surefoot.Certificate fixed: reward at least 0.4177 (95 %, 2000 records)>
+///     <surefoot.Certificate fixed: reward at least 0.4291 (95 %, 2000 records)>
 ///     >>> certificate.at_least <= world.evaluate(world.first_policy(alpha=1.0))[0]
 ///     True
 #[pyclass(frozen, name = "Certificate", module = "surefoot", eq)]

@@ -239,7 +239,9 @@ fn the_demonstration_compares_its_methods_and_draws_them() {
 fn certificates_are_told_with_each_round_and_are_above_the_truth() {
     let settings = "simulate --posterior shaped --rounds 4 --certify --json -q";
     let result = json(&run(settings));
-    assert_eq!(result["config"]["lambda"], "auto");
+    assert_eq!((&result["config"]["lambda"], &result["config"]["choice"]), (&"auto".into(), &"previous".into()));
+    // The first round takes the largest lambda.
+    let mut chosen = Value::from(0.9);
     for round in result["rounds"].as_array().unwrap() {
         for kind in ["certificate", "ladder"] {
             let certificate = &round[kind];
@@ -248,11 +250,24 @@ fn certificates_are_told_with_each_round_and_are_above_the_truth() {
             assert!(certificate["theorem"].is_string() && number(&certificate["lambda"]) > 0.0);
         }
         assert_eq!(round["certificate"]["theorem"], "3.2");
-        // The policy was chosen by what is certified, and records that it has not seen certify most.
+        // What is certified chooses for the next round, and the records of all rounds certify most.
+        let candidates = round["candidates"].as_array().unwrap();
+        let best = candidates.iter().min_by(|a, b| number(&a["upper"]).total_cmp(&number(&b["upper"]))).unwrap();
+        assert_eq!((candidates.len(), &round["lambda"]), (4, &chosen));
+        chosen = best["lambda"].clone();
+        let ladder = &round["ladder"];
+        assert_eq!((&ladder["theorem"], &ladder["combine"]), (&"chain".into(), &"mixture".into()));
+        assert_eq!(ladder["links"].as_array().map(Vec::len), round["round"].as_u64().map(|k| k as usize));
+        assert!(ladder["links"].as_array().unwrap().iter().all(|link| link["size"] == 1), "{ladder}");
+    }
+    // Records that choose for their own round are paid for, and so is each link of the chain.
+    let newest = json(&run(&format!("{settings} --choice newest")));
+    for round in newest["rounds"].as_array().unwrap() {
         let candidates = round["candidates"].as_array().unwrap();
         let best = candidates.iter().min_by(|a, b| number(&a["upper"]).total_cmp(&number(&b["upper"]))).unwrap();
         assert_eq!((candidates.len(), &best["lambda"]), (4, &round["lambda"]));
-        assert_eq!(round["ladder"]["theorem"], "fixed");
+        let links = round["ladder"]["links"].as_array();
+        assert!(links.is_none_or(|links| links.iter().all(|link| link["size"] == 4)), "{round}");
     }
     let without = json(&run("simulate --rounds 1 --json -q"));
     assert!(without["rounds"][0].get("certificate").is_none() && without["rounds"][0].get("gate").is_none());

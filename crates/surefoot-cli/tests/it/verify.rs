@@ -91,7 +91,7 @@ fn a_policy_that_was_not_deployed_before_the_records_is_fixed_on_trust_only() {
     // Nothing is held back, so that no policy is called fixed.
     assert_eq!(on_trust("--lambda 0.4"), Vec::<Value>::new());
     let held_back = on_trust("--lambda auto");
-    assert!(!held_back.is_empty() && held_back.iter().all(|theorem| theorem == "fixed"), "{held_back:?}");
+    assert!(!held_back.is_empty() && held_back.iter().all(|theorem| theorem == "chain"), "{held_back:?}");
 }
 
 #[test]
