@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use surefoot::audit::{AuditedPolicy, AuditedRound, Run, Statement, audit};
-use surefoot::certificate::{Case, Smoothing, ladder};
+use surefoot::certificate::{Case, Combine, Smoothing, ladder};
 use surefoot::{Certificate, Logs, Policy, Protocol, RewardRange};
 use surefoot_data::{Certificates, RunFiles, read_certificates, write_certificates};
 
@@ -225,7 +225,8 @@ fn range_of(rounds: &[PyRef<'_, PyLogs>]) -> Result<(f64, f64)> {
 /// delta : float
 ///     The failure probability of the certificate.
 /// lambdas : list of float, optional
-///     The grid of lambdas.
+///     A grid of lambdas. The smallest bound over it counts, at the price of the logarithm of its size. By default the
+///     bounds of several lambdas are mixed, which is tighter.
 ///
 /// Examples
 /// --------
@@ -252,7 +253,10 @@ pub(crate) fn certify(
     lambdas: Option<Vec<f64>>,
 ) -> Result<PyCertificate> {
     let usual = Protocol::default();
-    let protocol = Protocol { delta, lambdas: lambdas.unwrap_or_else(|| usual.lambdas.clone()), ..usual };
+    let protocol = match lambdas {
+        Some(lambdas) => Protocol { delta, lambdas, combine: Combine::Union, ..usual },
+        None => Protocol { delta, ..usual },
+    };
     protocol.check()?;
     let (logs, range) = (rounds_of(&rounds), range_of(&rounds)?);
     let deployed: Option<Vec<Arc<dyn Policy>>> =

@@ -427,11 +427,11 @@ impl<'a> Law<'a> {
                     ));
                 }
                 Theorem::Chain => {
-                    let held_back = (since.round..).zip(policies).filter(|&(k, policy)| !known(policy, k)).count();
-                    if held_back > 0 {
-                        trust.push(format!(
-                            "{held_back} policies of the chain were learned without the records that were held back from them"
-                        ));
+                    if (since.round..).zip(policies).any(|(k, policy)| !known(policy, k)) {
+                        trust.push(
+                            "the policies of the chain were learned without the records that were held back from them"
+                                .into(),
+                        );
                     }
                 }
                 _ => {}

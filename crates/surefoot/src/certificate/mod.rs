@@ -149,6 +149,7 @@ impl Judgement {
     fn certificate(self, case: &Case<'_>, evidence: &Evidence) -> Result<Certificate> {
         let theorem = self.theorem;
         let delta = case.share.delta(case.protocol)?;
+        let staked = matches!(theorem, Theorem::Fixed | Theorem::FixedAdjusted) && case.protocol.mixes();
         let bound = match theorem {
             Theorem::Fixed | Theorem::FixedAdjusted => {
                 let stakes = case.stakes(theorem.smoothing())?;
@@ -185,7 +186,7 @@ impl Judgement {
             logs: case.counted()?.iter().map(Logs::fingerprint).collect(),
             links: Vec::new(),
             parts: Vec::new(),
-            assumptions: theorem.assumptions(),
+            assumptions: theorem.assumptions_at_stakes(staked),
         })
     }
 }

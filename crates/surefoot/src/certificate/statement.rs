@@ -37,6 +37,8 @@ pub enum Theorem {
     Combined,
 }
 
+const SIZES: &str = "the sizes of rounds do not depend on their costs";
+
 impl Theorem {
     pub(super) fn smoothing(self) -> Smoothing {
         match self {
@@ -53,6 +55,13 @@ impl Theorem {
             Theorem::ShiftAdjusted => Quantity::MeanDifference,
             Theorem::Running => Quantity::RunningRisk,
         }
+    }
+
+    /// The assumptions about the logs, for lambdas that follow from the size of a round.
+    pub(super) fn assumptions_at_stakes(self, staked: bool) -> Vec<String> {
+        let mut all = self.assumptions();
+        all.extend(staked.then(|| SIZES.to_owned()));
+        all
     }
 
     /// The assumptions about the logs.
@@ -79,7 +88,7 @@ impl Theorem {
             Theorem::Chain => {
                 all.push("contexts are independent, from one distribution");
                 all.push("each policy, and all others of its set, were fixed before the records of their link");
-                all.push("the sizes of rounds do not depend on their costs");
+                all.push(SIZES);
             }
         }
         all.into_iter().map(String::from).collect()

@@ -39,7 +39,9 @@ pub struct Learner {
     pub lambda: Lambda,
     /// The sharpness of the prior of the search, if this prior is made from the first policy.
     pub sharpness: Sharpness,
-    /// Which records choose among the candidates of lambda and sharpness, if records are held back.
+    /// Which records choose among the candidates of lambda and sharpness, if records are held back. Sessions from before
+    /// there was a choice are read as [`Choice::Newest`].
+    #[serde(default = "Choice::newest")]
     pub choice: Choice,
     /// The family of posteriors that is searched.
     pub family: Family,

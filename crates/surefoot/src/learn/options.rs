@@ -48,6 +48,12 @@ pub enum Choice {
     Newest,
 }
 
+impl Choice {
+    pub(super) fn newest() -> Self {
+        Choice::Newest
+    }
+}
+
 impl FromStr for Choice {
     type Err = Error;
 
