@@ -426,13 +426,11 @@ impl<'a> Law<'a> {
                         part.size
                     ));
                 }
-                Theorem::Chain => {
-                    if (since.round..).zip(policies).any(|(k, policy)| !known(policy, k)) {
-                        trust.push(
-                            "the policies of the chain were learned without the records that were held back from them"
-                                .into(),
-                        );
-                    }
+                Theorem::Chain if (since.round..).zip(policies).any(|(k, policy)| !known(policy, k)) => {
+                    trust.push(
+                        "the policies of the chain were learned without the records that were held back from them"
+                            .into(),
+                    );
                 }
                 _ => {}
             }
