@@ -138,6 +138,11 @@ impl<'a> Law<'a> {
             }
             Some(_) => {}
         }
+        // Everything below looks at these rounds.
+        if !(1..=self.rounds.len()).contains(round) {
+            wrong.push(format!("round: should be from 1 to {}, but is {round}", self.rounds.len()));
+            return wrong;
+        }
         if certificate.protocol() != self.opening.protocol {
             wrong.push("ledger: delta, lambdas, form or spending are not those of its opening".into());
         }

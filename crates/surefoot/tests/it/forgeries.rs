@@ -343,6 +343,20 @@ fn a_deployment_that_no_certificate_supports_is_refused() {
     }
 }
 
+#[test]
+fn a_statement_after_rounds_that_are_not_there_is_refused() {
+    for gate in [Gate::Always, Gate::Improvement, Gate::CertifiedRisk] {
+        let honest = run(&outcome(Algorithm::SeqAdjLs, gate, 0.5));
+        for place in 0..honest.statements.len() {
+            for round in [0, SIZES.len() + 1, usize::MAX] {
+                let mut run = honest.clone();
+                run.statements[place].round = round;
+                found(&run, &[], &format!("round: should be from 1 to 4, but is {round}"));
+            }
+        }
+    }
+}
+
 /// The last statement of a run with chains, computed again with other links or another part of each share.
 fn with_chain(run: &mut Run, change: impl Fn(&mut [Option<Link>], &mut f64, &mut Vec<Arc<dyn Policy>>)) {
     let (rounds, protocol) = (logs(run), Protocol::default());
