@@ -11,7 +11,7 @@ use surefoot::audit::{
     self, ActionsFrom, Entry, Ledger, Opening, Provenance, Statement, StatementKind, Terms, hash_of,
 };
 use surefoot::contexts::Labelled;
-use surefoot::learn::{Family, Retrained, StepReport, retrain};
+use surefoot::learn::{Family, MemberKind, MemberReport, Retrained, StepReport, retrain};
 use surefoot::observer::Observer;
 use surefoot::{Certificate, FeatureMap, Gate, Learner, LinearGaussian, Logs, Policy, RewardRange};
 
@@ -119,10 +119,13 @@ pub struct LearnSummary {
     pub columns: Vec<String>,
     /// The number of actions.
     pub actions: usize,
-    /// The lambda that was used.
+    /// The lambda that was used; 0 for a portfolio, which has none.
     pub lambda: f64,
-    /// The KL divergence of the policy from its prior.
+    /// The KL divergence of the policy from its prior; 0 for a portfolio.
     pub kl: f64,
+    /// The members of a portfolio.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<MemberSummary>,
     /// Whether the certificate is valid: nothing it depends on was fitted to the records it is computed from.
     pub certified: bool,
     /// The mean reward of the newest round, and its standard error.
@@ -141,6 +144,22 @@ pub struct LearnSummary {
     pub reveals: Reveals,
     /// Warnings for the user.
     pub warnings: Vec<String>,
+}
+
+/// A member of a portfolio, in rewards.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct MemberSummary {
+    /// Its name.
+    pub member: MemberKind,
+    /// Whether its policy is the result.
+    pub leads: bool,
+    /// The estimated reward of its policy on the held-out records, if there are any.
+    pub estimate: Option<f64>,
+    /// A lower bound of that reward, for this member alone. The certificate of the result also pays for the choice.
+    pub at_least: Option<f64>,
+    /// Seconds for learning.
+    pub seconds: f64,
 }
 
 /// The raw values of the logs that everybody who has the files of a policy can read.
@@ -235,10 +254,11 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
         retrain(&learner, &prior, logs, observer).map_err(|reason| refuted(rounds, reason))?;
     let certified = provenance.certified();
     let mut warnings = audit::warnings(&provenance, &proven, &better);
-    if family != request.learner.family {
+    if family != request.learner.family && step.members.is_empty() {
         warnings.push(format!(
-            "the posterior has a scale per feature (per-feature, not shaped): principal axes are for at most {MOST_AXES} \
+            "the posterior has a scale per feature (per-feature, not shaped): principal axes are for at most {} \
              features, and there are {}",
+            Family::MOST_AXES,
             prior.features().output()
         ));
     }
@@ -250,6 +270,13 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
     let [lo, hi] = rounds.reward_range;
     let (range, width) = (RewardRange::new(lo, hi)?, hi - lo);
     let round = |logs: &Logs| RoundSummary { name: logs.policy_version().into(), records: logs.len() };
+    let member = |report: &MemberReport| MemberSummary {
+        member: report.member,
+        leads: report.leads,
+        estimate: report.estimate.map(|risk| range.reward(risk)),
+        at_least: report.upper.filter(|upper| *upper < 0.0).map(|upper| range.reward(upper)),
+        seconds: report.seconds,
+    };
     let summary = LearnSummary {
         rounds: logs.iter().map(round).collect(),
         set_aside: rounds.set_aside.as_ref().map_or(0, |(_, actions)| actions.len()),
@@ -258,6 +285,7 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
         features: rounds.encoding.width(),
         columns: rounds.encoding.columns().into_iter().map(str::to_owned).collect(),
         actions: policy.actions(),
+        members: step.members.iter().map(member).collect(),
         lambda: step.lambda,
         kl: step.kl,
         certified,
@@ -280,15 +308,11 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
     Ok(Learned { policy, prior, inputs, learner, step, summary, proven, better })
 }
 
-/// The largest number of features with principal axes. Their matrix has the square of it: 32 MiB, which each policy of
-/// a loop needs beside it.
-const MOST_AXES: usize = 2048;
-
 /// The family of the posterior of a new loop: one with a scale per feature if there are too many features for principal
 /// axes.
 pub fn family(wanted: Family, prior: &LinearGaussian) -> Family {
-    let wide = prior.features().output() > MOST_AXES && prior.posterior().basis().is_none();
-    if wide && wanted == Family::Shaped { Family::PerFeature } else { wanted }
+    let made = wanted == Family::Shaped && prior.posterior().basis().is_none();
+    if made { Family::for_features(prior.features().output()) } else { wanted }
 }
 
 /// An error of the core, and if the logs contradict a certificate although the set of actions comes from them, that
@@ -344,6 +368,7 @@ impl Learned {
             round: rounds.len() - 1,
             policy: self.policy.fingerprint(),
             fixed_since: self.step.fixed_since,
+            hand_over: None,
         });
         for statement in self.statements() {
             let (round, kind, certificate) = (statement.round, statement.kind, hash_of(&statement));

@@ -9,8 +9,9 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use surefoot::audit::{AuditedPolicy, AuditedRound, Ledger, Run, Statement};
 use surefoot::certificate::{Challenger, FixedSince};
+use surefoot::learn::PortfolioCheckpoint;
 use surefoot::session::Checkpoint;
-use surefoot::{Fingerprint, Gate, Learner, Logs, Policy, Session};
+use surefoot::{Fingerprint, Gate, Learner, LinearGaussian, Logs, Policy, Session};
 
 use crate::certificate_file::{Certificates, read_certificates, write_certificates};
 use crate::error::{Error, Result};
@@ -27,6 +28,10 @@ const SESSION: &str = "session.json";
 const LEDGER: &str = "ledger.jsonl";
 /// The prefix of policies that were learned but not deployed.
 const CANDIDATE: &str = "candidate-";
+/// The prefix of policies that would have been handed over.
+const HAND_OVER: &str = "hand-over-";
+/// The prefix of policies of the members of a portfolio.
+const MEMBER: &str = "member-";
 
 const FORMAT: &str = "surefoot-session";
 const VERSION: u64 = 1;
@@ -46,6 +51,11 @@ struct SessionFile {
     started: Option<usize>,
     challengers: Vec<Named>,
     kept: Option<(f64, f64)>,
+    /// The policies that would have been handed over after each round.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    hand_overs: Vec<Option<Fingerprint>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    portfolio: Option<PortfolioCheckpoint<Fingerprint>>,
 }
 
 /// The fingerprint of a policy, and the time since which it was fixed.
@@ -95,10 +105,19 @@ fn fill_session(folder: &Path, session: &Session, statements: Vec<Statement>) ->
             write_policy(&policies.join(numbered(CANDIDATE, k + 1)), policy.as_ref())?;
         }
     }
+    for (k, policy) in session.hand_overs().iter().enumerate() {
+        if let Some(policy) = policy {
+            write_policy(&policies.join(numbered(HAND_OVER, k + 1)), policy.as_ref())?;
+        }
+    }
     for (k, (logs, policy)) in session.logs().iter().zip(session.deployed()).enumerate() {
         write_round(&rounds.join(numbered("", k)), logs, policy.identity())?;
     }
-    let Checkpoint { first, learned, incumbent, started, challengers, kept, ledger, .. } = session.checkpoint();
+    let Checkpoint { first, learned, hand_overs, incumbent, started, challengers, kept, portfolio, ledger, .. } =
+        session.checkpoint();
+    for (k, policy) in portfolio.iter().flat_map(PortfolioCheckpoint::policies).enumerate() {
+        write_policy(&policies.join(numbered(MEMBER, k)), policy)?;
+    }
     let named = |challenger: &Challenger| Named {
         policy: challenger.policy.identity().expect("what is in a session has an identity"),
         fixed_since: challenger.fixed_since,
@@ -114,6 +133,11 @@ fn fill_session(folder: &Path, session: &Session, statements: Vec<Statement>) ->
         started,
         challengers: challengers.iter().map(named).collect(),
         kept,
+        hand_overs: match portfolio {
+            None => Vec::new(),
+            Some(_) => hand_overs.iter().map(|policy| policy.as_ref().map(|policy| policy.fingerprint())).collect(),
+        },
+        portfolio: portfolio.map(|portfolio| portfolio.map(|policy| policy.fingerprint())),
     };
     let path = folder.join(SESSION);
     let text = serde_json::to_string_pretty(&file)
@@ -144,8 +168,20 @@ pub fn read_session(folder: &Path) -> Result<Session> {
         |round: &AuditedRound| -> Result<Option<Arc<dyn Policy>>> { round.collected_by.map(find).transpose() };
     let first = find(file.first)?;
     let first = first.as_gaussian().ok_or_else(|| malformed(&path, "the first policy should be linear Gaussian"))?;
+    let gaussian = |print: Fingerprint| -> Result<LinearGaussian> {
+        let policy = find(print)?;
+        let gaussian = policy.as_gaussian().cloned();
+        gaussian.ok_or_else(|| malformed(&path, format!("the policy {print} should be linear Gaussian")))
+    };
+    let hand_over = |print: &Option<Fingerprint>| -> Result<_> { Ok(print.map(gaussian).transpose()?.map(Arc::new)) };
+    let hand_overs = match file.hand_overs.is_empty() {
+        true => vec![None; rounds.len()],
+        false => file.hand_overs.iter().map(hand_over).collect::<Result<_>>()?,
+    };
     let checkpoint = Checkpoint {
         first: first.clone(),
+        hand_overs,
+        portfolio: file.portfolio.map(|portfolio| portfolio.map(gaussian).transpose()).transpose()?,
         deployed: rounds.iter().map(collected_by).collect::<Result<_>>()?,
         logs: rounds.into_iter().map(|round| round.logs).collect(),
         learned: all(&file.learned)?,
@@ -237,7 +273,9 @@ impl RunFiles {
         }
         let rounds = in_order(numbers(&folder.join(ROUNDS), "")?)?;
         let mut policies = numbers(&folder.join(POLICIES), "")?;
-        policies.extend(numbers(&folder.join(POLICIES), CANDIDATE)?);
+        for prefix in [CANDIDATE, HAND_OVER, MEMBER] {
+            policies.extend(numbers(&folder.join(POLICIES), prefix)?);
+        }
         let policies = policies.into_iter().map(|(_, path)| path).collect();
         Ok(RunFiles { ledger: Some(ledger), certificates, rounds, policies })
     }

@@ -243,6 +243,10 @@ fn settings(config: &Config, rounds: usize) -> LearnerSettings {
         crm_divergence: config.crm_divergence,
         crm_fixed_scale: config.crm_fixed_scale,
         crm_window: config.crm_window.clone(),
-        thompson_v: config.thompson_v,
+        members: config.members.clone(),
+        thompson_v: config.thompson_v.0.clone(),
+        hand_over_v: config.hand_over_v,
+        // A simulation reports both policies.
+        ..LearnerSettings::default()
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use surefoot::learn::LearnerSettings;
+use surefoot::simulate::Schedule;
 use surefoot_terminal::{Failure, Result};
 
 /// Declares the options once: as flags, as keys of a TOML file, and as the complete `config` of a result.
@@ -39,8 +40,7 @@ macro_rules! options {
                 Options { $($name: self.$name.or(other.$name),)* }
             }
 
-            /// These settings, with the defaults in place of missing ones.
-            pub fn complete(self) -> Config {
+            fn filled(self) -> Config {
                 Config { $($name: self.$name.unwrap_or_else(|| $default),)* }
             }
         }
@@ -83,9 +83,10 @@ options! {
     #[arg(long, value_name = "DEGREES", help_heading = "World")]
     drift: f64 = 18.0,
 
-    /// Learning algorithm [default: seq-adj-ls]
+    /// Learning algorithm [default: portfolio]
     #[arg(long, value_name = "NAME", help_heading = "Learning",
-          value_parser = ["batch-ls", "seq-ls", "seq-adj-ls", "shift-ls", "shift-adj-ls", "crm", "scrm", "thompson"])]
+          value_parser = ["portfolio", "batch-ls", "seq-ls", "seq-adj-ls", "shift-ls", "shift-adj-ls", "crm", "scrm",
+                          "thompson"])]
     algorithm: String = usual().algorithm,
     /// Scales of the posterior: one (isotropic), one per feature (per-feature), or one per principal axis of the
     /// contexts (shaped) [default: isotropic]
@@ -146,11 +147,11 @@ options! {
     #[arg(long, value_name = "RULE", help_heading = "Certificates")]
     gate: String = usual().gate,
 
-    /// Number of rounds, at least 1 [default: 10]
+    /// Number of rounds, at least 1 [default: 20 for portfolio and thompson, 10 otherwise]
     #[arg(long, value_name = "K", help_heading = "Rounds")]
     rounds: usize = 10,
-    /// Sizes of the rounds: auto (doubling for scrm, equal otherwise), equal, doubling, or a list such as 100,200,400
-    /// [default: auto]
+    /// Sizes of the rounds: auto (growing for portfolio and thompson, doubling for scrm, equal otherwise), equal, growing
+    /// (each 1.15 times the one before), growing:FACTOR, doubling, or a list such as 100,200,400 [default: auto]
     #[arg(long, value_name = "SIZES", help_heading = "Rounds")]
     schedule: String = "auto".into(),
 
@@ -196,9 +197,17 @@ options! {
     #[arg(long, value_name = "ROUNDS", help_heading = "Variants of crm and scrm", value_parser = ["newest", "all"])]
     crm_window: String = usual().crm_window,
 
-    /// thompson: how widely it explores, above 0; 1 samples from the posterior of the reward model [default: 0.5]
-    #[arg(long, value_name = "V", help_heading = "Variants of thompson")]
-    thompson_v: f64 = usual().thompson_v,
+    /// portfolio: its members, separated by commas: kernel and linear (reward models on kernel features and on those of
+    /// --features), search (seq-adj-ls), or all [default: all]
+    #[arg(long, value_name = "NAMES", help_heading = "Variants of portfolio and thompson")]
+    members: String = usual().members,
+    /// portfolio, thompson: how widely reward models explore, above 0; 1 samples from their posterior, auto is 0.5 for up
+    /// to 10 actions and 5 over their number beyond, but at least 0.1 [default: auto]
+    #[arg(long, value_name = "V", help_heading = "Variants of portfolio and thompson")]
+    thompson_v: Text = Text(usual().thompson_v),
+    /// portfolio, thompson: the same for the policy that is handed over at the end [default: 0.1]
+    #[arg(long, value_name = "V", help_heading = "Variants of portfolio and thompson")]
+    hand_over_v: f64 = usual().hand_over_v,
 
     /// Seed of all random numbers [default: 1]
     #[arg(long, help_heading = "Run")]
@@ -242,6 +251,14 @@ impl<'de> Deserialize<'de> for Text {
 }
 
 impl Options {
+    /// These settings, with the defaults in place of missing ones.
+    pub fn complete(self) -> Config {
+        let rounds = self.rounds;
+        let mut config = self.filled();
+        config.rounds = rounds.unwrap_or_else(|| Schedule::usual_rounds(&config.algorithm));
+        config
+    }
+
     /// Reads the settings from a TOML file.
     fn read(path: &Path) -> Result<Options> {
         let text = std::fs::read_to_string(path).map_err(|e| Failure::file(path, "read", e))?;

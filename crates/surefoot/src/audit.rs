@@ -47,6 +47,13 @@ pub enum StatementKind {
     Ladder,
     /// The certificate by which the gate decided.
     Gate,
+    /// Bounds the policy that would be handed over after the round.
+    HandOver,
+}
+
+impl StatementKind {
+    const ALL: [StatementKind; 4] =
+        [StatementKind::Certificate, StatementKind::Ladder, StatementKind::Gate, StatementKind::HandOver];
 }
 
 impl Display for StatementKind {
@@ -55,6 +62,7 @@ impl Display for StatementKind {
             StatementKind::Certificate => "certificate",
             StatementKind::Ladder => "ladder",
             StatementKind::Gate => "gate",
+            StatementKind::HandOver => "hand-over",
         })
     }
 }
@@ -67,7 +75,8 @@ impl FromStr for StatementKind {
             "certificate" => Ok(StatementKind::Certificate),
             "ladder" => Ok(StatementKind::Ladder),
             "gate" => Ok(StatementKind::Gate),
-            _ => Err(Error::setting("the kind of a certificate", "certificate, ladder or gate", text)),
+            "hand-over" => Ok(StatementKind::HandOver),
+            _ => Err(Error::setting("the kind of a certificate", "certificate, ladder, gate or hand-over", text)),
         }
     }
 }
@@ -406,7 +415,7 @@ fn unwitnessed(law: &Law<'_>, ledger: &Ledger, heads: &[Fingerprint]) -> Vec<Str
 /// What each kind of statement has spent of delta. A rung that holds at all later rounds is paid for once.
 fn budget(statements: &[Statement]) -> Vec<Budget> {
     let mut all: Vec<Budget> = Vec::new();
-    for kind in [StatementKind::Certificate, StatementKind::Ladder, StatementKind::Gate] {
+    for kind in StatementKind::ALL {
         let of_kind = statements.iter().filter(|statement| statement.kind == kind);
         let mut spent: BTreeMap<(Option<usize>, u64), f64> = BTreeMap::new();
         for Statement { certificate, .. } in of_kind.clone() {
@@ -559,7 +568,7 @@ fn timing(certificate: &Certificate, collected_by: &[Option<Fingerprint>], diffe
     if matches!(certificate.theorem, Theorem::Fixed | Theorem::FixedAdjusted) {
         on_trust |= certificate.policies.iter().any(|policy| policy.is_none() || !known(0).1.contains(policy));
     }
-    if certificate.theorem == Theorem::Chain {
+    if matches!(certificate.theorem, Theorem::Chain | Theorem::HandOver) {
         // Each policy but the last must have collected the round after its own, or the differences do not add up.
         for (i, policy) in certificate.policies.iter().enumerate() {
             let (round, known) = known(i);

@@ -19,7 +19,7 @@ use crate::certificate::{
 use crate::contexts::Contexts;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
-use crate::learn::{Learner, State, StepReport};
+use crate::learn::{Learner, PortfolioCheckpoint, Restored, State, StepReport};
 use crate::logs::{Eligible, Logs};
 use crate::observer::Observer;
 use crate::policy::{LinearGaussian, Policy};
@@ -40,6 +40,8 @@ pub struct Session {
     deployed: Vec<Arc<dyn Policy>>,
     /// The policy learned from each round.
     learned: Vec<Challenger>,
+    /// The policy that would have been handed over after each round, if that is another one.
+    hand_overs: Vec<Option<Arc<LinearGaussian>>>,
     /// What was fixed when.
     ledger: Ledger,
     /// Replaced after every change, to recognise a job that was prepared from an earlier version of the session.
@@ -59,6 +61,9 @@ pub struct RoundReport {
     pub decided_by: Option<Certificate>,
     /// The certificates of the policy that the round ends with, if they were requested and that policy is known.
     pub proven: Option<Proven>,
+    /// The certificate of the policy that [would be handed over](Session::hand_over), if certificates were requested and
+    /// some records were held back from it.
+    pub handed_over: Option<Certificate>,
 }
 
 /// The certificates of a policy.
@@ -86,6 +91,8 @@ pub struct Checkpoint {
     pub deployed: Vec<Option<Arc<dyn Policy>>>,
     /// The policy learned from each round.
     pub learned: Vec<Challenger>,
+    /// The policy that would have been handed over after each round, if that is another one.
+    pub hand_overs: Vec<Option<Arc<LinearGaussian>>>,
     /// The running policy; `None` if it is [unknown](Session::replacing_unknown).
     pub incumbent: Option<Challenger>,
     /// The round since which the incumbent has collected every round; `None` if it has not collected the newest.
@@ -94,6 +101,8 @@ pub struct Checkpoint {
     pub challengers: Vec<Challenger>,
     /// Lambda and sharpness that the newest round chose.
     pub kept: Option<(f64, f64)>,
+    /// What a portfolio remembers.
+    pub portfolio: Option<PortfolioCheckpoint>,
     /// The ledger.
     pub ledger: Ledger,
 }
@@ -141,6 +150,7 @@ impl Session {
             logs: Vec::new(),
             deployed: Vec::new(),
             learned: Vec::new(),
+            hand_overs: Vec::new(),
             version: Arc::default(),
         })
     }
@@ -189,7 +199,19 @@ impl Session {
     /// Continues from a checkpoint of a session with the same settings. The result is the same, bit for bit, as without
     /// the interruption.
     pub fn resume(learner: Learner, gate: Gate, checkpoint: Checkpoint) -> Result<Self> {
-        let Checkpoint { first, logs, deployed, learned, incumbent, started, challengers, kept, ledger } = checkpoint;
+        let Checkpoint {
+            first,
+            logs,
+            deployed,
+            learned,
+            hand_overs,
+            incumbent,
+            started,
+            challengers,
+            kept,
+            portfolio,
+            ledger,
+        } = checkpoint;
         let terms = ledger.opening().terms.clone();
         let unknown = Unknown::shared(first.actions());
         let deployed: Vec<_> =
@@ -212,9 +234,11 @@ impl Session {
         if collected.len() != rounds {
             return Err(Error::size("the ledger", format!("{rounds} rounds, as the logs"), collected.len()));
         }
-        for (what, found) in
-            [("the list of deployed policies", deployed.len()), ("the list of learned policies", learned.len())]
-        {
+        for (what, found) in [
+            ("the list of deployed policies", deployed.len()),
+            ("the list of learned policies", learned.len()),
+            ("the list of policies to hand over", hand_overs.len()),
+        ] {
             if found != rounds {
                 return Err(Error::size(what, format!("{rounds} policies, one for each round"), found));
             }
@@ -232,10 +256,17 @@ impl Session {
                 true => gaussian(&incumbent.policy, "the running policy")?,
                 false => session.state.first(),
             };
-            session.state =
-                session.state.clone().resumed(newest, running, kept, session.learner.algorithm.searches())?;
+            let learner = &session.learner;
+            let settings = learner.algorithm.portfolio();
+            let hand_over = hand_overs.iter().rev().flatten().next().map(|policy| LinearGaussian::clone(policy));
+            let restored = match (&settings, portfolio) {
+                (Some(settings), checkpoint) => Some(Restored { checkpoint, portfolio: settings, learner, hand_over }),
+                (None, None) => None,
+                (None, Some(_)) => return Err(Error::setting("the checkpoint", "of the same algorithm", "of another")),
+            };
+            session.state = session.state.clone().resumed(newest, running, kept, restored)?;
         }
-        Ok(Session { incumbent, started, challengers, logs, deployed, learned, ledger, ..session })
+        Ok(Session { incumbent, started, challengers, logs, deployed, learned, hand_overs, ledger, ..session })
     }
 
     /// The checkpoint from which to [`resume`](Session::resume).
@@ -245,10 +276,12 @@ impl Session {
             logs: self.logs.clone(),
             deployed: self.deployed.iter().map(|policy| policy.identity().map(|_| Arc::clone(policy))).collect(),
             learned: self.learned.clone(),
+            hand_overs: self.hand_overs.clone(),
             incumbent: (!self.runs_unknown()).then(|| self.incumbent.clone()),
             started: self.started,
             challengers: self.challengers.clone(),
             kept: self.state.kept(),
+            portfolio: self.state.portfolio(),
             ledger: self.ledger.clone(),
         }
     }
@@ -279,6 +312,12 @@ impl Session {
         self.state.current()
     }
 
+    /// The policy to hand over if learning ended now. It was learned from the same records as the
+    /// [newest](Session::newest) policy, but explores less. `None` if the algorithm makes no difference between the two.
+    pub fn hand_over(&self) -> Option<&LinearGaussian> {
+        self.state.hand_over()
+    }
+
     /// The current result of the loop: the running policy or, if the algorithm never redeploys, the newest learned
     /// policy.
     pub fn current(&self) -> &dyn Policy {
@@ -303,6 +342,11 @@ impl Session {
     /// The policy learned from each round, deployed or not.
     pub fn learned(&self) -> impl ExactSizeIterator<Item = &Arc<dyn Policy>> {
         self.learned.iter().map(|challenger| &challenger.policy)
+    }
+
+    /// The policy that would have been handed over after each round, if that is another than the learned one.
+    pub fn hand_overs(&self) -> &[Option<Arc<LinearGaussian>>] {
+        &self.hand_overs
     }
 
     /// Processes a round: learns from the logs of the running policy and decides which policy runs next. If it fails or
@@ -339,6 +383,7 @@ impl Session {
         // No policy is learned: the newest policy stays.
         let last = self.learned.last().cloned().unwrap_or_else(|| self.first_or_incumbent());
         self.learned.push(last);
+        self.hand_overs.push(None);
         self.deploy();
         self.state = state;
         self.version = Arc::default();
@@ -428,6 +473,17 @@ impl Session {
         self.deployed.first().unwrap_or(&self.incumbent.policy).identity().is_none()
     }
 
+    /// The certificate of the policy to hand over, if there is one and it has not seen all records.
+    fn certify_hand_over(&self) -> Result<Option<Certificate>> {
+        let (protocol, rounds) = (&self.learner.protocol, self.logs.len());
+        let Some(policy) = self.hand_over().filter(|_| protocol.mixes()) else { return Ok(None) };
+        let (law, _) = Law::of(&self.ledger);
+        let Some((links, _)) = law.hand_over(rounds) else { return Ok(None) };
+        let deployed = self.deployed[1..].iter().map(AsRef::as_ref);
+        let next: Vec<&dyn Policy> = deployed.chain([policy as &dyn Policy]).collect();
+        Certificate::hand_over(&next, &links, &self.logs, protocol)
+    }
+
     fn certify(&self, policy: &Challenger) -> Result<Proven> {
         let (protocol, logs) = (&self.learner.protocol, &self.logs[..]);
         let judged = policy.policy.as_ref();
@@ -509,8 +565,14 @@ impl Session {
         }
         let candidate = Challenger { policy: Arc::new(self.state.current().clone()), fixed_since: learned.fixed_since };
         let Challenger { policy, fixed_since } = &candidate;
-        self.ledger.append(Entry::Learn { round, policy: name(policy.as_ref())?, fixed_since: *fixed_since });
+        self.ledger.append(Entry::Learn {
+            round,
+            policy: name(policy.as_ref())?,
+            fixed_since: *fixed_since,
+            hand_over: self.hand_over().map(LinearGaussian::fingerprint),
+        });
         self.learned.push(candidate.clone());
+        self.hand_overs.push(self.hand_over().cloned().map(Arc::new));
         if unknown {
             // The unknown policy may be another one in each round. So a challenger has one comparison, with the logging
             // policy of its own round, and its share of delta is spent once.
@@ -545,7 +607,10 @@ impl Session {
             self.state_in_ledger(StatementKind::Certificate, certificate.as_ref());
             self.state_in_ledger(StatementKind::Ladder, ladder.as_ref());
         }
-        Ok(RoundReport { learned, promoted: redeploys && promoted.is_some(), decided_by: certificate, proven })
+        let handed_over = if certify { self.certify_hand_over()? } else { None };
+        self.state_in_ledger(StatementKind::HandOver, handed_over.as_ref());
+        let promoted = redeploys && promoted.is_some();
+        Ok(RoundReport { learned, promoted, decided_by: certificate, proven, handed_over })
     }
 }
 

@@ -9,8 +9,8 @@ use surefoot::audit::Statement;
 use surefoot::learn::LearnerSettings;
 use surefoot::{Fingerprint, Learner};
 use surefoot_data::{
-    EncodingSettings, LearnRequest, LearnSummary, Prior, ReadRequest, Reveals, Rounds, certificates_path,
-    check_learned_to, check_new_folder, learn_from, write_learned_to,
+    EncodingSettings, LearnRequest, LearnSummary, MemberSummary, Prior, ReadRequest, Reveals, Rounds,
+    certificates_path, check_learned_to, check_new_folder, learn_from, write_learned_to,
 };
 use surefoot_terminal::{Failure, Result, Running, progress};
 
@@ -71,10 +71,19 @@ pub(crate) struct Learn {
     /// learned prior is not certified
     #[arg(long, help_heading = "Learning")]
     prior_is_older: bool,
-    /// Learning algorithm
-    #[arg(long, value_name = "NAME", default_value = "seq-adj-ls", help_heading = "Learning",
-          value_parser = ["batch-ls", "seq-ls", "seq-adj-ls"])]
+    /// Learning algorithm. portfolio takes the best of several learners by the records held back: reward models on the
+    /// features and on a kernel of them, and seq-adj-ls; thompson is the reward model on the features alone
+    #[arg(long, value_name = "NAME", default_value = "portfolio", help_heading = "Learning",
+          value_parser = ["portfolio", "thompson", "batch-ls", "seq-ls", "seq-adj-ls"])]
     algorithm: String,
+    /// portfolio: its members, separated by commas: kernel, linear, search, or all
+    #[arg(long, value_name = "NAMES", default_value = "all", help_heading = "Learning")]
+    members: String,
+    /// portfolio, thompson: what the policy is for: to be handed over, so that it explores as little as it can (policy),
+    /// or to collect the next logs (reward)
+    #[arg(long, value_name = "GOAL", default_value = "policy", help_heading = "Learning",
+          value_parser = ["policy", "reward"])]
+    goal: String,
     /// Scales of the posterior: one (isotropic), one per feature (per-feature), or one per principal axis of the
     /// contexts (shaped)
     #[arg(long, value_name = "SHAPE", default_value = "shaped", help_heading = "Learning",
@@ -185,6 +194,8 @@ impl Learn {
     fn learner(&self) -> Result<Learner> {
         let settings = LearnerSettings {
             algorithm: self.algorithm.clone(),
+            members: self.members.clone(),
+            goal: self.goal.clone(),
             posterior: self.posterior.clone(),
             lambda: self.lambda.clone(),
             delta: self.delta,
@@ -226,7 +237,15 @@ fn text(output: &Output, certificates: &Path, rewards: [f64; 2]) -> String {
     table.add_row(["features", &summary.features.to_string()]);
     table.add_row(["... from the columns", &shortened(&summary.columns)]);
     table.add_row(["actions", &summary.actions.to_string()]);
-    table.add_row(["lambda", &summary.lambda.to_string()]);
+    if summary.members.is_empty() {
+        table.add_row(["lambda", &summary.lambda.to_string()]);
+    }
+    for MemberSummary { member, leads, estimate, at_least, .. } in &summary.members {
+        let number = |value: &Option<f64>| value.map_or("nothing".into(), |value| format!("{value:.4}"));
+        let chosen = if *leads { ", chosen" } else { "" };
+        let label = format!("learner {member}, estimated and certified alone{chosen}");
+        table.add_row([&label, &format!("{}, {}", number(estimate), number(at_least))]);
+    }
     table.add_row(["reward of the newest round", &plus_minus(summary.logged)]);
     table.add_row(["reward of the new policy, estimated", &plus_minus(summary.estimate)]);
     let at_least = summary.at_least.map_or("nothing".into(), |reward| format!("at least {reward:.4} ({percent})"));

@@ -8,8 +8,8 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use surefoot::Certificate;
 use surefoot::certificate::{Quantity, Theorem};
-use surefoot::learn::Candidate;
-use surefoot::simulate::{GateDecision, SimulatedRound};
+use surefoot::learn::{Candidate, MemberReport};
+use surefoot::simulate::{GateDecision, HandedOver, SimulatedRound};
 
 use surefoot_data::{check_new_folder, write_session};
 use surefoot_lab::{Beginning, Config, Experiment, Options, World, dataset};
@@ -65,6 +65,9 @@ struct RoundOutput {
     n: usize,
     true_risk: f64,
     accuracy: f64,
+    greedy_accuracy: f64,
+    /// The mean reward of all interactions so far.
+    reward: f64,
     kl: f64,
     lambda: f64,
     sharpness: f64,
@@ -73,6 +76,11 @@ struct RoundOutput {
     /// The candidates of the round.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     candidates: Vec<Candidate>,
+    /// The members of a portfolio.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    members: Vec<MemberReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hand_over: Option<HandedOver>,
     #[serde(skip_serializing_if = "Option::is_none")]
     certificate: Option<Certificate>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,12 +98,16 @@ impl RoundOutput {
             n: round.learned.n,
             true_risk: round.true_risk,
             accuracy: round.accuracy,
+            greedy_accuracy: round.greedy_accuracy,
+            reward: round.reward,
             kl: round.learned.kl,
             lambda: round.learned.lambda,
             sharpness: round.learned.sharpness,
             objective: round.learned.trace.objective.last().copied(),
             mean_cost: round.mean_cost,
             candidates: round.learned.candidates.clone(),
+            members: round.learned.members.clone(),
+            hand_over: round.hand_over.clone(),
             certificate: proven.and_then(|proven| proven.certificate.clone()),
             ladder: proven.and_then(|proven| proven.ladder.clone()),
             gate: round.decision.clone(),
@@ -217,7 +229,7 @@ fn rung(certificate: &Certificate) -> String {
         Theorem::Ls => format!("3.2, pi_{since}"),
         Theorem::Combined => format!("4.1, pi_{since}"),
         Theorem::Fixed => "unseen records".into(),
-        Theorem::Chain => format!("chain, pi_{since}"),
+        Theorem::Chain | Theorem::HandOver => format!("chain, pi_{since}"),
         _ => "C.1".into(),
     }
 }

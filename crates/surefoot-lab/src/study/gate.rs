@@ -17,8 +17,8 @@ use crate::statistics::mean_and_deviation;
 /// Compare the rules of the gate over many seeds: steps back, promotions, and speed of learning
 ///
 /// A step back is a promotion that increases the true risk (for a non-inferiority rule: by more than its margin). Under
-/// the rules improvement and non-inferiority, the probability that a run has a step back is at most delta. The default
-/// of --posterior is shaped in this study.
+/// the rules improvement and non-inferiority, the probability that a run has a step back is at most delta. The
+/// defaults are --algorithm seq-adj-ls and --posterior shaped in this study.
 #[derive(Debug, Args)]
 #[command(
     allow_negative_numbers = true,
@@ -91,7 +91,8 @@ impl Gate {
         if self.options.gate.is_some() {
             return Err(Failure::new("--gate is what this study varies").hint("use --rules, a list"));
         }
-        let shaped = Options { posterior: Some("shaped".into()), ..Options::default() };
+        let (algorithm, posterior) = (Some("seq-adj-ls".into()), Some("shaped".into()));
+        let shaped = Options { algorithm, posterior, ..Options::default() };
         let config = self.options.or(shaped).complete();
         let rules: Vec<String> = std::iter::once("always".into()).chain(self.rules).collect();
         // All rules hold back the records that the gate needs, so that the learners differ only in the gate.

@@ -21,7 +21,7 @@ use crate::statistics::{mean_and_deviation, normal_quantile};
 /// same delta, in all rounds at once. The limits are the normal quantile of delta times the standard error of an estimate:
 /// a method that was always below them would be wrong too often, even in a single look. A limit at its share is for
 /// statements that are made anew in each round, and divide delta among the rounds. A chain is one statement for all
-/// rounds and may be below it. The default of --posterior is shaped in this study.
+/// rounds and may be below it. The defaults are --algorithm seq-adj-ls and --posterior shaped in this study.
 #[derive(Debug, Args)]
 #[command(
     allow_negative_numbers = true,
@@ -90,7 +90,8 @@ impl Slack {
         if let Some(stem) = &self.output {
             figure::check(stem)?;
         }
-        let shaped = Options { posterior: Some("shaped".into()), ..Options::default() };
+        let (algorithm, posterior) = (Some("seq-adj-ls".into()), Some("shaped".into()));
+        let shaped = Options { algorithm, posterior, ..Options::default() };
         let config = Config { certify: true, ..self.options.or(shaped).complete() };
         if config.gate != "always" {
             return Err(Failure::new("--gate: this study certifies every learned policy").hint("leave --gate out"));

@@ -17,8 +17,8 @@ use crate::statistics::mean_and_deviation;
 /// Show the trade-off between certified and true risk, over lambda and over the number of records held back
 ///
 /// A larger lambda allows a larger divergence: the true risk is lower, but the certificate is weaker. Records that are
-/// held back give a certificate without a divergence, but are learned from only a round later. The default of
-/// --posterior is shaped in this study.
+/// held back give a certificate without a divergence, but are learned from only a round later. The defaults are
+/// --algorithm seq-adj-ls and --posterior shaped in this study.
 #[derive(Debug, Args)]
 #[command(
     allow_negative_numbers = true,
@@ -84,7 +84,8 @@ impl Trade {
                 );
             }
         }
-        let shaped = Options { posterior: Some("shaped".into()), ..Options::default() };
+        let (algorithm, posterior) = (Some("seq-adj-ls".into()), Some("shaped".into()));
+        let shaped = Options { algorithm, posterior, ..Options::default() };
         let config = Config { certify: true, ..self.options.or(shaped).complete() };
         let pairs = self.held_backs.iter().flat_map(|h| self.lambdas.iter().map(move |l| (h.clone(), l.clone())));
         let with = |(held_back, lambda)| Config { held_back, lambda, ..config.clone() };

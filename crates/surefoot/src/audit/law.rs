@@ -16,6 +16,8 @@ pub(super) struct Collected {
     /// The place of its entry.
     pub(super) place: usize,
     learned: Option<(Fingerprint, Option<FixedSince>)>,
+    /// The policy that would be handed over, learned from the same records.
+    hand_over: Option<Fingerprint>,
     /// The policy that was deployed after it.
     deployed: Option<Fingerprint>,
 }
@@ -64,14 +66,25 @@ impl<'a> Law<'a> {
                         }
                     }
                     committed = false;
-                    law.rounds.push(Collected { by, logs, records, place, learned: None, deployed: None });
+                    law.rounds.push(Collected {
+                        by,
+                        logs,
+                        records,
+                        place,
+                        learned: None,
+                        hand_over: None,
+                        deployed: None,
+                    });
                 }
-                Entry::Learn { round, policy, fixed_since } => match law.rounds.iter_mut().enumerate().next_back() {
-                    Some((number, newest)) if number == round && newest.learned.is_none() => {
-                        newest.learned = Some((policy, fixed_since));
+                Entry::Learn { round, policy, fixed_since, hand_over } => {
+                    match law.rounds.iter_mut().enumerate().next_back() {
+                        Some((number, newest)) if number == round && newest.learned.is_none() => {
+                            newest.learned = Some((policy, fixed_since));
+                            newest.hand_over = hand_over;
+                        }
+                        _ => odd(format!("a policy learned from round {round} comes twice, or not after that round")),
                     }
-                    _ => odd(format!("a policy learned from round {round} comes twice, or not after that round")),
-                },
+                }
                 Entry::State { round, kind, certificate } => {
                     if round != law.rounds.len() {
                         odd(format!("a {kind} of {round} rounds comes after {} rounds", law.rounds.len()));
@@ -158,6 +171,7 @@ impl<'a> Law<'a> {
                     ));
                 }
             }
+            StatementKind::HandOver => {}
             StatementKind::Gate => {
                 let learned = self.rounds.iter().take(*round).filter_map(|round| round.learned);
                 if !learned.clone().any(|(policy, _)| Some(policy) == subject) {
@@ -167,6 +181,7 @@ impl<'a> Law<'a> {
         }
         let lawful = match kind {
             StatementKind::Certificate => self.whole(certificate),
+            StatementKind::HandOver => self.handed_over(certificate, *round),
             StatementKind::Ladder | StatementKind::Gate
                 if *kind == StatementKind::Ladder || self.opening.gate == Gate::CertifiedRisk =>
             {
@@ -306,6 +321,45 @@ impl<'a> Law<'a> {
         expect("policies", &policies, &certificate.policies)
     }
 
+    /// The links to the policy that would be handed over after this many rounds, and that policy. `None` if there is none,
+    /// or if it has seen all records.
+    pub(crate) fn hand_over(&self, rounds: usize) -> Option<(Vec<Option<Link>>, Fingerprint)> {
+        let newest = self.rounds.get(rounds.checked_sub(1)?)?;
+        let (policy, fixed) = (newest.hand_over?, newest.learned?.1?);
+        if self.opening.shifts || fixed.since.round > rounds - 1 {
+            return None;
+        }
+        let first = if fixed.since.round == rounds - 1 { fixed.since.record } else { 0 };
+        // Nothing chose it: it was learned from what had been seen by the member that led already.
+        let own = fixed.size.saturating_sub(usize::from(rounds == 1)).max(1);
+        let mut links = self.links(rounds - 1);
+        // Links before one that is broken do not count, as in any chain.
+        if let Some(last) = links.last_mut()
+            && self.current(rounds - 1) != newest.by
+        {
+            *last = None;
+        }
+        links.push(Some(Link { first, size: own }));
+        Some((links, policy))
+    }
+
+    /// A chain that ends with the policy that would be handed over.
+    fn handed_over(&self, certificate: &Certificate, rounds: usize) -> Result<(), String> {
+        if certificate.theorem != Theorem::HandOver {
+            return Err(format!("theorem: {:?} is not that of a policy that is handed over", certificate.theorem));
+        }
+        let Some((links, policy)) = self.hand_over(rounds) else {
+            return Err(format!("policies: no policy would be handed over after {rounds} rounds"));
+        };
+        let first = certificate.since.round;
+        expect("share", &Share::of_round(rounds - 1, 1.0), &certificate.share)?;
+        let links: Vec<Option<Link>> = links.into_iter().skip(first).collect();
+        expect("links", &links, &certificate.links.iter().copied().map(Some).collect())?;
+        let before = (first + 1..rounds).map(|k| self.rounds[k].by);
+        let policies: Vec<_> = before.chain([Some(policy)]).collect();
+        expect("policies", &policies, &certificate.policies)
+    }
+
     /// A comparison with the running policy, which has collected all rounds from `started` on.
     fn comparison(&self, certificate: &Certificate, rounds: usize) -> Result<(), String> {
         let incumbent = self.rounds.get(rounds - 1).and_then(|newest| newest.by);
@@ -431,7 +485,9 @@ impl<'a> Law<'a> {
                         part.size
                     ));
                 }
-                Theorem::Chain if (since.round..).zip(policies).any(|(k, policy)| !known(policy, k)) => {
+                Theorem::Chain | Theorem::HandOver
+                    if (since.round..).zip(policies.clone()).any(|(k, policy)| !known(policy, k)) =>
+                {
                     trust.push(
                         "the policies of the chain were learned without the records that were held back from them"
                             .into(),

@@ -92,6 +92,9 @@ pub enum Entry {
         policy: Fingerprint,
         /// The records that it has not seen, if some were held back.
         fixed_since: Option<FixedSince>,
+        /// The policy that would be handed over, if it is another one. It was learned from the same records.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hand_over: Option<Fingerprint>,
     },
     /// A certificate was made.
     State {
@@ -275,7 +278,7 @@ mod tests {
         ledger.append(Entry::Deploy { policy: print(0) });
         ledger.append(Entry::Collect { round: 0, by: Some(print(0)), logs: print(9), records: 100 });
         let fixed_since = Some(FixedSince { round: 0, since: Since { round: 0, record: 50 }, size: 2 });
-        ledger.append(Entry::Learn { round: 0, policy: print(1), fixed_since });
+        ledger.append(Entry::Learn { round: 0, policy: print(1), fixed_since, hand_over: Some(print(2)) });
         ledger.append(Entry::State { round: 1, kind: StatementKind::Gate, certificate: print(7) });
         ledger.append(Entry::Deploy { policy: print(1) });
         ledger

@@ -17,6 +17,9 @@
 //! reached. The sizes of rounds must not depend on their costs. If the records of round `k` chose `pi_{k+1}` from several
 //! policies that were fixed before them, the mean of the martingales of these policies is one, so the chain pays `ln` of
 //! their number.
+//!
+//! A policy that is handed over collects no round. A chain that ends with it is not continued by the chain of the next round,
+//! so each such chain is a statement of its own, and pays the share of its newest round.
 
 use serde::{Deserialize, Serialize};
 
@@ -48,11 +51,21 @@ const LIMIT: f64 = 0.99;
 /// differences grow with the length.
 const LENGTHS: [usize; 10] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
 
+/// How a chain is paid for.
+#[derive(Debug, Clone, Copy)]
+enum Payment {
+    /// By this part of the share of the round that it begins with. The chain of the next round continues it.
+    Once { part: f64 },
+    /// By the share of the newest round, equally for all rounds that it may begin with. Its last policy collects no round,
+    /// so the chain of the next round does not continue it.
+    Anew,
+}
+
 /// A chain up to the newest round. All slices have one entry per round of the loop.
 struct Chain<'a> {
     next: &'a [&'a dyn Policy],
     links: &'a [Option<Link>],
-    part: f64,
+    payment: Payment,
     rounds: &'a [Logs],
     protocol: &'a Protocol,
 }
@@ -71,24 +84,31 @@ impl Chain<'_> {
         let rounds = self.rounds.len();
         let weighed = (earliest..rounds).map(|k| Weighed::new(self.next[k], &self.rounds[k]));
         let weighed = weighed.collect::<Result<Vec<_>>>()?;
+        // The first rounds have the largest shares, so chains from them are always worth computing.
+        let begins: Vec<usize> = (earliest..rounds).filter(|a| LENGTHS.contains(&(rounds - a)) || *a < 2).collect();
         let mut terms = Vec::new();
-        for a in earliest..rounds {
-            // The first rounds have the largest shares, so chains from them are always worth computing.
-            if LENGTHS.contains(&(rounds - a)) || a < 2 {
-                terms.extend(self.terms(a, &weighed[a - earliest..])?);
-            }
+        for &a in &begins {
+            let delta = match self.payment {
+                Payment::Once { part } => Share::of_round(a, part).delta(self.protocol)?,
+                Payment::Anew => Share::of_round(rounds - 1, 1.0).delta(self.protocol)? / begins.len() as f64,
+            };
+            terms.extend(self.terms(a, delta, &weighed[a - earliest..]));
         }
+        let (theorem, share) = match self.payment {
+            Payment::Once { part } => (Theorem::Chain, Share::of_round(earliest, part)),
+            Payment::Anew => (Theorem::HandOver, Share::of_round(rounds - 1, 1.0)),
+        };
         let bound = solve(&terms, PROPENSITY, self.protocol)?;
         possible(bound.upper, bound.numerical, Smoothing::Ls)?;
         let links: Vec<Link> = self.links[earliest..].iter().copied().flatten().collect();
         let size = links.iter().map(|link| link.size).fold(1, usize::saturating_mul);
         Ok(Some(Certificate {
-            theorem: Theorem::Chain,
-            bounds: Theorem::Chain.bounds(),
+            theorem,
+            bounds: theorem.bounds(),
             upper: bound.upper,
             vacuous: bound.upper >= 0.0,
             delta: self.protocol.delta,
-            share: Share::of_round(earliest, self.part),
+            share,
             spending: self.protocol.spending,
             form: self.protocol.form,
             combine: self.protocol.combine,
@@ -105,15 +125,14 @@ impl Chain<'_> {
             logs: self.rounds[earliest..].iter().map(Logs::fingerprint).collect(),
             links,
             parts: Vec::new(),
-            assumptions: Theorem::Chain.assumptions(),
+            assumptions: theorem.assumptions(),
         }))
     }
 
     /// The martingales of the chain that begins with round `a`, one per lambda.
-    fn terms(&self, a: usize, weighed: &[Weighed]) -> Result<Vec<Term>> {
+    fn terms(&self, a: usize, delta: f64, weighed: &[Weighed]) -> Vec<Term> {
         let link = |k: usize| self.links[k].expect("every round from the earliest on is linked");
         let begins = Since { round: a, record: link(a).first };
-        let delta = Share::of_round(a, self.part).delta(self.protocol)?;
         let mut terms = Vec::new();
         'stakes: for stake in stakes(self.rounds, begins, Smoothing::Ls, delta) {
             let (mut records, mut sum, mut price) = (0, LogSum::default(), -(delta * stake.weight).ln());
@@ -130,7 +149,7 @@ impl Chain<'_> {
             }
             terms.push(Term { lambda: stake.lambda, price, price_error: 0.0, records, sum });
         }
-        Ok(terms)
+        terms
     }
 }
 
@@ -152,6 +171,27 @@ impl Certificate {
         rounds: &[Logs],
         protocol: &Protocol,
     ) -> Result<Option<Self>> {
+        Self::chained(next, links, Payment::Once { part }, rounds, protocol)
+    }
+
+    /// Like [`chain`](Certificate::chain), for a last policy that is handed over: it collects no round. After every round
+    /// there may be another one, and each is paid for by the share of that round.
+    pub fn hand_over(
+        next: &[&dyn Policy],
+        links: &[Option<Link>],
+        rounds: &[Logs],
+        protocol: &Protocol,
+    ) -> Result<Option<Self>> {
+        Self::chained(next, links, Payment::Anew, rounds, protocol)
+    }
+
+    fn chained(
+        next: &[&dyn Policy],
+        links: &[Option<Link>],
+        payment: Payment,
+        rounds: &[Logs],
+        protocol: &Protocol,
+    ) -> Result<Option<Self>> {
         for (what, found) in [("the policies of a chain", next.len()), ("the links of a chain", links.len())] {
             if found != rounds.len() {
                 return Err(Error::size(what, format!("{} entries, one for each round", rounds.len()), found));
@@ -161,7 +201,7 @@ impl Certificate {
             return Err(Error::setting("the set of policies of a link", "at least one of them", 0));
         }
         protocol.check()?;
-        Chain { next, links, part, rounds, protocol }.certificate()
+        Chain { next, links, payment, rounds, protocol }.certificate()
     }
 }
 
@@ -182,5 +222,9 @@ pub(super) fn recompute<'a>(
     let next: Vec<&dyn Policy> = std::iter::repeat_n(any, earliest).chain(named).collect();
     let links: Vec<Option<Link>> =
         std::iter::repeat_n(None, earliest).chain(claimed.links.iter().copied().map(Some)).collect();
-    Certificate::chain(&next, &links, claimed.share.part, rounds, protocol)?.ok_or_else(none)
+    let payment = match claimed.theorem {
+        Theorem::HandOver => Payment::Anew,
+        _ => Payment::Once { part: claimed.share.part },
+    };
+    Certificate::chained(&next, &links, payment, rounds, protocol)?.ok_or_else(none)
 }

@@ -150,6 +150,12 @@ pub(crate) struct Weighed {
 }
 
 impl Weighed {
+    /// The smoothed reward `ln(1 - l p c/q)/l` of each record whose cost is not 0.
+    pub(crate) fn smoothed(&self, lambda: f64) -> Vec<f64> {
+        let records = self.p.iter().zip(&self.q).zip(&self.c);
+        records.map(|((p, q), c)| (-lambda * p * c / q).ln_1p() / lambda).collect()
+    }
+
     /// Computes the probabilities of a policy on the records of a round.
     pub(crate) fn new(policy: &dyn Policy, logs: &Logs) -> Result<Self> {
         if logs.actions() != policy.actions() {

@@ -29,6 +29,9 @@ pub enum Theorem {
     /// A chain of policies, each fixed before records of the round that the one before it collected.
     #[serde(rename = "chain")]
     Chain,
+    /// A chain whose last policy is handed over and collects no round. It is paid for in every round anew.
+    #[serde(rename = "hand-over")]
+    HandOver,
     /// The mean risk of the logging policies.
     #[serde(rename = "running")]
     Running,
@@ -49,7 +52,7 @@ impl Theorem {
 
     pub(super) fn bounds(self) -> Quantity {
         match self {
-            Theorem::Ls | Theorem::Fixed | Theorem::Chain | Theorem::Combined => Quantity::Risk,
+            Theorem::Ls | Theorem::Fixed | Theorem::Chain | Theorem::HandOver | Theorem::Combined => Quantity::Risk,
             Theorem::Adjusted | Theorem::FixedAdjusted => Quantity::Difference,
             Theorem::Shift => Quantity::MeanRisk,
             Theorem::ShiftAdjusted => Quantity::MeanDifference,
@@ -85,7 +88,7 @@ impl Theorem {
                 all.push("contexts are independent, from one distribution");
                 all.push("the policy, and all others of its set, were fixed before the records");
             }
-            Theorem::Chain => {
+            Theorem::Chain | Theorem::HandOver => {
                 all.push("contexts are independent, from one distribution");
                 all.push("each policy, and all others of its set, were fixed before the records of their link");
                 all.push(SIZES);

@@ -78,7 +78,7 @@ fn recompute<'a, P: AsRef<dyn Policy>>(
         Theorem::ShiftAdjusted => Certificate::shift(Smoothing::Adjusted, &pairs()?, &case),
         Theorem::Fixed => Certificate::fixed(Smoothing::Ls, judged(0)?, claimed.size, &case),
         Theorem::FixedAdjusted => Certificate::fixed(Smoothing::Adjusted, judged(0)?, claimed.size, &case),
-        Theorem::Chain => chain::recompute(claimed, &rounds[..end], &protocol, find),
+        Theorem::Chain | Theorem::HandOver => chain::recompute(claimed, &rounds[..end], &protocol, find),
         Theorem::Running => Certificate::running(&case),
         Theorem::Combined => {
             let [difference, running] = &claimed.parts[..] else {

@@ -180,6 +180,24 @@ impl Contexts {
         Ok(storage.into())
     }
 
+    /// The rows of all parts, one below the other, in a copy of the form of the first.
+    pub(crate) fn stacked(parts: &[Contexts]) -> Result<Self> {
+        let features = parts.first().map_or(0, Contexts::features);
+        check_features(features)?;
+        let (rows, stored) = (parts.iter().map(Contexts::len).sum(), parts.iter().map(Contexts::stored).sum());
+        let mut storage = Storage::with_room(parts[0].is_sparse(), features, rows, stored);
+        for part in parts {
+            if part.features() != features {
+                return Err(Error::size("contexts", format!("{features} features, as those before"), part.features()));
+            }
+            for row in part.iter() {
+                copy(row, &mut storage);
+                storage.end_row();
+            }
+        }
+        Ok(storage.into())
+    }
+
     /// Chooses the form of the rows: sparse if at most a quarter of the values are non-zero, dense otherwise. There,
     /// sparse rows take at most half the memory, and products with them take about as long.
     #[must_use]

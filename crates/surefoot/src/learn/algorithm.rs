@@ -8,6 +8,8 @@ use crate::error::{Error, Result};
 use crate::estimator::Regularizer;
 use crate::objective::Criterion;
 
+use super::portfolio::Portfolio;
+
 /// The algorithm that learns the next policy from the logs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -27,15 +29,15 @@ pub enum Algorithm {
     Crm(Crm),
     /// The sequential form of CRM (Zenati et al. 2023), meant for rounds of doubling size.
     Scrm(Crm),
-    /// Thompson sampling with a [reward model](crate::model) of all rounds: nothing is searched, and no record is weighted
-    /// by its propensity.
-    Thompson(Thompson),
+    /// Several learners, reward models among them, of which the best one leads.
+    Portfolio(Portfolio),
 }
 
 impl FromStr for Algorithm {
     type Err = Error;
 
-    /// Parses the name of an algorithm; CRM, SCRM and Thompson sampling get their default settings.
+    /// Parses the name of an algorithm, which gets its default settings. `thompson` is Thompson sampling: a portfolio of
+    /// one reward model, on the features of the first policy.
     fn from_str(text: &str) -> Result<Self> {
         Ok(match text {
             "batch-ls" => Algorithm::BatchLs,
@@ -45,9 +47,10 @@ impl FromStr for Algorithm {
             "shift-adj-ls" => Algorithm::ShiftAdjLs,
             "crm" => Algorithm::Crm(Crm::default()),
             "scrm" => Algorithm::Scrm(Crm::default()),
-            "thompson" => Algorithm::Thompson(Thompson::default()),
+            "thompson" => Algorithm::Portfolio(Portfolio::thompson()),
+            "portfolio" => Algorithm::Portfolio(Portfolio::default()),
             _ => {
-                let allowed = "batch-ls, seq-ls, seq-adj-ls, shift-ls, shift-adj-ls, crm, scrm or thompson";
+                let allowed = "portfolio, batch-ls, seq-ls, seq-adj-ls, shift-ls, shift-adj-ls, crm, scrm or thompson";
                 return Err(Error::setting("algorithm", allowed, text));
             }
         })
@@ -73,21 +76,6 @@ pub struct Crm {
 impl Default for Crm {
     fn default() -> Self {
         Crm { gamma: Some(0.01), penalty: 1.0, divergence: false, learn_scale: true, window: Window::Newest }
-    }
-}
-
-/// The settings of Thompson sampling.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Thompson {
-    /// How widely it explores, above 0: 1 samples from the posterior of the reward model, a smaller number explores less.
-    pub v: f64,
-}
-
-impl Default for Thompson {
-    /// A `v` of 0.5: on the digits and other sets with 6 to 10 actions, 1 costs 0.03 to 0.07 of reward, and 0.25 loses
-    /// classes for good on some. With 47 and 100 actions 0.1 is better.
-    fn default() -> Self {
-        Thompson { v: 0.5 }
     }
 }
 
@@ -143,9 +131,17 @@ impl Algorithm {
         matches!(self, Algorithm::SeqAdjLs | Algorithm::ShiftAdjLs)
     }
 
-    /// Whether the next policy is found by a search, and not computed from a reward model.
+    /// The portfolio, if it is one.
+    pub(crate) fn portfolio(&self) -> Option<Portfolio> {
+        match *self {
+            Algorithm::Portfolio(portfolio) => Some(portfolio),
+            _ => None,
+        }
+    }
+
+    /// Whether the next policy is found by one search.
     pub(crate) fn searches(&self) -> bool {
-        !matches!(self, Algorithm::Thompson(_))
+        self.portfolio().is_none()
     }
 
     /// Whether it is meant for shifting contexts.
@@ -160,20 +156,20 @@ impl Algorithm {
 
     /// Whether `lambda` is the parameter of the smoothing too, not only the weight of the divergence.
     pub fn smooths(&self) -> bool {
-        !matches!(self, Algorithm::Crm(_) | Algorithm::Scrm(_) | Algorithm::Thompson(_))
+        self.searches() && !matches!(self, Algorithm::Crm(_) | Algorithm::Scrm(_))
     }
 
     /// Whether records of cost 0 count only in the number of records.
     pub(super) fn ignores_zero_costs(&self) -> bool {
         // A reward model learns from missing rewards too.
-        !matches!(self, Algorithm::Thompson(_)) && self.recipe(1.0).criterion.skips_zero_costs()
+        self.searches() && self.recipe(1.0).criterion.skips_zero_costs()
     }
 
-    /// The parts of the search. Thompson sampling has none: only its window counts.
+    /// The parts of the search. A portfolio has none: only its window counts.
     pub(super) fn recipe(&self, lambda: f64) -> Recipe {
         use Algorithm::*;
         let (window, anchor) = match self {
-            BatchLs | SeqLs | SeqAdjLs | Crm(_) | Thompson(_) => (Window::All, Anchor::First),
+            BatchLs | SeqLs | SeqAdjLs | Crm(_) | Portfolio(_) => (Window::All, Anchor::First),
             ShiftLs | ShiftAdjLs => (Window::Newest, Anchor::Incumbent),
             Scrm(crm) => (crm.window, Anchor::First),
         };

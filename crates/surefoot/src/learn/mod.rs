@@ -5,6 +5,7 @@ mod lambda;
 mod model;
 mod named;
 mod options;
+mod portfolio;
 mod retrain;
 mod search;
 mod settings;
@@ -12,12 +13,14 @@ mod sharpness;
 mod state;
 mod step;
 
-pub use algorithm::{Algorithm, Crm, Thompson, Window};
+pub use algorithm::{Algorithm, Crm, Window};
 pub use lambda::Lambda;
 pub use named::LearnerSettings;
 pub use options::{Choice, Family, Precision, Start};
+pub use portfolio::{Goal, MemberKind, MemberReport, Members, Portfolio, PortfolioCheckpoint};
 pub use retrain::{Retrained, retrain};
 pub use sharpness::Sharpness;
+pub(crate) use state::Restored;
 pub use state::State;
 
 use serde::{Deserialize, Serialize};
@@ -99,16 +102,18 @@ pub struct StepReport {
     pub n: usize,
     /// The number of records that were learned from.
     pub records: usize,
-    /// The `lambda` that was used; 0 for Thompson sampling, which has none.
+    /// The `lambda` that was used; 0 for a portfolio, which has none.
     pub lambda: f64,
     /// The sharpness that was used.
     pub sharpness: f64,
-    /// `KL` of the new policy from the anchor, including the effect of the exploration floor.
+    /// `KL` of the new policy from the anchor, including the effect of the exploration floor; 0 for a portfolio.
     pub kl: f64,
     /// The trace of the search.
     pub trace: Trace,
     /// The candidates, if there was a choice; else empty.
     pub candidates: Vec<Candidate>,
+    /// The members of a portfolio; else empty.
+    pub members: Vec<MemberReport>,
     /// The first record that the new policy has not seen, if records were held back.
     pub fixed_since: Option<FixedSince>,
 }

@@ -1,47 +1,57 @@
-//! The next policy from a reward model of all rounds.
+//! A reward model of the rounds so far.
 
 use std::sync::Arc;
 
-use super::{State, Thompson};
-use crate::error::{Result, check_setting};
+use crate::error::Result;
+use crate::features::FeatureMap;
 use crate::logs::Logs;
-use crate::model::{Regression, Statistics};
-use crate::policy::LinearGaussian;
+use crate::model::{Regression, RewardModel, Statistics};
 
-/// Fits a reward model to some rounds of the state, of which the last may be a part of a round, and samples from it.
+/// A reward model in the making: its features, and the statistics of whole rounds. Clones share the data.
 ///
-/// The statistics of whole rounds are kept in the state. A round always adds to them as a whole, so they have the same
-/// bits however often they are made again.
-pub(super) fn fit(state: &mut State, seen: &[Arc<Logs>], thompson: Thompson) -> Result<LinearGaussian> {
-    check_setting("thompson-v", thompson.v, thompson.v > 0.0, "above 0")?;
-    let whole = seen.iter().zip(&state.rounds).take_while(|(seen, round)| Arc::ptr_eq(seen, round)).count();
-    let (known, kept) = match state.statistics.take() {
-        Some((known, kept)) if known <= whole => (known, Some(kept)),
-        _ => (0, None),
-    };
-    let mut statistics = match kept {
-        Some(kept) => Arc::unwrap_or_clone(kept),
-        None => Statistics::new(state.prior.posterior().actions(), state.prior.posterior().features())?,
-    };
-    for logs in &seen[known..whole] {
-        add(&mut statistics, logs)?;
-    }
-    let statistics = Arc::new(statistics);
-    state.statistics = Some((whole, Arc::clone(&statistics)));
-    let map = state.prior.features();
-    let model = match &seen[whole..] {
-        [] => Regression::default().fit(&statistics, &map.kinds())?,
-        parts => {
-            let mut with_parts = Statistics::clone(&statistics);
-            parts.iter().try_for_each(|logs| add(&mut with_parts, logs))?;
-            Regression::default().fit(&with_parts, &map.kinds())?
-        }
-    };
-    model.policy(map, thompson.v)?.with_exploration(state.prior.exploration())
+/// A round always adds to the statistics as a whole, so they have the same bits however often they are made again.
+#[derive(Debug, Clone)]
+pub(super) struct Model {
+    map: FeatureMap,
+    actions: usize,
+    /// The statistics of the oldest rounds, and their number.
+    known: Option<(usize, Arc<Statistics>)>,
 }
 
-/// The contexts of the state's rounds are features already.
-fn add(statistics: &mut Statistics, logs: &Logs) -> Result<()> {
-    let reward: Vec<f64> = logs.cost().iter().map(|cost| -cost).collect();
-    statistics.add(logs.contexts(), logs.action(), &reward)
+impl Model {
+    pub(super) fn new(map: FeatureMap, actions: usize) -> Self {
+        Model { map, actions, known: None }
+    }
+
+    pub(super) fn map(&self) -> &FeatureMap {
+        &self.map
+    }
+
+    pub(super) fn actions(&self) -> usize {
+        self.actions
+    }
+
+    /// Fits the model to the records that are seen: the first of the rounds as a whole, and then parts.
+    pub(super) fn fit(&mut self, rounds: &[Arc<Logs>], seen: &[Arc<Logs>]) -> Result<RewardModel> {
+        let whole = seen.iter().zip(rounds).take_while(|(seen, round)| Arc::ptr_eq(seen, round)).count();
+        let (known, statistics) = match self.known.take() {
+            Some((known, statistics)) if known <= whole => (known, Arc::unwrap_or_clone(statistics)),
+            _ => (0, Statistics::new(self.actions, self.map.output())?),
+        };
+        let mut statistics = statistics;
+        for logs in &seen[known..whole] {
+            statistics.add_logs(&self.map, logs)?;
+        }
+        let statistics = Arc::new(statistics);
+        self.known = Some((whole, Arc::clone(&statistics)));
+        let kinds = self.map.kinds();
+        match &seen[whole..] {
+            [] => Regression::default().fit(&statistics, &kinds),
+            parts => {
+                let mut with_parts = Statistics::clone(&statistics);
+                parts.iter().try_for_each(|logs| with_parts.add_logs(&self.map, logs))?;
+                Regression::default().fit(&with_parts, &kinds)
+            }
+        }
+    }
 }

@@ -1,6 +1,8 @@
 //! Converts named settings to a learner and its gate, for flags, files and other languages.
 
-use super::{Algorithm, Crm, Learner, Thompson};
+#[cfg(doc)]
+use super::Members;
+use super::{Algorithm, Crm, Learner, Portfolio};
 use crate::certificate::{Gate, Protocol, Spending};
 use crate::error::{Error, Result};
 use crate::optim::{Adam, Lbfgs, Optimiser};
@@ -22,7 +24,7 @@ use crate::optim::{Adam, Lbfgs, Optimiser};
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct LearnerSettings {
-    /// The [`Algorithm`]: `batch-ls`, `seq-ls`, `seq-adj-ls`, `shift-ls`, `shift-adj-ls`, `crm`, `scrm` or
+    /// The [`Algorithm`]: `portfolio`, `batch-ls`, `seq-ls`, `seq-adj-ls`, `shift-ls`, `shift-adj-ls`, `crm`, `scrm` or
     /// `thompson`.
     pub algorithm: String,
     /// The rule for [`lambda`](super::Lambda).
@@ -73,14 +75,21 @@ pub struct LearnerSettings {
     pub crm_fixed_scale: bool,
     /// For SCRM: the [`Window`](super::Window), `newest` or `all`.
     pub crm_window: String,
-    /// For Thompson sampling: how widely it explores, see [`Thompson`].
-    pub thompson_v: f64,
+    /// For a portfolio: its [`Members`], a list or `all`.
+    pub members: String,
+    /// For Thompson sampling and the reward models of a portfolio: how widely they explore, a number above 0, or `auto`
+    /// for the [usual](Portfolio::usual_v) one.
+    pub thompson_v: String,
+    /// For the same: how widely the policy explores that is handed over.
+    pub hand_over_v: f64,
+    /// For the same: the [`Goal`](super::Goal), `policy` or `reward`.
+    pub goal: String,
 }
 
 impl Default for LearnerSettings {
     fn default() -> Self {
         LearnerSettings {
-            algorithm: "seq-adj-ls".into(),
+            algorithm: "portfolio".into(),
             lambda: "auto".into(),
             posterior: "isotropic".into(),
             sharpness: "1".into(),
@@ -105,7 +114,10 @@ impl Default for LearnerSettings {
             crm_divergence: false,
             crm_fixed_scale: false,
             crm_window: "newest".into(),
-            thompson_v: Thompson::default().v,
+            members: "all".into(),
+            thompson_v: "auto".into(),
+            hand_over_v: Portfolio::HAND_OVER,
+            goal: "policy".into(),
         }
     }
 }
@@ -152,10 +164,19 @@ impl LearnerSettings {
             learn_scale: !self.crm_fixed_scale,
             window: self.crm_window.parse()?,
         };
+        let v = match self.thompson_v.as_str() {
+            "auto" => None,
+            v => Some(number("thompson-v", v, "auto or a number above 0")?),
+        };
         Ok(match self.algorithm.parse()? {
             Algorithm::Crm(_) => Algorithm::Crm(crm),
             Algorithm::Scrm(_) => Algorithm::Scrm(crm),
-            Algorithm::Thompson(_) => Algorithm::Thompson(Thompson { v: self.thompson_v }),
+            Algorithm::Portfolio(portfolio) => {
+                let members = if self.algorithm == "portfolio" { self.members.parse()? } else { portfolio.members };
+                let portfolio = Portfolio { members, v, hand_over: self.hand_over_v, goal: self.goal.parse()? };
+                portfolio.check()?;
+                Algorithm::Portfolio(portfolio)
+            }
             other => other,
         })
     }
@@ -259,15 +280,18 @@ mod tests {
     #[test]
     fn what_is_usually_held_back_follows_the_rules_and_the_gate() {
         let held_back = |lambda: &str, gate: &str| {
-            let settings = LearnerSettings { lambda: lambda.into(), gate: gate.into(), ..LearnerSettings::default() };
+            let (algorithm, lambda, gate) = ("seq-ls".into(), lambda.into(), gate.into());
+            let settings = LearnerSettings { algorithm, lambda, gate, ..LearnerSettings::default() };
             settings.learner().unwrap().0.held_back
         };
         assert_eq!(held_back("auto", "always"), 1.0);
         assert_eq!(held_back("0.4", "always"), 0.0);
         assert_eq!(held_back("0.4", "improvement"), 1.0);
-        let thompson = LearnerSettings { algorithm: "thompson".into(), thompson_v: 0.2, ..LearnerSettings::default() };
+        let thompson =
+            LearnerSettings { algorithm: "thompson".into(), thompson_v: "0.2".into(), ..LearnerSettings::default() };
         let learner = thompson.learner().unwrap().0;
-        assert_eq!((learner.algorithm, learner.held_back), (Algorithm::Thompson(Thompson { v: 0.2 }), 0.3));
+        let expected = Algorithm::Portfolio(Portfolio { v: Some(0.2), ..Portfolio::thompson() });
+        assert_eq!((learner.algorithm, learner.held_back), (expected, 0.3));
     }
 
     #[test]
@@ -279,7 +303,7 @@ mod tests {
         };
         assert_eq!(
             with(|s| s.algorithm = "sgd".into()),
-            "algorithm should be batch-ls, seq-ls, seq-adj-ls, shift-ls, shift-adj-ls, crm, scrm or thompson, but is sgd"
+            "algorithm should be portfolio, batch-ls, seq-ls, seq-adj-ls, shift-ls, shift-adj-ls, crm, scrm or thompson, but is sgd"
         );
         assert_eq!(with(|s| s.choice = "x".into()), "choice should be previous or newest, but is x");
         assert_eq!(with(|s| s.start = "x".into()), "start should be warm or anchor, but is x");

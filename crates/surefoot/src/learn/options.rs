@@ -21,6 +21,17 @@ pub enum Family {
     Shaped,
 }
 
+impl Family {
+    /// The largest number of features with principal axes. Their matrix has the square of it: 32 MiB, which each policy
+    /// of a loop needs beside it.
+    pub const MOST_AXES: usize = 2048;
+
+    /// [`Shaped`](Family::Shaped), or one scale per feature if there are too many features for principal axes.
+    pub fn for_features(features: usize) -> Self {
+        if features > Family::MOST_AXES { Family::PerFeature } else { Family::Shaped }
+    }
+}
+
 impl FromStr for Family {
     type Err = Error;
 

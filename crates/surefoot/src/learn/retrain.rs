@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::certificate::{Certificate, Challenger, Gate, ladder};
 use crate::error::{Error, Result};
 use crate::evaluation::{Estimate, Estimator, EvaluationSettings, Evaluator, Observed};
-use crate::learn::{Choice, Learner, State, StepReport};
+use crate::learn::{Choice, Goal, Learner, State, StepReport};
 use crate::logs::Logs;
 use crate::observer::Observer;
 use crate::policy::{LinearGaussian, Policy};
@@ -60,7 +60,8 @@ pub fn retrain(
         state = learner.remember_in(state, logs)?;
     }
     let (state, round) = learner.step_observed(&state, newest, observer)?;
-    let policy = state.current().clone();
+    let goal = learner.algorithm.portfolio().map_or(Goal::Reward, |portfolio| portfolio.goal);
+    let policy = state.hand_over().filter(|_| goal == Goal::Policy).unwrap_or(state.current()).clone();
     let first: Arc<dyn Policy> = Arc::new(prior.clone());
     let deployed = vec![Arc::clone(&first); rounds.len()];
     let proven = ladder(&policy, round.fixed_since, &deployed, rounds, &learner.protocol)?;

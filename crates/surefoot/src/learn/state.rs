@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use super::Learner;
+use super::portfolio::{self, Portfolio, PortfolioCheckpoint};
 use super::settings::Setting;
 use crate::error::{Error, Result};
 use crate::logs::Logs;
-use crate::model::Statistics;
 use crate::policy::LinearGaussian;
 
 /// The state of a loop: its policies and the rounds so far. Cloning shares the data.
@@ -18,17 +19,29 @@ pub struct State {
     pub(super) deployed: LinearGaussian,
     /// The lambda and the sharpness that the last round chose.
     pub(super) kept: Option<Setting>,
-    /// The rounds so far, as features of the policies, in the basis of their posteriors.
+    /// The rounds so far, as features of the policies, in the basis of their posteriors; for a portfolio, as they came.
     pub(super) rounds: Vec<Arc<Logs>>,
-    /// For a reward model: the statistics of the oldest rounds, and their number. They follow from the rounds.
-    pub(super) statistics: Option<(usize, Arc<Statistics>)>,
+    /// The policy to hand over, if it is not the current one.
+    pub(super) hand_over: Option<LinearGaussian>,
+    /// What a portfolio remembers.
+    pub(super) portfolio: Option<Arc<portfolio::Memory>>,
+}
+
+/// A portfolio to restore.
+pub(crate) struct Restored<'a> {
+    /// `None` if it has not learned from any round yet.
+    pub(crate) checkpoint: Option<PortfolioCheckpoint>,
+    pub(crate) portfolio: &'a Portfolio,
+    pub(crate) learner: &'a Learner,
+    /// The policy that would have been handed over.
+    pub(crate) hand_over: Option<LinearGaussian>,
 }
 
 impl State {
     /// The state before the first round. `first` will collect it, and is also the prior of every bound.
     pub fn new(first: LinearGaussian) -> Self {
         let (prior, current, deployed) = (first.clone(), first.clone(), first.clone());
-        State { first, prior, current, deployed, kept: None, rounds: Vec::new(), statistics: None }
+        State { first, prior, current, deployed, kept: None, rounds: Vec::new(), hand_over: None, portfolio: None }
     }
 
     /// The first policy.
@@ -47,10 +60,16 @@ impl State {
         &self.deployed
     }
 
+    /// The policy to hand over when learning ends: it explores less than [the one to deploy](State::deployed). `None` if the
+    /// algorithm makes no difference between the two.
+    pub fn hand_over(&self) -> Option<&LinearGaussian> {
+        self.hand_over.as_ref()
+    }
+
     /// The state with `incumbent` deployed in place of the last policy learned.
     pub fn keep(mut self, incumbent: &LinearGaussian) -> Result<Self> {
         // The policies of reward models have a basis each, and no search starts from them.
-        if self.statistics.is_none() {
+        if self.portfolio.is_none() {
             self.turned(incumbent)?;
         }
         self.deployed = incumbent.clone();
@@ -62,20 +81,27 @@ impl State {
         self.kept.map(|Setting { lambda, sharpness }| (lambda, sharpness))
     }
 
+    /// What must be stored of a portfolio, if the state has one.
+    pub(crate) fn portfolio(&self) -> Option<PortfolioCheckpoint> {
+        self.portfolio.as_ref().map(|memory| memory.checkpoint())
+    }
+
     /// Restores the policies and the kept settings of a loop whose rounds have been remembered.
     pub(crate) fn resumed(
         mut self,
         current: &LinearGaussian,
         deployed: &LinearGaussian,
         kept: Option<(f64, f64)>,
-        searches: bool,
+        portfolio: Option<Restored<'_>>,
     ) -> Result<Self> {
-        if searches {
-            self.current = self.turned(current)?;
-        } else {
-            self.current = current.clone();
-            let posterior = self.prior.posterior();
-            self.statistics = Some((0, Arc::new(Statistics::new(posterior.actions(), posterior.features())?)));
+        match portfolio {
+            None => self.current = self.turned(current)?,
+            Some(Restored { checkpoint, portfolio, learner, hand_over }) => {
+                let memory = checkpoint.map(|stored| portfolio::Memory::restore(stored, portfolio, learner, &self));
+                self.portfolio = memory.transpose()?.map(Arc::new);
+                self.current = current.clone();
+                self.hand_over = hand_over;
+            }
         }
         self.deployed = deployed.clone();
         self.kept = kept.map(|(lambda, sharpness)| Setting { lambda, sharpness });

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::algorithm::{Algorithm, Anchor, Window};
-use super::model::fit;
+use super::algorithm::{Anchor, Window};
+use super::portfolio::{self, Stepped};
 use super::search::Progress;
 use super::settings::{Setting, sharpened};
 use super::{Candidate, Choice, Family, Lambda, Learner, Precision, Sharpness, Start, State, StepReport};
@@ -92,21 +92,23 @@ impl Learner {
             Window::Newest => next.rounds.len() - 1,
         };
         let (rounds, unseen) = self.hold_back(&next.rounds[window..]);
-        if let Algorithm::Thompson(thompson) = self.algorithm {
-            let policy = fit(&mut next, &rounds, thompson)?;
-            let kl = policy.kl(&next.first)?;
+        if let Some(portfolio) = self.algorithm.portfolio() {
+            let stepped = portfolio::step(&portfolio, self, &mut next, &rounds, &unseen, observer)?;
+            let Stepped { pair, members, chosen_from } = stepped;
             let records = rounds.iter().map(|logs| logs.len()).sum();
-            let fixed_since = self.fixed_since(&next, &unseen, 1 + usize::from(state.rounds() == 0));
-            next.deployed = policy.clone();
-            next.current = policy;
+            let fixed_since = self.fixed_since(&next, &unseen, chosen_from + usize::from(state.rounds() == 0));
+            next.deployed = pair.collects.clone();
+            next.current = pair.collects;
+            next.hand_over = Some(pair.hand_over);
             let report = StepReport {
                 n: logs.len(),
                 records,
                 lambda: 0.0,
                 sharpness: 1.0,
-                kl,
+                kl: 0.0,
                 trace: Trace::default(),
                 candidates: Vec::new(),
+                members,
                 fixed_since,
             };
             return Ok((next, report));
@@ -155,7 +157,11 @@ impl Learner {
         next.current = policy;
         next.kept = Some(kept);
         let Setting { lambda, sharpness } = setting;
-        Ok((next, StepReport { n: logs.len(), records, lambda, sharpness, kl, trace, candidates, fixed_since }))
+        let members = Vec::new();
+        Ok((
+            next,
+            StepReport { n: logs.len(), records, lambda, sharpness, kl, trace, candidates, members, fixed_since },
+        ))
     }
 
     /// The first record that a policy has not seen, which was chosen from a set of this size.
@@ -277,6 +283,11 @@ impl Learner {
             })?;
             next.prior = next.prior.with_posterior(prior);
             next.current = next.prior.clone();
+        }
+        if !self.algorithm.searches() {
+            // Every member has features of its own.
+            next.rounds.push(Arc::new(logs.clone()));
+            return Ok(next);
         }
         let (features, basis) = (next.prior.features(), next.prior.posterior().basis());
         // Unchanged contexts are shared and cost no memory. Features are computed only for records whose features will

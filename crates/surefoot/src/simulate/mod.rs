@@ -66,12 +66,32 @@ pub struct SimulatedRound {
     pub true_risk: f64,
     /// `E pi(a*(x)|x)` of that policy in that world.
     pub accuracy: f64,
+    /// The share of contexts in which its most probable action is the best one.
+    pub greedy_accuracy: f64,
+    /// The mean reward of all records collected so far.
+    pub reward: f64,
+    /// The policy that would be handed over now, if it is another one.
+    pub hand_over: Option<HandedOver>,
     /// The certificates of that policy, if they were requested.
     pub proven: Option<Proven>,
     /// The decision of the gate; `None` if it is always open.
     pub decision: Option<GateDecision>,
     /// Seconds for collecting, learning and judging, without the evaluation of the true risk.
     pub seconds: f64,
+}
+
+/// A policy that would be handed over if learning ended now.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct HandedOver {
+    /// Its true risk.
+    pub true_risk: f64,
+    /// Its probability of the best action.
+    pub accuracy: f64,
+    /// The share of contexts in which its most probable action is the best one.
+    pub greedy_accuracy: f64,
+    /// The certificate of its risk, if it was requested.
+    pub certificate: Option<Certificate>,
 }
 
 /// The decision of the gate.
@@ -112,6 +132,7 @@ impl Outcome {
             add(StatementKind::Gate, round.decision.as_ref().and_then(|decision| decision.certificate.as_ref()));
             add(StatementKind::Certificate, round.proven.as_ref().and_then(|proven| proven.certificate.as_ref()));
             add(StatementKind::Ladder, round.proven.as_ref().and_then(|proven| proven.ladder.as_ref()));
+            add(StatementKind::HandOver, round.hand_over.as_ref().and_then(|policy| policy.certificate.as_ref()));
         }
         all
     }
@@ -153,7 +174,7 @@ pub fn simulate_observed(
     let terms = Terms { rounds_end, ..Terms::default() };
     let mut session = Session::new(plan.learner.clone(), plan.gate, first)?.with_terms(terms)?;
     let mut rounds: Vec<SimulatedRound> = Vec::new();
-    let mut start = 0;
+    let (mut start, mut paid) = (0, 0.0);
     for (round, &n) in sizes.iter().enumerate() {
         let clock = Instant::now();
         let newest = environment.collect(session.running().as_ref(), Turn { round, start, n })?;
@@ -164,10 +185,23 @@ pub fn simulate_observed(
             Certify::Last => round + 1 == sizes.len(),
             Certify::Never => false,
         };
-        let RoundReport { learned, promoted, decided_by, proven } = session.take(newest, certify, observer)?;
+        let RoundReport { learned, promoted, decided_by, proven, handed_over } =
+            session.take(newest, certify, observer)?;
         let seconds = clock.elapsed().as_secs_f64();
         let truth = environment.truth(round + 1)?;
-        let (true_risk, accuracy) = truth.evaluate(session.current())?;
+        let judged = |policy: &dyn Policy| -> Result<(f64, f64, f64)> {
+            let (risk, accuracy) = truth.evaluate(policy)?;
+            Ok((risk, accuracy, truth.greedy_accuracy(policy)?))
+        };
+        let (true_risk, accuracy, greedy_accuracy) = judged(session.current())?;
+        let hand_over = match session.hand_over() {
+            None => None,
+            Some(policy) => {
+                let (true_risk, accuracy, greedy_accuracy) = judged(policy)?;
+                Some(HandedOver { true_risk, accuracy, greedy_accuracy, certificate: handed_over })
+            }
+        };
+        paid -= mean_cost * n as f64;
         let decision = match plan.gate {
             Gate::Always => None,
             _ => {
@@ -175,8 +209,19 @@ pub fn simulate_observed(
                 Some(GateDecision { promoted, candidate_risk, certificate: decided_by })
             }
         };
-        let report =
-            SimulatedRound { round: round + 1, learned, mean_cost, true_risk, accuracy, proven, decision, seconds };
+        let report = SimulatedRound {
+            round: round + 1,
+            learned,
+            mean_cost,
+            true_risk,
+            accuracy,
+            greedy_accuracy,
+            reward: paid / start as f64,
+            hand_over,
+            proven,
+            decision,
+            seconds,
+        };
         let stop = on_round(&report).is_break();
         rounds.push(report);
         if stop {

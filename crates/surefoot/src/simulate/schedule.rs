@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 
 /// How a budget of interactions is divided into rounds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Schedule {
@@ -14,20 +14,46 @@ pub enum Schedule {
     /// This many rounds, each twice as large as the one before, the first of `ceil(N/2^k)` records. The last round
     /// takes the rest, which may be more or less than twice the one before.
     Doubling(usize),
+    /// Each round is larger than the one before by this factor, which is at least 1. Early rounds are small, because a
+    /// learner has most to gain from a new policy then.
+    Growing {
+        /// The number of rounds.
+        rounds: usize,
+        /// The factor.
+        factor: f64,
+    },
     /// The given sizes.
     Sizes(Vec<usize>),
 }
 
 impl Schedule {
-    /// The schedule of this name: `equal`, `doubling`, `auto` (doubling for the algorithm `scrm`, else equal), or a list of
-    /// sizes such as `100,200,400`. A list determines the number of rounds; the others have `rounds` rounds.
+    /// The factor of `growing` rounds, if none is given.
+    pub const FACTOR: f64 = 1.15;
+
+    /// The number of rounds of an algorithm, if none is given: 20 for `portfolio` and `thompson`, whose rounds grow; else
+    /// 10.
+    pub fn usual_rounds(algorithm: &str) -> usize {
+        if matches!(algorithm, "portfolio" | "thompson") { 20 } else { 10 }
+    }
+
+    /// The schedule of this name: `equal`, `growing`, `growing:FACTOR`, `doubling`, `auto` (growing for `portfolio` and
+    /// `thompson`, doubling for `scrm`, else equal), or a list of sizes such as `100,200,400`. A list determines the number
+    /// of rounds; the others have `rounds` rounds.
     pub fn named(name: &str, rounds: usize, algorithm: &str) -> Result<Self> {
         match (name, algorithm) {
             ("doubling", _) | ("auto", "scrm") => Ok(Schedule::Doubling(rounds)),
+            ("growing", _) | ("auto", "portfolio" | "thompson") => {
+                Ok(Schedule::Growing { rounds, factor: Schedule::FACTOR })
+            }
             ("equal" | "auto", _) => Ok(Schedule::Equal(rounds)),
             (list, _) => {
+                if let Some(factor) = list.strip_prefix("growing:") {
+                    let factor = factor.parse().ok().filter(|factor: &f64| factor.is_finite() && *factor >= 1.0);
+                    let wrong = || Error::setting("the factor of growing rounds", "a number from 1 on", list);
+                    return Ok(Schedule::Growing { rounds, factor: factor.ok_or_else(wrong)? });
+                }
                 let sizes: std::result::Result<_, _> = list.split(',').map(|n| n.trim().parse()).collect();
-                let allowed = "auto, equal, doubling, or a list of sizes such as 100,200,400";
+                let allowed = "auto, equal, growing, growing:FACTOR, doubling, or a list of sizes such as 100,200,400";
                 sizes.map(Schedule::Sizes).map_err(|_| Error::setting("schedule", allowed, list))
             }
         }
@@ -37,6 +63,7 @@ impl Schedule {
     pub fn sizes(&self, total: usize) -> Result<Vec<usize>> {
         let rounds = match self {
             Schedule::Equal(k) | Schedule::Doubling(k) => *k,
+            Schedule::Growing { rounds, .. } => *rounds,
             Schedule::Sizes(sizes) => sizes.len(),
         };
         if rounds == 0 || rounds > total {
@@ -61,6 +88,7 @@ impl Schedule {
                 }
                 Ok(sizes)
             }
+            Schedule::Growing { rounds, factor } => Ok(growing(total, *rounds, *factor)),
             Schedule::Sizes(sizes) => {
                 if sizes.contains(&0) {
                     return Err(Error::setting("every size of the schedule", "at least 1", 0));
@@ -75,6 +103,28 @@ impl Schedule {
     }
 }
 
+/// Sizes of at least 1 whose sum is `total`, each larger than the one before by the factor, but for rounding.
+fn growing(total: usize, rounds: usize, factor: f64) -> Vec<usize> {
+    // The share of the first `j` rounds, `(f^j - 1)/(f^k - 1)`, without overflow for large factors.
+    let share = |j: usize| match factor {
+        1.0 => j as f64 / rounds as f64,
+        _ => {
+            let (log, k) = (factor.ln(), rounds as f64);
+            ((j as f64 - k) * log).exp() * (-(j as f64) * log).exp_m1() / (-k * log).exp_m1()
+        }
+    };
+    let mut sizes = Vec::with_capacity(rounds);
+    let mut before = 0;
+    for j in 1..=rounds {
+        // Every round has at least one record, and leaves one for each round after it.
+        let end = ((total as f64 * share(j)).round() as usize).clamp(before + 1, total - (rounds - j));
+        let end = if j == rounds { total } else { end };
+        sizes.push(end - before);
+        before = end;
+    }
+    sizes
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,8 +132,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn equal_and_doubling_rounds_spend_the_whole_budget(total in 1usize..100_000, k in 1usize..40) {
-            for schedule in [Schedule::Equal(k), Schedule::Doubling(k)] {
+        fn all_rounds_together_spend_the_whole_budget(total in 1usize..100_000, k in 1usize..40) {
+            let growing = [1.0, 1.2, 3.0, 1e6].map(|factor| Schedule::Growing { rounds: k, factor });
+            for schedule in [Schedule::Equal(k), Schedule::Doubling(k)].into_iter().chain(growing) {
                 if let Ok(sizes) = schedule.sizes(total) {
                     prop_assert_eq!(sizes.iter().sum::<usize>(), total);
                     prop_assert_eq!(sizes.len(), k);
@@ -111,10 +162,19 @@ mod tests {
         assert_eq!(named("auto", "scrm").unwrap(), Schedule::Doubling(3));
         assert_eq!(named("equal", "scrm").unwrap(), Schedule::Equal(3));
         assert_eq!(named("doubling", "seq-ls").unwrap(), Schedule::Doubling(3));
+        let growing = |factor| Schedule::Growing { rounds: 3, factor };
+        assert_eq!(named("auto", "portfolio").unwrap(), growing(Schedule::FACTOR));
+        assert_eq!(named("growing", "scrm").unwrap(), growing(Schedule::FACTOR));
+        assert_eq!(named("growing:2", "scrm").unwrap(), growing(2.0));
+        assert_eq!(growing(2.0).sizes(700).unwrap(), [100, 200, 400]);
+        assert_eq!(
+            named("growing:0.5", "scrm").unwrap_err().to_string(),
+            "the factor of growing rounds should be a number from 1 on, but is growing:0.5"
+        );
         assert_eq!(named("5, 6", "scrm").unwrap(), Schedule::Sizes(vec![5, 6]));
         assert_eq!(
             named("a,b", "scrm").unwrap_err().to_string(),
-            "schedule should be auto, equal, doubling, or a list of sizes such as 100,200,400, but is a,b"
+            "schedule should be auto, equal, growing, growing:FACTOR, doubling, or a list of sizes such as 100,200,400, but is a,b"
         );
     }
 

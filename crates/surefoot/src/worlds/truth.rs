@@ -26,6 +26,9 @@ enum Costs {
 /// The number of rows whose distributions are held at once.
 const BLOCK: usize = 1024;
 
+/// Probabilities that differ by less are equal, but for rounding.
+const TIE: f64 = 1e-9;
+
 fn check_size(contexts: &Contexts, actions: usize) -> Result<()> {
     if contexts.is_empty() {
         return Err(Error::size("the contexts of a truth", "at least 1 row", 0));
@@ -140,6 +143,24 @@ impl Truth {
         }
         let n = self.contexts.len() as f64;
         Ok((risk / n, accuracy / n))
+    }
+
+    /// The share of contexts in which the most probable action is the best one. Equally probable actions share theirs.
+    pub fn greedy_accuracy(&self, policy: &dyn Policy) -> Result<f64> {
+        self.check_policy(policy)?;
+        let mut right = 0.0;
+        for start in (0..self.contexts.len()).step_by(BLOCK) {
+            let end = (start + BLOCK).min(self.contexts.len());
+            let p = distribution_of(policy, &self.contexts, None, &(start..end))?;
+            for (i, p) in (start..end).zip(p.chunks_exact(self.actions)) {
+                let most = p.iter().copied().fold(0.0, f64::max);
+                let likely = |p: f64| p >= most - TIE;
+                if likely(p[self.best[i] as usize]) {
+                    right += 1.0 / p.iter().filter(|&&p| likely(p)).count() as f64;
+                }
+            }
+        }
+        Ok(right / self.contexts.len() as f64)
     }
 
     /// The coverage of the best actions, `C* = min_x pi(a*(x)|x)`.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use surefoot::audit::{AuditedPolicy, AuditedRound, Entry, Ledger, Run, Statement, StatementKind, audit, hash_of};
 use surefoot::certificate::{Case, Combine, FixedSince, Link, Protocol, Share, Since, Smoothing, Spending, Theorem};
-use surefoot::learn::Thompson;
+use surefoot::learn::Portfolio;
 use surefoot::optim::{Adam, Decay, Optimiser};
 use surefoot::simulate::{Certify, Outcome, Plan};
 use surefoot::worlds::{Synthetic, SyntheticSettings};
@@ -30,7 +30,8 @@ fn outcome_under(algorithm: Algorithm, gate: Gate, held_back: f64, protocol: &Pr
 fn run(outcome: &Outcome) -> Run {
     let session = &outcome.session;
     let rounds = session.logs().iter().zip(session.deployed()).enumerate();
-    let policies = session.deployed().iter().chain([session.running()]).chain(session.learned());
+    let hand_overs = session.hand_overs().iter().flatten().map(|policy| Arc::clone(policy) as Arc<dyn Policy>);
+    let policies = session.deployed().iter().chain([session.running()]).chain(session.learned()).cloned();
     Run {
         ledger: Some(session.ledger().clone()),
         rounds: rounds
@@ -40,11 +41,58 @@ fn run(outcome: &Outcome) -> Run {
                 collected_by: policy.identity(),
             })
             .collect(),
-        policies: policies
-            .map(|policy| AuditedPolicy { name: "a policy".into(), policy: Arc::clone(policy) })
-            .collect(),
+        policies: policies.chain(hand_overs).map(|policy| AuditedPolicy { name: "a policy".into(), policy }).collect(),
         statements: outcome.statements(),
         reward_range: None,
+    }
+}
+
+/// What is handed over has a statement of its own, which pays the share of its round.
+#[test]
+fn a_policy_that_is_handed_over_is_the_one_of_the_ledger_and_pays_for_its_round() {
+    let portfolio = Algorithm::Portfolio(Portfolio::thompson());
+    for (gate, held_back) in [(Gate::Always, 0.3), (Gate::Improvement, 1.0)] {
+        let outcome = outcome(portfolio, gate, held_back);
+        let honest = run(&outcome);
+        assert_eq!(differences(&honest, &[]), Vec::<String>::new(), "{gate}");
+        let of = |s: &Statement| s.kind == StatementKind::HandOver && s.round == 3;
+        let place = honest.statements.iter().position(of).unwrap();
+        let claimed = honest.statements[place].certificate.clone();
+        let policies: Vec<Arc<dyn Policy>> = claimed.policies.iter().map(|p| policy(&honest, p.unwrap())).collect();
+        let mut next: Vec<&dyn Policy> = policies.iter().map(AsRef::as_ref).collect();
+        let first = claimed.since.round;
+        let rounds = &logs(&honest)[..3];
+        // What comes before the first link is not looked at.
+        let before = vec![next[0]; first];
+        next.splice(0..0, before);
+        let links: Vec<_> = std::iter::repeat_n(None, first).chain(claimed.links.iter().copied().map(Some)).collect();
+        let protocol = claimed.protocol();
+        let again = Certificate::hand_over(&next, &links, rounds, &protocol).unwrap().unwrap();
+        assert_eq!(again, claimed, "{gate}");
+
+        let forged = |certificate: Certificate| {
+            let mut run = run(&outcome);
+            run.statements[place].certificate = certificate;
+            run.ledger = Some(restated(&run));
+            run
+        };
+        // The share of an earlier round, which is larger.
+        let cheap = Certificate::chain(&next, &links, 0.8, rounds, &protocol).unwrap().unwrap();
+        assert!(cheap.share.round <= Some(2) && cheap.upper < claimed.upper, "{gate}");
+        found(&forged(cheap), &[], "theorem: Chain is not that of a policy that is handed over");
+        // Another policy, for instance the one that brings most on these records.
+        let running = policy(&honest, outcome.session.deployed()[3].identity().unwrap());
+        *next.last_mut().unwrap() = running.as_ref();
+        let other = Certificate::hand_over(&next, &links, rounds, &protocol).unwrap().unwrap();
+        found(&forged(other), &[], "policies: should be");
+        // More records than were held back from it.
+        *next.last_mut().unwrap() = policies.last().unwrap().as_ref();
+        let mut greedy = links.clone();
+        greedy[2].as_mut().unwrap().first = 0;
+        if greedy != links {
+            let other = Certificate::hand_over(&next, &greedy, rounds, &protocol).unwrap().unwrap();
+            found(&forged(other), &[], "links: should be");
+        }
     }
 }
 
@@ -123,9 +171,10 @@ fn with_rungs(run: &mut Run, change: impl Fn(&mut Certificate, &mut Protocol)) -
 
 #[test]
 fn honest_runs_of_every_kind_are_verified() {
-    let thompson = Algorithm::Thompson(Thompson::default());
-    for algorithm in [Algorithm::SeqLs, Algorithm::SeqAdjLs, Algorithm::ShiftLs, Algorithm::BatchLs, thompson] {
-        for held_back in [0.0, 0.5, 1.5] {
+    let portfolio = Algorithm::Portfolio(Portfolio::default());
+    for algorithm in [Algorithm::SeqLs, Algorithm::SeqAdjLs, Algorithm::ShiftLs, Algorithm::BatchLs, portfolio] {
+        // A portfolio may hold back at most one round.
+        for held_back in [0.0, 0.5, if algorithm == portfolio { 1.0 } else { 1.5 }] {
             for protocol in [Protocol::default(), union()] {
                 let found = run(&outcome_under(algorithm, Gate::Always, held_back, &protocol));
                 assert_eq!(differences(&found, &[]), Vec::<String>::new(), "{algorithm:?}, {held_back}");
@@ -437,7 +486,7 @@ fn held_back_records_are_on_trust_and_their_claim_is_fixed_by_a_head() {
     run.ledger = Some(rewritten(run.ledger.as_ref().unwrap(), |_, entry| match entry {
         Entry::Learn { round: 2, policy, .. } => {
             let fixed_since = Some(FixedSince { round: 2, since, size: 1 });
-            vec![Entry::Learn { round: 2, policy: *policy, fixed_since }]
+            vec![Entry::Learn { round: 2, policy: *policy, fixed_since, hand_over: None }]
         }
         entry => vec![entry.clone()],
     }));

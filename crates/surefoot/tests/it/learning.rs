@@ -7,7 +7,7 @@ use std::sync::Arc;
 use surefoot::audit::{AuditedPolicy, AuditedRound, Run, Statement, StatementKind, audit};
 use surefoot::certificate::{Case, Share, Since, Smoothing, verify};
 use surefoot::estimator::{Custom, CustomEstimator, Regularizer};
-use surefoot::learn::{Crm, Family, Precision, Start, State, Thompson};
+use surefoot::learn::{Crm, Family, Portfolio, Precision, Start, State};
 use surefoot::objective::{Objective, ObjectiveParts};
 use surefoot::observer::{Observer, Silent};
 use surefoot::optim::{Adam, Decay, Lbfgs, Optimiser};
@@ -442,8 +442,10 @@ fn a_loop_that_is_resumed_goes_on_as_if_it_had_not_stopped() {
         (Algorithm::BatchLs, Gate::Always, Family::PerFeature),
         (Algorithm::ShiftLs, Gate::Always, Family::Isotropic),
         (Algorithm::Scrm(Crm::default()), Gate::Always, Family::Isotropic),
-        (Algorithm::Thompson(Thompson::default()), Gate::Always, Family::Isotropic),
-        (Algorithm::Thompson(Thompson::default()), Gate::Improvement, Family::Shaped),
+        (Algorithm::Portfolio(Portfolio::thompson()), Gate::Always, Family::Isotropic),
+        (Algorithm::Portfolio(Portfolio::thompson()), Gate::Improvement, Family::Shaped),
+        (Algorithm::Portfolio(Portfolio::default()), Gate::Always, Family::Isotropic),
+        (Algorithm::Portfolio(Portfolio::default()), Gate::Improvement, Family::Isotropic),
     ];
     for (algorithm, gate, family) in settings {
         // Doubling keeps lambda between its choices: that must survive too.
@@ -461,6 +463,7 @@ fn a_loop_that_is_resumed_goes_on_as_if_it_had_not_stopped() {
             let (one, other) = (round(&mut session, k), round(&mut again, k));
             assert_eq!(session.current().identity(), again.current().identity(), "{algorithm:?}");
             assert_eq!((one.proven, one.promoted), (other.proven, other.promoted));
+            assert_eq!((one.learned.members, one.handed_over), (other.learned.members, other.handed_over));
         }
         let mut torn = session.checkpoint();
         torn.deployed.pop();

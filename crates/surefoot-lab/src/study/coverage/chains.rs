@@ -1,7 +1,7 @@
 //! Chains of rounds, and chains that are wrong on purpose.
 
 use surefoot::certificate::{Link, Theorem};
-use surefoot::learn::Thompson;
+use surefoot::learn::Portfolio;
 use surefoot::simulate::{Certify, Plan};
 use surefoot::worlds::{Environment, Finite, Turn};
 use surefoot::{Algorithm, Certificate, Gate, Lambda, Learner, Logs, Policy, Protocol, Result};
@@ -42,7 +42,7 @@ pub(super) fn modelled(world: &World, seed: u64, delta: f64) -> Result<Vec<Seen>
     let learner = Learner {
         held_back: 0.5,
         protocol: Protocol { delta, ..Protocol::default() },
-        ..learner(Algorithm::Thompson(Thompson::default()), 0.9, seed)
+        ..learner(Algorithm::Portfolio(Portfolio::thompson()), 0.9, seed)
     };
     let plan = Plan { learner, gate: Gate::Always, certify: Certify::Each };
     let Played { rounds, .. } = world.play(&world.still, &plan, &[SIZE; ROUNDS])?;

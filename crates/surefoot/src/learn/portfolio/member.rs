@@ -1,0 +1,234 @@
+//! A member of a portfolio: what it learns from, and the policies that it makes.
+
+use std::sync::Arc;
+
+use super::checkpoint::{MemberCheckpoint, oldest};
+use super::{MemberKind, Pair};
+use crate::contexts::Contexts;
+use crate::error::{Error, Result};
+use crate::features::FeatureMap;
+use crate::learn::model::Model;
+use crate::learn::{Algorithm, Family, Lambda, Learner, Sharpness, State};
+use crate::logs::Logs;
+use crate::model::RewardModel;
+use crate::observer::Observer;
+use crate::policy::{LinearGaussian, Policy, Scale};
+
+/// The largest number of kernel features.
+const MOST_FEATURES: f64 = 500.0;
+
+/// Solving the regressions of all actions takes the cube of the number of features per action: at most this.
+const MOST_WORK: f64 = 2e9;
+
+/// The second moments of all actions take at most this many numbers: 512 MiB.
+const MOST_MOMENTS: usize = 1 << 26;
+
+/// The bandwidth of the kernel, as a share of the median distance between contexts.
+const BANDWIDTH: f64 = 0.5;
+
+/// A member with everything it has learned. Clones share the data.
+#[derive(Debug, Clone)]
+pub(super) struct Member {
+    kind: MemberKind,
+    /// Its newest policies, and the number of records they were learned from.
+    made: Option<(Arc<Pair>, usize)>,
+    /// The number of policies among which the records held back chose them.
+    chosen_from: usize,
+    work: Work,
+}
+
+#[derive(Debug, Clone)]
+enum Work {
+    Model {
+        model: Model,
+        /// The newest fit.
+        fitted: Option<Arc<RewardModel>>,
+        /// For kernel features: the number of records whose contexts they were made from.
+        contexts: Option<usize>,
+        exploration: f64,
+    },
+    Search {
+        learner: Box<Learner>,
+        state: Box<State>,
+    },
+}
+
+impl Member {
+    /// The member, before any record; `None` if it cannot learn from such features.
+    pub(super) fn new(kind: MemberKind, first: &LinearGaussian, learner: &Learner) -> Result<Option<Self>> {
+        let (map, exploration) = (first.features().clone(), first.exploration());
+        let work = match kind {
+            MemberKind::Linear | MemberKind::Kernel => {
+                let contexts = (kind == MemberKind::Kernel).then_some(0);
+                let moments = map.output().saturating_pow(2).saturating_mul(first.actions());
+                if contexts.is_none() && moments > MOST_MOMENTS {
+                    return Ok(None);
+                }
+                Work::Model { model: Model::new(map, first.actions()), fitted: None, contexts, exploration }
+            }
+            MemberKind::Search => {
+                let shared = matches!(first.posterior().scale(), Scale::Shared(_));
+                let family = if shared { Family::for_features(map.output()) } else { Family::PerFeature };
+                let learner = Learner {
+                    algorithm: Algorithm::SeqAdjLs,
+                    lambda: Lambda::AutoDoubling,
+                    sharpness: Sharpness::Auto,
+                    family,
+                    ..learner.clone()
+                };
+                Work::Search { learner: Box::new(learner), state: Box::new(State::new(first.clone())) }
+            }
+        };
+        Ok(Some(Member { kind, made: None, chosen_from: 1, work }))
+    }
+
+    pub(super) fn kind(&self) -> MemberKind {
+        self.kind
+    }
+
+    /// The number of records that its policies were learned from.
+    pub(super) fn records(&self) -> usize {
+        self.made.as_ref().map_or(0, |(_, records)| *records)
+    }
+
+    /// The number of policies among which the records held back chose its own.
+    pub(super) fn chosen_from(&self) -> usize {
+        self.chosen_from
+    }
+
+    /// Its newest policies.
+    pub(super) fn pair(&self) -> Result<&Pair> {
+        let made = self.made.as_ref().ok_or_else(|| Error::size("the rounds of a portfolio", "at least 1", 0))?;
+        Ok(&made.0)
+    }
+
+    /// For a reward model that has been fitted: minus the squared error of its prediction for each record.
+    pub(super) fn predicts(&self, logs: &Logs) -> Result<Option<Vec<f64>>> {
+        let Work::Model { model, fitted: Some(fitted), .. } = &self.work else { return Ok(None) };
+        let predicted = fitted.predict(&model.map().apply(logs.contexts())?)?;
+        let records = predicted.chunks_exact(fitted.actions()).zip(logs.action().iter().zip(logs.cost()));
+        let error = |(row, (&a, &c)): (&[f64], (&u32, &f64))| row[a as usize].clamp(0.0, 1.0) + c;
+        Ok(Some(records.map(|record| -error(record).powi(2)).collect()))
+    }
+
+    /// What must be stored of it.
+    pub(super) fn checkpoint(&self) -> MemberCheckpoint<LinearGaussian> {
+        let (contexts, kept, policy) = match &self.work {
+            Work::Model { contexts, .. } => (*contexts, None, None),
+            Work::Search { state, .. } => (None, state.kept(), Some(state.current().clone())),
+        };
+        let (member, records, chosen_from) = (self.kind, self.records(), self.chosen_from);
+        MemberCheckpoint { member, records, contexts, chosen_from, kept, policy }
+    }
+
+    /// Restores a new member from what was stored, and from the rounds so far.
+    pub(super) fn restore(
+        &mut self,
+        stored: MemberCheckpoint<LinearGaussian>,
+        rounds: &[Arc<Logs>],
+        widths: [f64; 2],
+    ) -> Result<()> {
+        let MemberCheckpoint { records, contexts: made_from, chosen_from, kept, policy, .. } = stored;
+        self.chosen_from = chosen_from;
+        let pair = match &mut self.work {
+            Work::Model { model, fitted, contexts, exploration } => {
+                if let (Some(contexts), Some(made_from)) = (contexts, made_from) {
+                    *contexts = made_from;
+                    if made_from > 0 {
+                        *model = Model::new(kernel(&oldest(rounds, made_from), model.actions())?, model.actions());
+                    }
+                }
+                if records == 0 {
+                    return Ok(());
+                }
+                fit(model, fitted, rounds, &oldest(rounds, records), widths, *exploration)?
+            }
+            Work::Search { learner, state } => {
+                for logs in rounds {
+                    **state = learner.remember(state, logs)?;
+                }
+                let Some(policy) = policy else { return Ok(()) };
+                **state = State::clone(state).resumed(&policy, &policy, kept, None)?;
+                if records == 0 {
+                    return Ok(());
+                }
+                Pair { collects: state.current().clone(), hand_over: state.current().clone() }
+            }
+        };
+        self.made = Some((Arc::new(pair), records));
+        Ok(())
+    }
+
+    /// Learns from the records that are seen: all `rounds` without the newest records. Returns whether it did: a member
+    /// that does not lead learns again when the number of records has doubled.
+    pub(super) fn fit(
+        &mut self,
+        rounds: &[Arc<Logs>],
+        seen: &[Arc<Logs>],
+        newest: &Logs,
+        widths: [f64; 2],
+        leads: bool,
+        observer: &mut dyn Observer,
+    ) -> Result<bool> {
+        let records: usize = seen.iter().map(|logs| logs.len()).sum();
+        let due = leads || records >= 2 * self.records();
+        let pair = match &mut self.work {
+            Work::Model { model, fitted, contexts, exploration } => {
+                if !due {
+                    return Ok(false);
+                }
+                if let Some(made_from) = contexts {
+                    // With this many contexts the features hardly change any more.
+                    if records >= 2 * *made_from && *made_from < FeatureMap::MOST_LANDMARKS {
+                        *model = Model::new(kernel(seen, model.actions())?, model.actions());
+                        *made_from = records;
+                    }
+                }
+                fit(model, fitted, rounds, seen, widths, *exploration)?
+            }
+            Work::Search { learner, state } => {
+                if !due {
+                    self.chosen_from = 1;
+                    **state = learner.remember(state, newest)?;
+                    return Ok(false);
+                }
+                let first = usize::from(state.rounds() == 0);
+                let (next, report) = learner.step_observed(state, newest, observer)?;
+                **state = next;
+                // The set of round 0 has one more member: the first policy.
+                self.chosen_from = report.fixed_since.map_or(1, |fixed| fixed.size - first);
+                Pair { collects: state.current().clone(), hand_over: state.current().clone() }
+            }
+        };
+        self.made = Some((Arc::new(pair), records));
+        Ok(true)
+    }
+}
+
+/// Fits a reward model, and makes its policies.
+fn fit(
+    model: &mut Model,
+    fitted: &mut Option<Arc<RewardModel>>,
+    rounds: &[Arc<Logs>],
+    seen: &[Arc<Logs>],
+    [v, hand_over]: [f64; 2],
+    exploration: f64,
+) -> Result<Pair> {
+    let found = model.fit(rounds, seen)?;
+    let policy = |v: f64| found.policy(model.map(), v)?.with_exploration(exploration);
+    let pair = Pair { collects: policy(v)?, hand_over: policy(hand_over)? };
+    *fitted = Some(Arc::new(found));
+    Ok(pair)
+}
+
+/// Kernel features whose landmarks are some of the contexts that are seen.
+fn kernel(seen: &[Arc<Logs>], actions: usize) -> Result<FeatureMap> {
+    let records: usize = seen.iter().map(|logs| logs.len()).sum();
+    // The same share of every round.
+    let step = records.div_ceil(FeatureMap::MOST_LANDMARKS).max(1);
+    let parts: Vec<Contexts> =
+        seen.iter().map(|logs| logs.contexts().select(&(0..logs.len()).step_by(step).collect::<Vec<_>>())).collect();
+    let known = Contexts::stacked(&parts)?;
+    let count = MOST_FEATURES.min((MOST_WORK / actions as f64).cbrt()) as usize;
+    FeatureMap::kernel_at_most(&known, count.max(1), BANDWIDTH * FeatureMap::rule_of_thumb(&known))
+}
