@@ -48,7 +48,7 @@ class Bench:
 
     def wanted(self, group, key, count=None):
         """Whether a run of a group is asked for, and not stored yet."""
-        if group not in self.options.only:
+        if group not in self.options.only or self.options.match not in key.split("/")[2]:
             return False
         stored = self.runs.get(key)
         if stored is None or self.options.again or stored["size"] != self.size(stored["set"]):
@@ -169,6 +169,7 @@ def arguments():
     flags.add_argument(
         "--only", type=comma, default=GROUPS, help=f"{', '.join(GROUPS)}, or rivals for all but surefoot"
     )
+    flags.add_argument("--match", default="", help="only methods whose names contain this text")
     flags.add_argument("--interactions", type=int, default=0, help="0 for every record of a set")
     flags.add_argument("--records", type=int, default=100_000, help="of the offline world")
     flags.add_argument("--again", action="store_true", help="repeat stored runs")
