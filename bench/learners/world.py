@@ -15,7 +15,7 @@ NOISE = 0.2
 WEAK = 0.2
 STARTS = {
     "uniform": "The first policy is uniform.",
-    "weak": "The first policy is `N(0.2 W, I)`; `W` is a softmax fitted to the 5 % of the labels that are known before.",
+    "weak": "The first policy is `N(0.2 W, I)`; `W` is a softmax fitted to the 5 % of the labels known before.",
     "offline": "All records are one log of a softmax with the weights `0.2 W`.",
 }
 
@@ -129,9 +129,9 @@ class Clock:
 def play(rival, world, certify):
     """Runs a rival through the stream, and measures it.
 
-    The certificate is for the policy at nine tenths of the stream, or at the start of the last round if that is earlier,
-    by the records after it: the policy was fixed before them. `certify(action, propensity, reward, p)` bounds its mean
-    reward.
+    The certificate is for the policy at nine tenths of the stream, or at the start of the last round if that is
+    earlier, by the records after it: the policy was fixed before them. `certify(action, propensity, reward, p)` bounds
+    its mean reward.
     """
     data, clock, n = world.data, Clock(), len(world.data.label)
     rival.begin(data.known, world.actions, world.seed)
@@ -223,8 +223,9 @@ def guesses(reward):
 
 
 class Shop:
-    """An offline world of 50 actions. A context has 20 numbers and 10 categories of four levels, which are given as flags.
-    Rewards follow a logistic model with one weight vector per action, and the logger is a softmax that knows little of it.
+    """An offline world of 50 actions. A context has 20 numbers and 10 categories of four levels, given as flags.
+    Rewards follow a logistic model with one weight vector per action, and the logger is a softmax that knows little of
+    it.
 
     The scales were chosen such that the logger has a value of 0.305, and the best policy 0.88.
     """
