@@ -7,7 +7,11 @@ import textwrap
 from importlib.metadata import version
 
 import numpy as np
+import ours
+import regressions
 import sets
+import thompson
+import trees
 import vw
 import world
 
@@ -85,10 +89,12 @@ def shown(row, start):
 
 
 def order(rows):
-    """The methods in a fixed order: ours, rivals, then those in hindsight."""
-    rank = {"surefoot": 0, "default": 1, "hindsight": 3}
-    known = list(dict.fromkeys(r["method"] for r in sorted(rows, key=lambda r: rank.get(r["group"], 2))))
-    return known
+    """The methods in the order of their files: ours, rivals, then those in hindsight."""
+    listed = [name for module in (thompson, trees, regressions, vw) for name in [*module.RIVALS, *module.OFFLINE]]
+    listed = [*ours.MEMBERS, *ours.OFFLINE, vw.PREFIX + DEFAULT, *listed]
+    found = {row["method"] for row in rows}
+    known = [name for name in dict.fromkeys(listed) if name in found]
+    return [*known, *sorted(found - set(known))]
 
 
 def matrix(rows, start, names):
