@@ -4,12 +4,13 @@ CARGO ?= cargo
 PYTHON ?= python3
 GOLDEN_ENV := .venv-golden
 BENCH_ENV := .venv-bench
+LEARNERS_ENV := .venv-learners
 OBP_ENV := .venv-obp
 PYTHON_ENV := .venv-python
 PYTHON_PACKAGE := crates/surefoot-python
 export CARGO_TARGET_DIR ?= target
 
-.PHONY: help test test-rust test-python wheel environments lint lint-rust lint-python fmt doc bench bench-evaluate bench-python bench-rivals golden attack fuzz fuzz-quick coverage demo paper clean
+.PHONY: help test test-rust test-python wheel environments lint lint-rust lint-python fmt doc bench bench-evaluate bench-learners bench-python bench-rivals golden attack fuzz fuzz-quick coverage demo paper clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -59,13 +60,13 @@ lint-rust:
 	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --workspace --no-deps --locked
 
 lint-python: $(PYTHON_ENV)/installed
-	$(PYTHON_ENV)/bin/ruff check $(PYTHON_PACKAGE) bench/python examples
-	$(PYTHON_ENV)/bin/ruff format --check $(PYTHON_PACKAGE) bench/python examples
+	$(PYTHON_ENV)/bin/ruff check $(PYTHON_PACKAGE) bench/learners bench/python examples
+	$(PYTHON_ENV)/bin/ruff format --check $(PYTHON_PACKAGE) bench/learners bench/python examples
 	$(PYTHON_ENV)/bin/python scripts/check-dependencies
 
 fmt: $(PYTHON_ENV)/installed ## format the code
 	$(CARGO) fmt --all
-	$(PYTHON_ENV)/bin/ruff format $(PYTHON_PACKAGE) bench/python examples
+	$(PYTHON_ENV)/bin/ruff format $(PYTHON_PACKAGE) bench/learners bench/python examples
 
 bench: ## our own benchmarks: ratios measured side by side, growth, memory and reading, into bench/results/
 	$(CARGO) build --release --locked --package surefoot-bench
@@ -87,6 +88,16 @@ bench-evaluate: $(OBP_ENV)/tried ## against Open Bandit Pipeline, on 10 million 
 	$(CARGO) build --release --locked --package surefoot-bench --package surefoot-cli
 	$(CARGO) run --release --locked --quiet --package surefoot-bench -- logs
 	$(OBP_ENV)/bin/python bench/rivals/evaluate.py bench/data/logs-10000000.parquet
+
+bench-learners: $(LEARNERS_ENV)/installed ## learners against rivals, on the sets in DATA=data, into bench/results/: an hour or so at first
+	$(CARGO) build --release --locked
+	$(LEARNERS_ENV)/bin/python bench/learners/compare.py --data $(DATA) --surefoot $(CARGO_TARGET_DIR)/release/surefoot $(BENCH_FLAGS)
+
+$(LEARNERS_ENV)/installed: bench/learners/requirements.txt
+	$(PYTHON) -m venv $(LEARNERS_ENV)
+	$(LEARNERS_ENV)/bin/pip install --quiet --disable-pip-version-check --requirement $<
+	$(LEARNERS_ENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --ignore-requires-python obp==0.5.7
+	touch $@
 
 $(BENCH_ENV)/installed: bench/rivals/requirements.txt
 	$(PYTHON) -m venv $(BENCH_ENV)
@@ -150,4 +161,4 @@ $(GOLDEN_ENV)/installed: reference/requirements.txt
 
 clean: ## remove what was built
 	$(CARGO) clean
-	rm -rf $(GOLDEN_ENV) $(BENCH_ENV) $(BENCH_ENV)-python $(OBP_ENV) $(PYTHON_ENV) bench/data dist
+	rm -rf $(GOLDEN_ENV) $(BENCH_ENV) $(BENCH_ENV)-python $(LEARNERS_ENV) $(OBP_ENV) $(PYTHON_ENV) bench/data dist
