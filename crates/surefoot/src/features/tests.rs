@@ -249,7 +249,7 @@ fn contexts_come_before_made_features_and_the_intercept_last() {
         let print = |map: &FeatureMap| {
             let mut hasher = Hasher::new("map");
             map.hash(&mut hasher);
-            map.hash_kernel(&mut hasher);
+            map.hash_made(&mut hasher);
             hasher.finish()
         };
         assert_ne!(print(&both), print(&kernel.clone().with_intercept()));
