@@ -11,6 +11,7 @@ use surefoot::audit::{
     self, ActionsFrom, Entry, Ledger, Opening, Provenance, Statement, StatementKind, Terms, hash_of,
 };
 use surefoot::contexts::Labelled;
+use surefoot::features::TreeFeatures;
 use surefoot::learn::{Family, Retrained, StepReport, retrain};
 use surefoot::observer::Observer;
 use surefoot::{Certificate, FeatureMap, Gate, Learner, LinearGaussian, Logs, Policy, RewardRange};
@@ -152,6 +153,8 @@ pub struct Reveals {
     pub action_names: usize,
     /// The number of contexts that are stored as landmarks of kernel features.
     pub landmarks: usize,
+    /// The number of thresholds of tree features. Each is the middle between two contexts' values of a feature.
+    pub thresholds: usize,
 }
 
 /// A column whose values a policy file lists.
@@ -174,6 +177,7 @@ impl Reveals {
                 Actions::Count(_) => 0,
             },
             landmarks: policy.features().kernel_parts().map_or(0, |kernel| kernel.landmarks().len()),
+            thresholds: policy.features().tree_parts().map_or(0, TreeFeatures::splits),
         }
     }
 }

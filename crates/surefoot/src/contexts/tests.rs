@@ -28,7 +28,7 @@ fn parts_and_single_values_of_rows_are_those_of_the_row() {
                 let mut found = Vec::new();
                 x.row(0).for_each_in(from..to, |f, v| {
                     if v != 0.0 {
-                        found.push((f, v))
+                        found.push((f, v));
                     }
                 });
                 found
