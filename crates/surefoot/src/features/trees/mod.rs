@@ -25,8 +25,8 @@ use crate::fingerprint::{Fingerprint, Hasher};
 /// The parts of the tree features of a [`FeatureMap`](super::FeatureMap): one feature per leaf, which is
 /// `1/sqrt(number of trees)` for the contexts in it and 0 for others.
 ///
-/// The trees follow each other, each node before its left and then its right part. So every list of nodes that ends with
-/// a tree has one meaning only, and no node refers to another one.
+/// The trees follow each other, each node before its left and then its right part. So every list of nodes that ends
+/// with a tree has one meaning only, and no node refers to another one.
 #[derive(Debug)]
 pub struct TreeFeatures {
     input: usize,

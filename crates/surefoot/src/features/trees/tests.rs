@@ -74,7 +74,8 @@ proptest! {
 
     #[test]
     fn every_tree_reduces_the_training_error(
-        n in 1usize..300, seed in 0usize..1000, shrinkage in 0.01f64..=1.0, ridge in 0.01f64..20.0, share in 0.01f64..=1.0,
+        n in 1usize..300, seed in 0usize..1000,
+        shrinkage in 0.01f64..=1.0, ridge in 0.01f64..20.0, share in 0.01f64..=1.0,
     ) {
         let (x, action, reward) = sample(n, seed);
         let mut errors: Vec<f64> = Vec::new();
@@ -109,7 +110,9 @@ proptest! {
 
     #[test]
     fn no_list_of_nodes_panics(
-        nodes in prop::collection::vec((prop_oneof![3 => Just(LEAF), 3 => 0u32..3, 1 => any::<u32>()], any::<f32>()), 0..30)
+        nodes in prop::collection::vec(
+            (prop_oneof![3 => Just(LEAF), 3 => 0u32..3, 1 => any::<u32>()], any::<f32>()), 0..30
+        )
     ) {
         let (features, thresholds): (Vec<u32>, Vec<f32>) = nodes.into_iter().unzip();
         let zeroed = features.iter().zip(thresholds).map(|(&f, t)| if f == LEAF { 0.0 } else { t }).collect();
