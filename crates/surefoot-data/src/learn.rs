@@ -11,7 +11,6 @@ use surefoot::audit::{
     self, ActionsFrom, Entry, Ledger, Opening, Provenance, Statement, StatementKind, Terms, hash_of,
 };
 use surefoot::contexts::Labelled;
-use surefoot::features::TreeFeatures;
 use surefoot::learn::{Family, Retrained, StepReport, retrain};
 use surefoot::observer::Observer;
 use surefoot::{Certificate, FeatureMap, Gate, Learner, LinearGaussian, Logs, Policy, RewardRange};
@@ -177,7 +176,7 @@ impl Reveals {
                 Actions::Count(_) => 0,
             },
             landmarks: policy.features().kernel_parts().map_or(0, |kernel| kernel.landmarks().len()),
-            thresholds: policy.features().tree_parts().map_or(0, TreeFeatures::splits),
+            thresholds: policy.features().tree_parts().map_or(0, |trees| trees.splits()),
         }
     }
 }
