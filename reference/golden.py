@@ -21,6 +21,7 @@ import posteriors
 import propensity
 import regularizers
 import tables
+import trees
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLES = ROOT / "crates/surefoot/src/math/tables.rs"
@@ -38,6 +39,7 @@ FILES = {
     "certificates.json": certificates.cases,
     "chains.json": chains.cases,
     "kernels.json": kernels.cases,
+    "trees.json": trees.cases,
     "evaluation.json": evaluation.cases,
     "fingerprints.json": fingerprints.cases,
 }

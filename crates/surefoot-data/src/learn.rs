@@ -171,6 +171,8 @@ pub struct Reveals {
     pub action_names: usize,
     /// The number of contexts that are stored as landmarks of kernel features.
     pub landmarks: usize,
+    /// The number of thresholds of tree features. Each is the middle between two contexts' values of a feature.
+    pub thresholds: usize,
 }
 
 /// A column whose values a policy file lists.
@@ -193,6 +195,7 @@ impl Reveals {
                 Actions::Count(_) => 0,
             },
             landmarks: policy.features().kernel_parts().map_or(0, |kernel| kernel.landmarks().len()),
+            thresholds: policy.features().tree_parts().map_or(0, |trees| trees.splits()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Policy files. The basis and the kernel features of a policy are separate files in the same folder, since the
+//! Policy files. The basis and the kernel or tree features of a policy are separate files in the same folder, since the
 //! policies of a loop share them and they are by far the largest part (for the pixels of MNIST a basis takes 5 MB, the
 //! rest of a policy 63 kB).
 
@@ -95,9 +95,9 @@ enum ClassName {
     Uniform,
 }
 
-/// Writes a policy. If it has a basis or kernel features, they are written to the same folder as
-/// `basis-FINGERPRINT.safetensors` and `features-FINGERPRINT.safetensors`, unless these files exist with this content.
-/// All files appear together or not at all.
+/// Writes a policy. If it has a basis, kernel features or tree features, they are written to the same folder as
+/// `basis-FINGERPRINT.safetensors`, `features-FINGERPRINT.safetensors` and `trees-FINGERPRINT.safetensors`, unless
+/// these files exist with this content. All files appear together or not at all.
 ///
 /// Mixtures have a file format of their own ([`write_mixture`](crate::write_mixture)), and user-defined policies have no
 /// file.
@@ -112,7 +112,7 @@ pub fn write_policy_with(path: &Path, policy: &dyn Policy, inputs: Option<&Input
     together.commit()
 }
 
-/// Adds a policy, with its basis and its kernel features before it, to the files that are written together.
+/// Adds a policy, with its basis and its kernel or tree features before it, to the files that are written together.
 pub(crate) fn stage_policy(
     together: &mut Together,
     path: &Path,
@@ -165,7 +165,7 @@ pub(crate) fn stage_policy(
     write(together, path, &header, tensors)
 }
 
-/// Reads a policy. Its basis and kernel features are read from the same folder.
+/// Reads a policy. Its basis and its kernel or tree features are read from the same folder.
 pub fn read_policy(path: &Path) -> Result<Arc<dyn Policy>> {
     PolicyReader::default().read(path)
 }
@@ -177,7 +177,7 @@ pub struct PolicyReader {
 }
 
 impl PolicyReader {
-    /// Reads a policy. Its basis and kernel features are read from the same folder.
+    /// Reads a policy. Its basis and its kernel or tree features are read from the same folder.
     ///
     /// Random Fourier features are generated from their seed. They take eight bytes of memory per weight, although the
     /// weights are not in the file.

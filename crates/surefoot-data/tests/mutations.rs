@@ -175,7 +175,7 @@ fn damaged_files_are_errors_or_valid_and_never_panics() {
     let posterior = Posterior::new(2, vec![1.0, 2.0, 3.0, 4.0], Scale::PerFeature(vec![1.0, 0.5])).unwrap();
     let turned = posterior.clone().with_basis(Arc::new(basis)).unwrap();
     let landmarks = Contexts::dense((0..12).map(|i| i as f32 / 3.0).collect(), 3).unwrap();
-    let policies: [(&str, Box<dyn Policy>); 5] = [
+    let policies: [(&str, Box<dyn Policy>); 6] = [
         ("gaussian", Box::new(LinearGaussian::new(FeatureMap::identity(2), turned).unwrap())),
         ("fourier", {
             let map = FeatureMap::fourier(3, 2, 1.0, 7).unwrap();
@@ -183,6 +183,10 @@ fn damaged_files_are_errors_or_valid_and_never_panics() {
         }),
         ("kernel", {
             let map = FeatureMap::kernel(&landmarks, 2, 1.0).unwrap();
+            Box::new(LinearGaussian::new(map, posterior.clone()).unwrap())
+        }),
+        ("trees", {
+            let map = FeatureMap::trees_from_parts(3, vec![1, u32::MAX, u32::MAX], vec![0.5, 0.0, 0.0]).unwrap();
             Box::new(LinearGaussian::new(map, posterior).unwrap())
         }),
         ("softmax", Box::new(Softmax::new(FeatureMap::identity(1), 2, vec![0.5, -0.5], 1.0).unwrap())),
@@ -193,7 +197,7 @@ fn damaged_files_are_errors_or_valid_and_never_panics() {
         try_all(name, &at(name), || read_policy(&at(name)).map(drop));
     }
     let beside: Vec<PathBuf> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
-    for (start, name) in [("basis-", "gaussian"), ("features-", "kernel")] {
+    for (start, name) in [("basis-", "gaussian"), ("features-", "kernel"), ("trees-", "trees")] {
         let named = |path: &&PathBuf| path.file_name().unwrap().to_string_lossy().starts_with(start);
         let path = beside.iter().find(named).unwrap();
         try_all(start, path, || read_policy(&at(name)).map(drop));

@@ -43,6 +43,26 @@ def test_a_softmax_is_a_softmax(rng):
     np.testing.assert_allclose(surefoot.Policy.softmax(weights, alpha=2.0).predict_proba(X), expected, atol=1e-12)
 
 
+def test_features_say_their_kind_and_come_back_from_pickles(rng):
+    known, r = rng.normal(size=(50, 4)), records(rng)
+    trees = surefoot.Features.trees(surefoot.Logs(**r), n_trees=2, n_leaves=3, least_records=2, share=1.0)
+    assert repr(trees) == f"<surefoot.Features trees, 2 of them: 4 -> {trees.n_features_out}>"
+    for kind, features in {
+        "raw": surefoot.Features.raw(4),
+        "fourier": surefoot.Features.fourier(4, 20, 1.5, seed=3, intercept=True),
+        "kernel": surefoot.Features.named("kernel:10", known),
+        "trees": trees,
+    }.items():
+        for map in (features, features._with_contexts()):
+            back = pickle.loads(pickle.dumps(map))
+            assert (back, back.kind, back.n_features_out) == (map, kind, map.n_features_out)
+    leaves = trees.transform(r["X"])
+    assert scipy.sparse.issparse(leaves) and (np.diff(leaves.indptr) == 2).all()
+    np.testing.assert_allclose(leaves.data, 2**-0.5, rtol=1e-6)
+    with pytest.raises(ValueError, match=r"the number of leaves of a tree should be from 2 to 65536, but is 1"):
+        surefoot.Features.trees(surefoot.Logs(**r), n_leaves=1)
+
+
 def test_files_and_pickles_keep_every_bit(rng, tmp_path):
     r = records(rng)
     known = rng.normal(size=(50, 4))
@@ -51,6 +71,7 @@ def test_files_and_pickles_keep_every_bit(rng, tmp_path):
         surefoot.Features.raw(4, intercept=True),
         surefoot.Features.fourier(4, 20, 1.5, seed=3),
         surefoot.Features.named("kernel:10", known, intercept=True),
+        surefoot.Features.trees(surefoot.Logs(**r), n_trees=3, n_leaves=4, least_records=2),
     ]:
         learner = surefoot.SeqAdjLS(lam=0.4, posterior="shaped", exploration=0.1, features=features).fit(**r)
         policy = learner.policy_

@@ -215,6 +215,9 @@ mod tests {
             let landmarks = Contexts::dense(landmarks.to_vec(), 1).unwrap();
             over(FeatureMap::kernel_from_parts(landmarks, bandwidth, projection.to_vec()).unwrap())
         };
+        let trees = |features: [u32; 3], threshold| {
+            over(FeatureMap::trees_from_parts(2, features.to_vec(), vec![threshold, 0.0, 0.0]).unwrap())
+        };
         let all = [
             plain(),
             plain().with_exploration(0.1).unwrap(),
@@ -228,6 +231,9 @@ mod tests {
             kernel([0.5, 2.0], 1.0, [1.0, 2.0, 3.0, 4.0]),
             kernel([0.5, 1.0], 1.5, [1.0, 2.0, 3.0, 4.0]),
             kernel([0.5, 1.0], 1.0, [1.0, 2.0, 3.0, 5.0]),
+            trees([0, u32::MAX, u32::MAX], 0.5),
+            trees([1, u32::MAX, u32::MAX], 0.5),
+            trees([0, u32::MAX, u32::MAX], 1.5),
             plain().with_posterior(q().with_basis(swapped).unwrap()),
             plain().with_posterior(q().with_basis(as_it_is).unwrap()),
         ];
@@ -251,6 +257,8 @@ mod tests {
         let landmarks = Contexts::dense(vec![0.5, 1.0], 1).unwrap();
         let kernel = FeatureMap::kernel_from_parts(landmarks, 1.0, vec![1.0, 2.0, 3.0, 4.0]).unwrap();
         assert_eq!(print(kernel), "49ab6be9d981b711fe9bf1cf10f4e0f46107772c0af447c1cc2f6853a8de8368");
+        let trees = FeatureMap::trees_from_parts(2, vec![0, u32::MAX, u32::MAX], vec![0.5, 0.0, 0.0]).unwrap();
+        assert_eq!(print(trees), "e0020731957a9ca1fb9a92e3652badde7dc86650c65706629d08e903feff21a3");
     }
 
     #[test]

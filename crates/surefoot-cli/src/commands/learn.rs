@@ -281,6 +281,9 @@ fn revealed(reveals: &Reveals) -> String {
     if reveals.landmarks > 0 {
         parts.push(format!("{} contexts as landmarks of the kernel", reveals.landmarks));
     }
+    if reveals.thresholds > 0 {
+        parts.push(format!("{} thresholds of trees, each between two values of a feature", reveals.thresholds));
+    }
     match parts.is_empty() {
         true => String::new(),
         false => format!("\nreadable in these files: {}", parts.join(", ")),

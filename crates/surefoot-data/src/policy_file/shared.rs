@@ -1,4 +1,4 @@
-//! The parts of policies that have files of their own: bases and kernel features.
+//! The parts of policies that have files of their own: bases, kernel features and tree features.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use surefoot::contexts::Row;
-use surefoot::features::KernelFeatures;
+use surefoot::features::{KernelFeatures, TreeFeatures};
 use surefoot::policy::Basis;
 use surefoot::{Contexts, FeatureMap, Fingerprint};
 
@@ -18,20 +18,24 @@ use crate::tensors::{Tensor, Tensors, bytes, check_fingerprint};
 
 const BASIS: &str = "surefoot-basis";
 const FEATURES: &str = "surefoot-features";
+const TREES: &str = "surefoot-trees";
 
 /// The features of a policy, as its file describes them.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Features {
     pub(super) input: usize,
-    /// Whether the contexts stand before Fourier or kernel features. Absent in old files, and where they do not.
+    /// Whether the contexts stand before Fourier, kernel or tree features. Absent in old files, and where they do not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     contexts: bool,
     intercept: bool,
     fourier: Option<Fourier>,
     /// Absent in old files, from before kernel features existed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    kernel: Option<Kernel>,
+    kernel: Option<Named>,
+    /// Absent without tree features.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    trees: Option<Named>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -42,9 +46,10 @@ struct Fourier {
     seed: u64,
 }
 
+/// Features in a file that their fingerprint names.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Kernel {
+struct Named {
     count: usize,
     fingerprint: Fingerprint,
 }
@@ -52,13 +57,22 @@ struct Kernel {
 impl Features {
     fn of(map: &FeatureMap) -> Self {
         let fourier = map.fourier_settings().map(|(count, bandwidth, seed)| Fourier { count, bandwidth, seed });
-        let kernel = map.kernel_parts().map(|k| Kernel { count: k.count(), fingerprint: k.fingerprint() });
-        Features { input: map.input(), contexts: map.contexts(), intercept: map.intercept(), fourier, kernel }
+        let kernel = map.kernel_parts().map(|k| Named { count: k.count(), fingerprint: k.fingerprint() });
+        let trees = map.tree_parts().map(|t| Named { count: t.count(), fingerprint: t.fingerprint() });
+        Features { input: map.input(), contexts: map.contexts(), intercept: map.intercept(), fourier, kernel, trees }
+    }
+
+    /// The kinds of made features; at most one in a valid file.
+    fn made(&self) -> Vec<&'static str> {
+        let kinds =
+            [("fourier", self.fourier.is_some()), ("kernel", self.kernel.is_some()), ("trees", self.trees.is_some())];
+        kinds.into_iter().filter(|(_, given)| *given).map(|(kind, _)| kind).collect()
     }
 
     /// The number of features after the feature map.
     pub(super) fn output(&self) -> usize {
-        let made = self.fourier.map(|fourier| fourier.count).or(self.kernel.map(|kernel| kernel.count));
+        let named = self.kernel.or(self.trees).map(|named| named.count);
+        let made = self.fourier.map(|fourier| fourier.count).or(named);
         let beside = if self.contexts && made.is_some() { self.input } else { 0 };
         made.unwrap_or(self.input).saturating_add(beside).saturating_add(usize::from(self.intercept))
     }
@@ -84,10 +98,23 @@ struct FeaturesHeader {
     fingerprint: Fingerprint,
 }
 
-/// The description of the features in a policy file. Kernel features are written to a file of their own.
+/// The metadata of a file of tree features.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TreesHeader {
+    format: String,
+    version: u64,
+    input: usize,
+    fingerprint: Fingerprint,
+}
+
+/// The description of the features in a policy file. Kernel and tree features are written to a file of their own.
 pub(super) fn stage_features(together: &mut Together, path: &Path, map: &FeatureMap) -> Result<Features> {
     if let Some(kernel) = map.kernel_parts() {
         stage_kernel(together, path, kernel)?;
+    }
+    if let Some(trees) = map.tree_parts() {
+        stage_trees(together, path, trees)?;
     }
     Ok(Features::of(map))
 }
@@ -127,6 +154,18 @@ fn stage_kernel(together: &mut Together, policy: &Path, kernel: &KernelFeatures)
     stage_named(together, &path, &header, tensors)
 }
 
+fn stage_trees(together: &mut Together, policy: &Path, trees: &TreeFeatures) -> Result<()> {
+    let path = trees_path(policy, trees.fingerprint());
+    let (format, input) = (TREES.into(), trees.input());
+    let header = TreesHeader { format, version: VERSION, input, fingerprint: trees.fingerprint() };
+    let shape = [trees.features().len()];
+    let tensors = vec![
+        Tensor::new("feature", &shape, trees.features().iter().copied()),
+        Tensor::new("threshold", &shape, trees.thresholds().iter().copied()),
+    ];
+    stage_named(together, &path, &header, tensors)
+}
+
 /// The path of a policy's basis.
 fn basis_path(policy: &Path, basis: Fingerprint) -> PathBuf {
     policy.with_file_name(format!("basis-{basis}.safetensors"))
@@ -135,6 +174,11 @@ fn basis_path(policy: &Path, basis: Fingerprint) -> PathBuf {
 /// The path of a policy's kernel features.
 fn kernel_path(policy: &Path, kernel: Fingerprint) -> PathBuf {
     policy.with_file_name(format!("features-{kernel}.safetensors"))
+}
+
+/// The path of a policy's tree features.
+fn trees_path(policy: &Path, trees: Fingerprint) -> PathBuf {
+    policy.with_file_name(format!("trees-{trees}.safetensors"))
 }
 
 /// The bases and feature maps that were read so far.
@@ -148,11 +192,11 @@ pub(super) struct Shared {
 impl Shared {
     /// The feature map of a policy.
     pub(super) fn map(&mut self, path: &Path, file: &Tensors, features: Features) -> Result<FeatureMap> {
-        if features.contexts && features.fourier.is_none() && features.kernel.is_none() {
+        if features.contexts && features.made().is_empty() {
             return Err(Error::Header {
                 place: file.place_of("metadata"),
                 part: "contexts".into(),
-                allowed: "false without Fourier or kernel features".into(),
+                allowed: "false without Fourier, kernel or tree features".into(),
                 found: "true".into(),
             });
         }
@@ -195,24 +239,31 @@ impl Shared {
 }
 
 /// Creates the feature map of a policy, without contexts beside it and without the intercept.
-fn make(path: &Path, file: &Tensors, Features { input, fourier, kernel, .. }: Features) -> Result<FeatureMap> {
-    match (fourier, kernel) {
-        (None, None) => Ok(FeatureMap::identity(input)),
-        (Some(Fourier { count, bandwidth, seed }), None) => {
-            at(file.place(), FeatureMap::fourier(input, count, bandwidth, seed))
-        }
-        (None, Some(kernel)) => read_kernel(&kernel_path(path, kernel.fingerprint), kernel, input),
-        (Some(_), Some(_)) => Err(Error::Header {
+fn make(path: &Path, file: &Tensors, features: Features) -> Result<FeatureMap> {
+    let made = features.made();
+    if made.len() > 1 {
+        return Err(Error::Header {
             place: file.place_of("metadata"),
             part: "features".into(),
-            allowed: "fourier or kernel".into(),
-            found: "both".into(),
-        }),
+            allowed: "one of fourier, kernel and trees".into(),
+            found: made.join(" and "),
+        });
+    }
+    let Features { input, fourier, kernel, trees, .. } = features;
+    if let Some(Fourier { count, bandwidth, seed }) = fourier {
+        return at(file.place(), FeatureMap::fourier(input, count, bandwidth, seed));
+    }
+    if let Some(kernel) = kernel {
+        return read_kernel(&kernel_path(path, kernel.fingerprint), kernel, input);
+    }
+    match trees {
+        Some(trees) => read_trees(&trees_path(path, trees.fingerprint), trees, input),
+        None => Ok(FeatureMap::identity(input)),
     }
 }
 
 /// Reads the kernel features of a policy over contexts with `input` features.
-fn read_kernel(path: &Path, Kernel { count, fingerprint }: Kernel, input: usize) -> Result<FeatureMap> {
+fn read_kernel(path: &Path, Named { count, fingerprint }: Named, input: usize) -> Result<FeatureMap> {
     let file = Tensors::read(path)?;
     let header: FeaturesHeader = file.header(FEATURES, VERSION)?;
     file.expect(&["landmarks", "projection"])?;
@@ -222,6 +273,30 @@ fn read_kernel(path: &Path, Kernel { count, fingerprint }: Kernel, input: usize)
     let projection = file.items("projection", &[rows, count])?;
     let map = at(file.place(), FeatureMap::kernel_from_parts(landmarks, header.bandwidth, projection))?;
     let found = map.kernel_parts().map_or(fingerprint, KernelFeatures::fingerprint);
+    check_fingerprint(file.place(), header.fingerprint, found)?;
+    check_fingerprint(file.place(), fingerprint, found)?;
+    Ok(map)
+}
+
+/// Reads the tree features of a policy over contexts with `input` features.
+fn read_trees(path: &Path, Named { count, fingerprint }: Named, input: usize) -> Result<FeatureMap> {
+    let file = Tensors::read(path)?;
+    let header: TreesHeader = file.header(TREES, VERSION)?;
+    file.expect(&["feature", "threshold"])?;
+    let wrong = |part: &str, allowed: usize, found: usize| {
+        let (place, allowed) = (file.place_of("metadata"), format!("{allowed}, as the policy's"));
+        Err(Error::Header { place, part: part.into(), allowed, found: found.to_string() })
+    };
+    if header.input != input {
+        return wrong("the number of features of a context", input, header.input);
+    }
+    let feature: Vec<u32> = file.list("feature")?;
+    let threshold = file.items("threshold", &[feature.len()])?;
+    let map = at(file.place(), FeatureMap::trees_from_parts(input, feature, threshold))?;
+    if map.output() != count {
+        return wrong("the number of leaves", count, map.output());
+    }
+    let found = map.tree_parts().map_or(fingerprint, TreeFeatures::fingerprint);
     check_fingerprint(file.place(), header.fingerprint, found)?;
     check_fingerprint(file.place(), fingerprint, found)?;
     Ok(map)

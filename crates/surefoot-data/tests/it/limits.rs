@@ -239,7 +239,8 @@ fn a_policy_file_lists_no_identities_unless_asked_to() {
         learned.summary.reveals.vocabularies.iter().map(|listed| (listed.column.clone(), listed.values)).collect()
     };
     assert_eq!(listed(&learned), [("country".to_owned(), 2)]);
-    assert_eq!((learned.summary.reveals.action_names, learned.summary.reveals.landmarks), (0, 0));
+    let reveals = &learned.summary.reveals;
+    assert_eq!((reveals.action_names, reveals.landmarks, reveals.thresholds), (0, 0, 0));
 
     let learned = with_emails(&folder, vec!["email".into()]);
     assert!(holds(&learned, "user1@example.org"));

@@ -10,6 +10,7 @@ use arrow_array::types::{Float64Type, UInt32Type};
 use surefoot::audit::{Statement, StatementKind};
 use surefoot::certificate::{Case, Smoothing};
 use surefoot::contexts::Row;
+use surefoot::features::TreeFeatures;
 use surefoot::logs::Eligible;
 use surefoot::policy::{Basis, Mixture, Posterior, Scale, Softmax, Uniform};
 use surefoot::{Certificate, Contexts, FeatureMap, LinearGaussian, Logs, Policy, Protocol};
@@ -42,10 +43,21 @@ fn kernel_name() -> String {
     format!("features-{}.safetensors", kernel().kernel_parts().unwrap().fingerprint())
 }
 
+/// A tree with three leaves.
+fn trees() -> FeatureMap {
+    let leaf = TreeFeatures::LEAF;
+    FeatureMap::trees_from_parts(2, vec![1, 0, leaf, leaf, leaf], vec![0.1, -0.0, 0.0, 0.0, 0.0]).unwrap()
+}
+
+/// The name of the file that they are in.
+fn trees_name() -> String {
+    format!("trees-{}.safetensors", trees().tree_parts().unwrap().fingerprint())
+}
+
 /// Feature maps of each kind, with three features that come out.
-fn maps() -> [FeatureMap; 4] {
+fn maps() -> [FeatureMap; 5] {
     let fourier = FeatureMap::fourier(5, 2, 0.7 / 3.0, u64::MAX).unwrap().with_intercept();
-    [FeatureMap::identity(3), FeatureMap::identity(2).with_intercept(), fourier, kernel().with_intercept()]
+    [FeatureMap::identity(3), FeatureMap::identity(2).with_intercept(), fourier, kernel().with_intercept(), trees()]
 }
 
 /// One policy of each class that has a file, over two actions. A new class is added here.
@@ -70,6 +82,7 @@ fn policies() -> Vec<LinearGaussian> {
         LinearGaussian::new(fourier, shared()).unwrap(),
         LinearGaussian::new(kernel().with_intercept(), shared()).unwrap(),
         LinearGaussian::new(beside, shared()).unwrap(),
+        LinearGaussian::new(trees(), shared()).unwrap(),
     ]
 }
 
@@ -197,7 +210,8 @@ fn the_same_content_gives_the_same_bytes_and_no_other_file_stays() {
     let mut names: Vec<String> =
         fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
-    assert_eq!(names, ["a", "b", &format!("basis-{}.safetensors", basis().fingerprint()), &kernel_name()]);
+    let basis = format!("basis-{}.safetensors", basis().fingerprint());
+    assert_eq!(names, ["a", "b", &basis, &kernel_name(), &trees_name()]);
 }
 
 #[test]
@@ -296,7 +310,7 @@ fn policies_and_kernel_features_that_do_not_fit_are_refused() {
     );
     assert_eq!(
         broken(r#"\"fourier\":null"#, r#"\"fourier\":{\"count\":2,\"bandwidth\":1.0,\"seed\":1}"#),
-        "p: metadata: features should be fourier or kernel, but is both"
+        "p: metadata: features should be one of fourier, kernel and trees, but is fourier and kernel"
     );
     let folder = Folder::new();
     let path = folder.path().join("p");
@@ -318,6 +332,127 @@ fn policies_and_kernel_features_that_do_not_fit_are_refused() {
         error(&folder, &path),
         format!("{}: cannot be read: No such file or directory (os error 2)", kernel_name())
     );
+}
+
+#[test]
+fn policies_with_tree_features_decide_alike_after_they_were_read() {
+    let folder = Folder::new();
+    let path = folder.path().join("p");
+    let x = Contexts::dense(vec![0.0, 0.0, 0.5, 0.1, -1.0, 0.2, 3.0, 0.15], 2).unwrap();
+    let beside = trees().with_contexts().with_intercept();
+    let weights: Vec<f64> = (0..12).map(|i| (i as f64).sin()).collect();
+    for policy in of_every_class(&beside, &weights) {
+        write_policy(&path, &policy).unwrap();
+        let read = read_policy(&path).unwrap();
+        for x in [x.clone(), x.to_sparse()] {
+            let [before, after] = [&policy, &read].map(|policy| bits(&policy.distribution(&x, None).unwrap()));
+            assert_eq!(before, after);
+        }
+    }
+    let mut reader = PolicyReader::default();
+    let other = folder.path().join("q");
+    write_policy(&path, &policies()[5]).unwrap();
+    write_policy(&other, &policies()[5].clone().with_exploration(0.5).unwrap()).unwrap();
+    let all = [path, other].map(|path| gaussian(&reader.read(&path).unwrap()));
+    let parts = all.each_ref().map(|policy| policy.features().tree_parts().unwrap());
+    assert!(std::ptr::eq(parts[0], parts[1]));
+}
+
+/// The error after a change of the header of the tree features, or of the policy that has them.
+fn trees_error_after(in_policy: bool, from: &str, to: &str) -> String {
+    let folder = Folder::new();
+    let path = folder.path().join("p");
+    write_policy(&path, &policies()[5]).unwrap();
+    edit(&folder.path().join(if in_policy { "p".into() } else { trees_name() }), from, to);
+    error(&folder, &path).replace(&trees_name(), "trees")
+}
+
+#[test]
+fn every_broken_part_of_tree_features_is_named() {
+    let broken = |from: &str, to: &str| trees_error_after(false, from, to);
+    assert_eq!(
+        broken("surefoot-trees", "surefoot-basis"),
+        "trees: metadata: the format should be surefoot-trees, but is surefoot-basis"
+    );
+    assert_eq!(
+        broken(r#"\"version\":1"#, r#"\"version\":2"#),
+        "trees: metadata: the version of the format should be 1, but is 2"
+    );
+    assert_eq!(
+        broken(r#"\"input\":2"#, r#"\"input\":3"#),
+        "trees: metadata: the number of features of a context should be 2, as the policy's, but is 3"
+    );
+    assert_eq!(
+        broken(r#""threshold":"#, r#""bound":"#),
+        "trees: the tensors should be feature, threshold, but are bound, feature"
+    );
+    assert_eq!(
+        broken(r#""dtype":"U32","shape":[5]"#, r#""dtype":"U32","shape":[5,1]"#),
+        "trees: feature: the shape should be of 1 dimension, but is (5, 1)"
+    );
+    assert_eq!(
+        broken(r#""dtype":"F32","shape":[5]"#, r#""dtype":"F32","shape":[1,5]"#),
+        "trees: threshold: the shape should be (5,), but is (1, 5)"
+    );
+    assert_eq!(broken(r#""dtype":"F32""#, r#""dtype":"I32""#), "trees: threshold: the type should be F32, but is I32");
+}
+
+#[test]
+fn policies_and_tree_features_that_do_not_fit_are_refused() {
+    let broken = |from: &str, to: &str| trees_error_after(true, from, to);
+    assert_eq!(
+        broken(r#"\"input\":2"#, r#"\"input\":3"#),
+        "trees: metadata: the number of features of a context should be 3, as the policy's, but is 2"
+    );
+    assert_eq!(broken(r#"\"count\":3"#, r#"\"count\":2"#), "p: mean: the shape should be (2, 2), but is (3, 2)");
+    assert_eq!(
+        broken(
+            r#"\"intercept\":false,\"fourier\":null,\"trees\":{\"count\":3"#,
+            r#"\"intercept\":true,\"fourier\":null,\"trees\":{\"count\":2"#
+        ),
+        "trees: metadata: the number of leaves should be 2, as the policy's, but is 3"
+    );
+    assert_eq!(
+        broken(r#"\"fourier\":null"#, r#"\"fourier\":{\"count\":3,\"bandwidth\":1.0,\"seed\":1}"#),
+        "p: metadata: features should be one of fourier, kernel and trees, but is fourier and trees"
+    );
+    let folder = Folder::new();
+    let path = folder.path().join("p");
+    write_policy(&path, &policies()[5]).unwrap();
+    fs::remove_file(folder.path().join(trees_name())).unwrap();
+    assert_eq!(
+        error(&folder, &path),
+        format!("{}: cannot be read: No such file or directory (os error 2)", trees_name())
+    );
+}
+
+/// The error after the bytes of the nodes were changed: five thresholds, then five features, four bytes each.
+fn forged(change: impl Fn(&mut [u8])) -> String {
+    let folder = Folder::new();
+    let path = folder.path().join("p");
+    write_policy(&path, &policies()[5]).unwrap();
+    let name = folder.path().join(trees_name());
+    let mut bytes = fs::read(&name).unwrap();
+    let start = bytes.len() - 40;
+    change(&mut bytes[start..]);
+    fs::write(&name, bytes).unwrap();
+    error(&folder, &path).replace(&trees_name(), "trees")
+}
+
+#[test]
+fn forged_trees_are_refused() {
+    let put = |at: usize, value: [u8; 4]| forged(|bytes| bytes[4 * at..4 * at + 4].copy_from_slice(&value));
+    let threshold = |node: usize, v: f32| put(node, v.to_le_bytes());
+    let node = |node: usize, feature: u32| put(5 + node, feature.to_le_bytes());
+    assert_eq!(node(1, 2), "trees: row 1: the feature of a node should be below 2, or 4294967295 for a leaf, but is 2");
+    assert_eq!(node(4, 0), "trees: the last tree should be complete, but is without 2 of its parts");
+    assert_eq!(threshold(0, f32::NAN), "trees: row 0: the threshold of a node should be finite, but is NaN");
+    assert_eq!(threshold(4, 1.0), "trees: row 4: the threshold of a leaf should be 0, but is 1");
+    let claimed = trees().tree_parts().unwrap().fingerprint();
+    for text in [threshold(0, 0.2), node(1, 1)] {
+        assert!(text.starts_with(&format!("trees: the content should have the fingerprint {claimed}")), "{text}");
+    }
+    assert_eq!(node(0, u32::MAX), "trees: row 0: the threshold of a leaf should be 0, but is 0.1");
 }
 
 /// The error of a policy file or of a round, the folder left out.

@@ -11,8 +11,11 @@ def raw(n_features: int, intercept: bool) -> Features:
     return Features.raw(n_features, intercept=intercept)
 
 
-def fourier(n_features: int, count: int, bandwidth: float, seed: int, intercept: bool) -> Features:
-    return Features.fourier(n_features, count, bandwidth, seed=seed, intercept=intercept)
+def fourier(
+    n_features: int, count: int, bandwidth: float, seed: int, intercept: bool, beside: bool = False
+) -> Features:
+    features = Features.fourier(n_features, count, bandwidth, seed=seed, intercept=intercept)
+    return features._with_contexts() if beside else features
 
 
 def uniform(n_actions: int, inputs: str | None = None) -> Policy:

@@ -168,7 +168,29 @@ class Features:
     @staticmethod
     def named(name: str, known: _Contexts, *, seed: int = 1, intercept: bool = False) -> Features: ...
     @staticmethod
-    def _kernel(landmarks: _Contexts, bandwidth: float, projection: ArrayLike, intercept: bool) -> Features: ...
+    def trees(
+        logs: Logs,
+        *,
+        n_trees: int = 40,
+        n_leaves: int = 16,
+        shrinkage: float = 0.2,
+        least_records: int = 20,
+        ridge: float = 3.0,
+        share: float = 0.5,
+        seed: int = 1,
+        intercept: bool = False,
+    ) -> Features: ...
+    @staticmethod
+    def _kernel(
+        landmarks: _Contexts, bandwidth: float, projection: ArrayLike, intercept: bool, beside: bool = False
+    ) -> Features: ...
+    @staticmethod
+    def _trees(
+        n_features: int, feature: ArrayLike, threshold: ArrayLike, intercept: bool, beside: bool
+    ) -> Features: ...
+    def _with_contexts(self) -> Features: ...
+    @property
+    def kind(self) -> Literal["raw", "fourier", "kernel", "trees"]: ...
     @property
     def n_features_in(self) -> int: ...
     @property

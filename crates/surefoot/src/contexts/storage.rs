@@ -1,7 +1,7 @@
 //! The storage of contexts: consecutive rows, dense or sparse, with their norms.
 
 use std::fmt::{self, Debug, Formatter};
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 
 /// Memory that another owner holds, such as an array of another language. It must not change while it is held.
 pub type Memory = Box<dyn AsRef<[f32]> + Send + Sync>;
@@ -65,6 +65,24 @@ pub enum Indices<'a> {
     Wide(&'a [u32]),
 }
 
+impl Indices<'_> {
+    /// The index at a place.
+    fn at(self, place: usize) -> usize {
+        match self {
+            Indices::Narrow(indices) => usize::from(indices[place]),
+            Indices::Wide(indices) => indices[place] as usize,
+        }
+    }
+
+    /// The number of indices below `feature`.
+    fn below(self, feature: usize) -> usize {
+        match self {
+            Indices::Narrow(indices) => indices.partition_point(|&f| usize::from(f) < feature),
+            Indices::Wide(indices) => indices.partition_point(|&f| (f as usize) < feature),
+        }
+    }
+}
+
 impl<'a> Row<'a> {
     /// Calls `visit(feature, value)` for every stored feature, in order.
     #[inline(always)]
@@ -84,6 +102,35 @@ impl<'a> Row<'a> {
                 for (&f, &v) in indices.iter().zip(values) {
                     visit(f as usize, f64::from(v));
                 }
+            }
+        }
+    }
+
+    /// Calls `visit(feature, value)` for every stored feature of a range, in order.
+    pub(crate) fn for_each_in(self, range: Range<usize>, mut visit: impl FnMut(usize, f32)) {
+        let (values, from) = match self {
+            Row::Dense(x) => (&x[range.clone()], 0),
+            Row::Sparse { indices, values } => {
+                let from = indices.below(range.start);
+                (&values[from..indices.below(range.end)], from)
+            }
+        };
+        for (i, &v) in values.iter().enumerate() {
+            let feature = match self {
+                Row::Dense(_) => range.start + i,
+                Row::Sparse { indices, .. } => indices.at(from + i),
+            };
+            visit(feature, v);
+        }
+    }
+
+    /// The value of one feature.
+    pub(crate) fn value(self, feature: usize) -> f32 {
+        match self {
+            Row::Dense(x) => x[feature],
+            Row::Sparse { indices, values } => {
+                let place = indices.below(feature);
+                if place < values.len() && indices.at(place) == feature { values[place] } else { 0.0 }
             }
         }
     }

@@ -18,6 +18,28 @@ fn both_storages_hold_the_same_rows_and_norms() {
 }
 
 #[test]
+fn parts_and_single_values_of_rows_are_those_of_the_row() {
+    for p in [5, 70_000] {
+        let sparse = Contexts::sparse(vec![0, 2, 2], vec![1, 3], vec![7.0, -2.0], p).unwrap();
+        for x in [sparse.to_dense(), sparse] {
+            assert_eq!([0, 1, 2, 3, p - 1].map(|f| x.row(0).value(f)), [0.0, 7.0, 0.0, -2.0, 0.0]);
+            assert_eq!([0, 1, 2, 3, p - 1].map(|f| x.row(1).value(f)), [0.0; 5]);
+            let within = |from: usize, to: usize| {
+                let mut found = Vec::new();
+                x.row(0).for_each_in(from..to, |f, v| {
+                    if v != 0.0 {
+                        found.push((f, v));
+                    }
+                });
+                found
+            };
+            assert_eq!(within(0, p), [(1, 7.0), (3, -2.0)]);
+            assert_eq!((within(1, 3), within(3, 4), within(4, p)), (vec![(1, 7.0)], vec![(3, -2.0)], vec![]));
+        }
+    }
+}
+
+#[test]
 fn compact_picks_the_smaller_form() {
     let mut values = vec![0.0; 40];
     values[7] = 1.0;

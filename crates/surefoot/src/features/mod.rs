@@ -2,8 +2,10 @@
 
 mod fourier;
 mod kernel;
+mod trees;
 
 pub use kernel::KernelFeatures;
+pub use trees::{Boosting, TreeFeatures};
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -42,6 +44,7 @@ enum Made {
     Plain,
     Fourier(Fourier),
     Kernel(Arc<KernelFeatures>),
+    Trees(Arc<TreeFeatures>),
 }
 
 impl FeatureMap {
@@ -85,6 +88,49 @@ impl FeatureMap {
         Ok(Self::of_kernel(KernelFeatures::from_parts(landmarks, bandwidth, projection)?))
     }
 
+    /// The leaves of boosted trees, grown on logged records over `actions` actions with rewards in `[0, 1]`.
+    ///
+    /// Each tree has one feature per leaf: `1/sqrt(number of trees)` for the contexts in the leaf, and 0 for others. So
+    /// `|phi(x)| = 1`, and a reward model that is linear in the features is a boosted ensemble with new values in its
+    /// leaves. Every tree splits on features of the context, where this improves the squared error of all actions
+    /// together; a record counts for its own action only.
+    ///
+    /// The map must be fixed before the data that certifies a policy: use records of earlier rounds. The thresholds are
+    /// midpoints between two contexts' values of a feature, near quantiles; nothing else of the records is stored. If
+    /// the records support no split, there is one feature, which is always 1.
+    ///
+    /// ```
+    /// use surefoot::features::Boosting;
+    /// use surefoot::{Contexts, FeatureMap};
+    ///
+    /// // Action 1 is right above 0.5, action 0 below.
+    /// let x: Vec<f32> = (0..200).map(|i| i as f32 / 200.0).collect();
+    /// let action: Vec<u32> = (0..200).map(|i| i % 2).collect();
+    /// let right = |(x, a): (&f32, &u32)| f64::from(u8::from((*x > 0.5) == (*a == 1)));
+    /// let reward: Vec<f64> = x.iter().zip(&action).map(right).collect();
+    ///
+    /// let boosting = Boosting { trees: 1, leaves: 2, ..Boosting::default() };
+    /// let map = FeatureMap::trees(&boosting, 2, &Contexts::dense(x, 1)?, &action, &reward)?;
+    /// let phi = map.apply(&Contexts::dense(vec![0.3, 0.7], 1)?)?.to_dense();
+    /// assert_eq!((phi.row(0).values(), phi.row(1).values()), (&[1.0, 0.0][..], &[0.0, 1.0][..]));
+    /// # Ok::<(), surefoot::Error>(())
+    /// ```
+    pub fn trees(
+        boosting: &Boosting,
+        actions: usize,
+        contexts: &Contexts,
+        action: &[u32],
+        reward: &[f64],
+    ) -> Result<Self> {
+        Ok(Self::of_trees(boosting.grow(actions, contexts, action, reward, |_| ())?))
+    }
+
+    /// The features from the values of [`tree_parts`](FeatureMap::tree_parts): the feature and the threshold of each
+    /// node, in the order of [`TreeFeatures`].
+    pub fn trees_from_parts(input: usize, features: Vec<u32>, thresholds: Vec<f32>) -> Result<Self> {
+        Ok(Self::of_trees(TreeFeatures::from_parts(input, features, thresholds)?))
+    }
+
     /// Builds a map from its name: `raw`, `rff:NUMBER[:BANDWIDTH]` or `kernel:NUMBER[:BANDWIDTH]`. The default
     /// bandwidth is the [`rule_of_thumb`](FeatureMap::rule_of_thumb) of the known contexts, and half of that for a
     /// kernel.
@@ -112,7 +158,11 @@ impl FeatureMap {
         FeatureMap { input, made: Made::Kernel(Arc::new(kernel)), contexts: false, intercept: false }
     }
 
-    /// Puts the contexts themselves before Fourier or kernel features: a policy is then linear in both. The
+    fn of_trees(trees: TreeFeatures) -> Self {
+        FeatureMap { input: trees.input(), made: Made::Trees(Arc::new(trees)), contexts: false, intercept: false }
+    }
+
+    /// Puts the contexts themselves before Fourier, kernel or tree features: a policy is then linear in both. The
     /// [`identity`](FeatureMap::identity) stays as it is.
     #[must_use]
     pub fn with_contexts(mut self) -> Self {
@@ -162,6 +212,7 @@ impl FeatureMap {
             Made::Plain => self.input,
             Made::Fourier(fourier) => fourier.count,
             Made::Kernel(kernel) => kernel.count(),
+            Made::Trees(trees) => trees.count(),
         };
         made + self.beside() + usize::from(self.intercept)
     }
@@ -194,6 +245,14 @@ impl FeatureMap {
         }
     }
 
+    /// The parts of the tree features, if there are any.
+    pub fn tree_parts(&self) -> Option<&TreeFeatures> {
+        match &self.made {
+            Made::Trees(trees) => Some(trees),
+            _ => None,
+        }
+    }
+
     /// Whether the features are the contexts themselves.
     pub fn is_identity(&self) -> bool {
         self.is_linear() && !self.intercept
@@ -215,8 +274,8 @@ impl FeatureMap {
         self.intercept
     }
 
-    /// Adds itself to a fingerprint, without kernel features, which were introduced later:
-    /// [`hash_kernel`](FeatureMap::hash_kernel) adds those at the end.
+    /// Adds itself to a fingerprint, without kernel and tree features, which were introduced later:
+    /// [`hash_made`](FeatureMap::hash_made) adds those at the end.
     pub(crate) fn hash(&self, hasher: &mut Hasher) {
         hasher.count(self.input);
         hasher.count(usize::from(self.intercept));
@@ -226,11 +285,16 @@ impl FeatureMap {
         hasher.text(&seed.to_string());
     }
 
-    /// Adds its kernel features to a fingerprint, if there are any, and whether the contexts come before made features.
-    pub(crate) fn hash_kernel(&self, hasher: &mut Hasher) {
+    /// Adds its kernel or tree features to a fingerprint, if there are any, and whether the contexts come before made
+    /// features.
+    pub(crate) fn hash_made(&self, hasher: &mut Hasher) {
         if let Some(kernel) = self.kernel_parts() {
             hasher.text("kernel");
             hasher.text(&kernel.fingerprint().to_string());
+        }
+        if let Some(trees) = self.tree_parts() {
+            hasher.text("trees");
+            hasher.text(&trees.fingerprint().to_string());
         }
         if self.contexts {
             hasher.text("contexts");
@@ -247,6 +311,7 @@ impl FeatureMap {
             Made::Plain => contexts.clone(),
             Made::Fourier(fourier) => fourier.apply(contexts)?,
             Made::Kernel(kernel) => kernel.apply(contexts)?,
+            Made::Trees(trees) => trees.apply(contexts)?,
         };
         let mapped = if self.contexts { contexts.beside(&mapped)? } else { mapped };
         if self.intercept { mapped.with_ones() } else { Ok(mapped) }

@@ -230,13 +230,15 @@ fn parts_of_kernel_features_are_checked() {
 #[test]
 fn contexts_come_before_made_features_and_the_intercept_last() {
     let known = Contexts::dense(vec![0.0, 1.0, 2.0, 0.5, 0.25, 0.0], 2).unwrap();
-    for kernel in [FeatureMap::kernel(&known, 2, 1.0).unwrap(), FeatureMap::fourier(2, 3, 1.0, 1).unwrap()] {
+    let trees = FeatureMap::trees_from_parts(2, vec![1, u32::MAX, u32::MAX], vec![0.7, 0.0, 0.0]).unwrap();
+    let maps = [FeatureMap::kernel(&known, 2, 1.0).unwrap(), FeatureMap::fourier(2, 3, 1.0, 1).unwrap(), trees];
+    for kernel in maps {
         let both = kernel.clone().with_contexts().with_intercept();
         let made = kernel.output();
         assert_eq!((both.output(), both.contexts(), both.is_identity()), (2 + made + 1, true, false));
         assert_eq!(both.kinds(), [0..2, 2..2 + made, 2 + made..3 + made]);
         assert_eq!(kernel.kinds().first(), Some(&(0..made)));
-        let made = kernel.apply(&known).unwrap();
+        let made = kernel.apply(&known).unwrap().to_dense();
         for x in [known.clone(), known.to_sparse()] {
             let phi = both.apply(&x).unwrap();
             assert_eq!(phi.is_sparse(), x.is_sparse());
@@ -249,7 +251,7 @@ fn contexts_come_before_made_features_and_the_intercept_last() {
         let print = |map: &FeatureMap| {
             let mut hasher = Hasher::new("map");
             map.hash(&mut hasher);
-            map.hash_kernel(&mut hasher);
+            map.hash_made(&mut hasher);
             hasher.finish()
         };
         assert_ne!(print(&both), print(&kernel.clone().with_intercept()));

@@ -101,7 +101,7 @@ impl LinearGaussian {
         self.features.hash(&mut hasher);
         hasher.double(self.exploration);
         self.posterior.hash(&mut hasher);
-        self.features.hash_kernel(&mut hasher);
+        self.features.hash_made(&mut hasher);
         hasher.finish()
     }
 

@@ -116,7 +116,7 @@ impl Softmax {
         hasher.count(self.actions);
         hasher.doubles(&self.weights);
         hasher.double(self.alpha);
-        self.features.hash_kernel(&mut hasher);
+        self.features.hash_made(&mut hasher);
         hasher.finish()
     }
 

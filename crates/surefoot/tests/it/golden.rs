@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use surefoot::estimator::Regularizer;
+use surefoot::features::Boosting;
 use surefoot::learn::{Crm, Family, Precision, State};
 use surefoot::logs::Eligible;
 use surefoot::model::{Regression, Statistics};
@@ -390,6 +391,45 @@ fn kernel_features_are_the_reference_s() {
             let phi = map.apply(&x).unwrap();
             let found: Vec<f64> = phi.iter().flat_map(|row| row.values().to_vec()).map(f64::from).collect();
             assert_all_close(&found, &case.features, 1e-6, &what);
+        }
+    }
+}
+
+#[test]
+fn trees_are_the_reference_s() {
+    #[derive(Deserialize)]
+    struct Case {
+        actions: usize,
+        contexts: Vec<Vec<f32>>,
+        action: Vec<u32>,
+        reward: Vec<f64>,
+        trees: usize,
+        leaves: usize,
+        shrinkage: f64,
+        least_records: usize,
+        ridge: f64,
+        features: Vec<u32>,
+        thresholds: Vec<f32>,
+        others: Vec<Vec<f32>>,
+        leaf: Vec<Vec<usize>>,
+    }
+    let cases: Vec<Case> = golden("trees");
+    for case in cases {
+        let Case { trees, leaves, shrinkage, least_records, ridge, .. } = case;
+        let boosting = Boosting { trees, leaves, shrinkage, least_records, ridge, share: 1.0, seed: 1 };
+        let [known, x] = [&case.contexts, &case.others].map(|x| Contexts::dense(x.concat(), x[0].len()).unwrap());
+        for (known, x) in [(known.clone(), x.clone()), (known.to_sparse(), x.to_sparse())] {
+            let map = FeatureMap::trees(&boosting, case.actions, &known, &case.action, &case.reward).unwrap();
+            let parts = map.tree_parts().unwrap();
+            assert_eq!((parts.features(), parts.thresholds()), (&case.features[..], &case.thresholds[..]));
+            for (row, leaves) in map.apply(&x).unwrap().iter().zip(&case.leaf) {
+                let mut found = Vec::new();
+                row.for_each(|f, v| {
+                    found.push(f);
+                    assert_close(v, 1.0 / (trees as f64).sqrt(), 1e-7, "the value of a leaf");
+                });
+                assert_eq!(&found, leaves);
+            }
         }
     }
 }
