@@ -197,8 +197,8 @@ options! {
     #[arg(long, value_name = "ROUNDS", help_heading = "Variants of crm and scrm", value_parser = ["newest", "all"])]
     crm_window: String = usual().crm_window,
 
-    /// portfolio: its members, separated by commas: kernel and linear (reward models on kernel features and on those of
-    /// --features), search (seq-adj-ls), or all [default: all]
+    /// portfolio: its members, separated by commas: kernel, linear and trees (reward models on kernel features, on those of
+    /// --features, and on the leaves of boosted trees), search (seq-adj-ls), or all [default: all]
     #[arg(long, value_name = "NAMES", help_heading = "Variants of portfolio and thompson")]
     members: String = usual().members,
     /// portfolio, thompson: how widely reward models explore, above 0; 1 samples from their posterior, auto is 0.5 for up

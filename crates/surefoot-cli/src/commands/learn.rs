@@ -72,11 +72,12 @@ pub(crate) struct Learn {
     #[arg(long, help_heading = "Learning")]
     prior_is_older: bool,
     /// Learning algorithm. portfolio takes the best of several learners by the records held back: reward models on the
-    /// features and on a kernel of them, and seq-adj-ls; thompson is the reward model on the features alone
+    /// features, on a kernel of them and on boosted trees, and seq-adj-ls; thompson is the reward model on the features
+    /// alone
     #[arg(long, value_name = "NAME", default_value = "portfolio", help_heading = "Learning",
           value_parser = ["portfolio", "thompson", "batch-ls", "seq-ls", "seq-adj-ls"])]
     algorithm: String,
-    /// portfolio: its members, separated by commas: kernel, linear, search, or all
+    /// portfolio: its members, separated by commas: kernel, linear, search, trees, or all
     #[arg(long, value_name = "NAMES", default_value = "all", help_heading = "Learning")]
     members: String,
     /// portfolio, thompson: what the policy is for: to be handed over, so that it explores as little as it can (policy),

@@ -158,7 +158,9 @@ impl Simulate {
 }
 
 fn table(config: &Config, initial: Beginning, rounds: &[RoundOutput]) -> String {
-    let (certified, gated) = (rounds.iter().any(|r| r.certificate.is_some()), rounds.iter().any(|r| r.gate.is_some()));
+    let (certified, gated) = (rounds.iter().any(|r| r.ladder.is_some()), rounds.iter().any(|r| r.gate.is_some()));
+    let from_first = rounds.iter().any(|r| r.certificate.is_some());
+    let led = rounds.iter().any(|r| !r.members.is_empty());
     let shifts = rounds.iter().any(|r| r.certificate.as_ref().is_some_and(|c| c.bounds == Quantity::MeanRisk));
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
@@ -167,12 +169,21 @@ fn table(config: &Config, initial: Beginning, rounds: &[RoundOutput]) -> String 
         header.extend(["gate", "newest candidate"]);
     }
     if certified {
-        header.extend(["certified", "by", if shifts { "C.1, mean of rounds" } else { "prior pi_0" }]);
+        header.extend(["certified", "by"]);
     }
-    header.extend(["accuracy", "lambda", "KL", "mean cost"]);
+    if from_first {
+        header.push(if shifts { "C.1, mean of rounds" } else { "prior pi_0" });
+    }
+    header.push("accuracy");
+    match (led, certified) {
+        (false, _) => header.extend(["lambda", "KL", "mean cost"]),
+        (true, false) => header.extend(["reward so far", "leader", "handed over"]),
+        (true, true) => header.extend(["reward so far", "leader", "handed over", "certified"]),
+    }
     table.set_header(header);
     let beginning = [String::from("0"), String::new(), format!("{:.4}", initial.true_risk)];
-    let skipped = vec![String::new(); if gated { 2 } else { 0 } + if certified { 3 } else { 0 }];
+    let skipped = [gated, gated, certified, certified, from_first].iter().filter(|shown| **shown).count();
+    let skipped = vec![String::new(); skipped];
     table.add_row(beginning.into_iter().chain(skipped).chain([format!("{:.4}", initial.accuracy)]));
     for r in rounds {
         let mut row = vec![r.round.to_string(), r.n.to_string(), format!("{:.4}", r.true_risk)];
@@ -182,15 +193,23 @@ fn table(config: &Config, initial: Beginning, rounds: &[RoundOutput]) -> String 
             row.extend([format!("{verdict}{by}"), format!("{:.4}", gate.candidate_risk)]);
         }
         if certified {
-            let (best, by) = r.ladder.as_ref().map_or(("none".into(), String::new()), |c| (upper(c), rung(c)));
-            row.extend([best, by, r.certificate.as_ref().map_or(String::new(), upper)]);
+            row.extend(r.ladder.as_ref().map_or(["none".into(), String::new()], |c| [upper(c), rung(c)]));
         }
-        row.extend([
-            format!("{:.4}", r.accuracy),
-            r.lambda.to_string(),
-            format!("{:.1}", r.kl),
-            format!("{:.4}", r.mean_cost),
-        ]);
+        if from_first {
+            row.push(r.certificate.as_ref().map_or(String::new(), upper));
+        }
+        row.push(format!("{:.4}", r.accuracy));
+        if led {
+            let leader = r.members.iter().find(|member| member.leads);
+            row.extend([format!("{:.4}", r.reward), leader.map_or(String::new(), |leader| leader.member.to_string())]);
+            row.push(r.hand_over.as_ref().map_or(String::new(), |policy| format!("{:.4}", policy.true_risk)));
+            if certified {
+                let certificate = r.hand_over.as_ref().and_then(|policy| policy.certificate.as_ref());
+                row.push(certificate.map_or("none".into(), upper));
+            }
+        } else {
+            row.extend([r.lambda.to_string(), format!("{:.1}", r.kl), format!("{:.4}", r.mean_cost)]);
+        }
         table.add_row(row);
     }
     table.column_iter_mut().for_each(|column| column.set_cell_alignment(CellAlignment::Right));
@@ -207,6 +226,10 @@ fn table(config: &Config, initial: Beginning, rounds: &[RoundOutput]) -> String 
         }
         text += &super::on_trust(rounds.iter().flat_map(|r| r.certificate.iter().chain(&r.ladder)), None);
     }
+    if led {
+        text += "\nhanded over: the true risk of the policy to hand over if learning ended there, which explores less";
+        text += &members(rounds);
+    }
     if gated {
         text += &format!(
             "\ngate: {}; in brackets the certified upper bound on {}",
@@ -215,6 +238,27 @@ fn table(config: &Config, initial: Beginning, rounds: &[RoundOutput]) -> String 
         );
     }
     text
+}
+
+/// The members of the portfolio in the last round.
+fn members(rounds: &[RoundOutput]) -> String {
+    let Some(last) = rounds.last() else { return String::new() };
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["member", "records", "estimated risk", "certified alone", "seconds in all"]);
+    for (place, member) in last.members.iter().enumerate() {
+        let number = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.4}"));
+        let seconds: f64 = rounds.iter().filter_map(|round| Some(round.members.get(place)?.seconds)).sum();
+        table.add_row([
+            format!("{}{}", member.member, if member.leads { ", leads" } else { "" }),
+            member.records.to_string(),
+            number(member.estimate),
+            number(member.upper),
+            format!("{seconds:.2}"),
+        ]);
+    }
+    table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    format!("\n\nin the last round, by the records held back from all members:\n{}", table.trim_fmt())
 }
 
 /// The bound, marked with * if it is vacuous.

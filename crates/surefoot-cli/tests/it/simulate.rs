@@ -188,7 +188,8 @@ fn check_figure(folder: &Path, stem: &str) {
 #[test]
 fn a_plot_is_written_as_svg_and_png_and_named_on_standard_error() {
     let folder = folder("plot");
-    let run = run_in(&folder, "simulate --interactions 40 --rounds 2 --epochs 1 --plot risk.v1 --json");
+    let run =
+        run_in(&folder, "simulate --algorithm seq-ls --interactions 40 --rounds 2 --epochs 1 --plot risk.v1 --json");
     check(&json(&output(&run)), 2, 40);
     check_figure(&folder, "risk.v1");
     assert_eq!(String::from_utf8(run.stderr).unwrap(), "wrote risk.v1.svg and risk.v1.png\n");
@@ -196,7 +197,7 @@ fn a_plot_is_written_as_svg_and_png_and_named_on_standard_error() {
 
 #[test]
 fn the_table_has_a_row_for_the_start_and_one_for_each_round() {
-    let flags = "simulate --interactions 90 --rounds 3 --epochs 1";
+    let flags = "simulate --algorithm seq-ls --interactions 90 --rounds 3 --epochs 1";
     let (table, result) = (run(flags), json(&run(&format!("{flags} --json"))));
     let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
     let risk = |value: &Value| format!("{:.4}", number(value));
@@ -237,7 +238,7 @@ fn the_demonstration_compares_its_methods_and_draws_them() {
 
 #[test]
 fn certificates_are_told_with_each_round_and_are_above_the_truth() {
-    let settings = "simulate --posterior shaped --rounds 4 --certify --json -q";
+    let settings = "simulate --algorithm seq-adj-ls --posterior shaped --rounds 4 --certify --json -q";
     let result = json(&run(settings));
     assert_eq!((&result["config"]["lambda"], &result["config"]["choice"]), (&"auto".into(), &"previous".into()));
     // The first round takes the largest lambda.

@@ -29,7 +29,8 @@ fn saved(test: &str, settings: &str) -> PathBuf {
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
     let small = "--interactions 240 --rounds 3 --epochs 2 --quiet --save run";
-    output(&run_in(&folder, &format!("simulate {small} {settings}")));
+    let algorithm = if settings.contains("--algorithm") { "" } else { "--algorithm seq-adj-ls" };
+    output(&run_in(&folder, &format!("simulate {small} {algorithm} {settings}")));
     folder
 }
 
@@ -52,6 +53,9 @@ fn a_saved_run_of_every_kind_is_verified() {
         "--dataset synthetic --gate improvement",
         "--dataset synthetic --gate certified-risk --posterior per-feature",
         "--dataset synthetic --gate non-inferiority:0.01",
+        "--algorithm portfolio --alpha 0 --schedule equal",
+        "--algorithm portfolio --dataset synthetic --members trees,kernel --gate improvement",
+        "--algorithm thompson --features kernel:30",
     ]
     .iter()
     .enumerate()

@@ -30,8 +30,8 @@ pub(super) struct MemberCheckpoint<P> {
     pub(super) member: MemberKind,
     /// The number of records that it learned from.
     pub(super) records: usize,
-    /// For kernel features: the number of records whose contexts they were made from.
-    pub(super) contexts: Option<usize>,
+    /// For features that are learned: the number of records they were learned from.
+    pub(super) features_from: Option<usize>,
     pub(super) chosen_from: usize,
     /// For a search: lambda and sharpness that it chose.
     pub(super) kept: Option<(f64, f64)>,
@@ -44,8 +44,8 @@ impl<P> PortfolioCheckpoint<P> {
     pub fn map<Q>(self, mut f: impl FnMut(P) -> Q) -> PortfolioCheckpoint<Q> {
         let PortfolioCheckpoint { leader, seen, predictions, rewards, members } = self;
         let members = members.into_iter().map(|member| {
-            let MemberCheckpoint { member, records, contexts, chosen_from, kept, policy } = member;
-            MemberCheckpoint { member, records, contexts, chosen_from, kept, policy: policy.map(&mut f) }
+            let MemberCheckpoint { member, records, features_from, chosen_from, kept, policy } = member;
+            MemberCheckpoint { member, records, features_from, chosen_from, kept, policy: policy.map(&mut f) }
         });
         PortfolioCheckpoint { leader, seen, predictions, rewards, members: members.collect() }
     }
@@ -100,7 +100,7 @@ impl Memory {
         let PortfolioCheckpoint { leader, seen, predictions, rewards, members: stored } = checkpoint;
         let mut members = fresh.members;
         for (member, stored) in members.iter_mut().zip(stored) {
-            let known = stored.records <= records && stored.contexts.is_none_or(|contexts| contexts <= records);
+            let known = stored.records <= records && stored.features_from.is_none_or(|from| from <= records);
             if member.kind() != stored.member || !known || stored.chosen_from == 0 {
                 return Err(wrong());
             }

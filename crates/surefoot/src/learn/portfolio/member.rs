@@ -6,7 +6,7 @@ use super::checkpoint::{MemberCheckpoint, oldest};
 use super::{MemberKind, Pair};
 use crate::contexts::Contexts;
 use crate::error::{Error, Result};
-use crate::features::FeatureMap;
+use crate::features::{Boosting, FeatureMap};
 use crate::learn::model::Model;
 use crate::learn::{Algorithm, Family, Lambda, Learner, Sharpness, State};
 use crate::logs::Logs;
@@ -43,8 +43,8 @@ enum Work {
         model: Model,
         /// The newest fit.
         fitted: Option<Arc<RewardModel>>,
-        /// For kernel features: the number of records whose contexts they were made from.
-        contexts: Option<usize>,
+        /// For features that are learned: which ones, and the number of records they were learned from.
+        learned: Option<(Learned, usize)>,
         exploration: f64,
     },
     Search {
@@ -58,21 +58,28 @@ impl Member {
     pub(super) fn new(kind: MemberKind, first: &LinearGaussian, learner: &Learner) -> Result<Option<Self>> {
         let (map, exploration) = (first.features().clone(), first.exploration());
         let work = match kind {
-            MemberKind::Linear | MemberKind::Kernel => {
-                let contexts = (kind == MemberKind::Kernel).then_some(0);
+            MemberKind::Linear | MemberKind::Kernel | MemberKind::Trees => {
+                let learned = match kind {
+                    MemberKind::Kernel => Some((Learned::Kernel, 0)),
+                    MemberKind::Trees => Some((Learned::Trees, 0)),
+                    _ => None,
+                };
                 let moments = map.output().saturating_pow(2).saturating_mul(first.actions());
-                if contexts.is_none() && moments > MOST_MOMENTS {
+                if learned.is_none() && moments > MOST_MOMENTS {
                     return Ok(None);
                 }
-                Work::Model { model: Model::new(map, first.actions()), fitted: None, contexts, exploration }
+                Work::Model { model: Model::new(map, first.actions()), fitted: None, learned, exploration }
             }
             MemberKind::Search => {
                 let shared = matches!(first.posterior().scale(), Scale::Shared(_));
                 let family = if shared { Family::for_features(map.output()) } else { Family::PerFeature };
                 let learner = Learner {
                     algorithm: Algorithm::SeqAdjLs,
-                    lambda: Lambda::AutoDoubling,
-                    sharpness: Sharpness::Auto,
+                    lambda: if learner.lambda == Lambda::Auto { Lambda::AutoDoubling } else { learner.lambda },
+                    sharpness: match learner.sharpness {
+                        Sharpness::Fixed(1.0) => Sharpness::Auto,
+                        given => given,
+                    },
                     family,
                     ..learner.clone()
                 };
@@ -113,12 +120,12 @@ impl Member {
 
     /// What must be stored of it.
     pub(super) fn checkpoint(&self) -> MemberCheckpoint<LinearGaussian> {
-        let (contexts, kept, policy) = match &self.work {
-            Work::Model { contexts, .. } => (*contexts, None, None),
+        let (features_from, kept, policy) = match &self.work {
+            Work::Model { learned, .. } => (learned.map(|(_, records)| records), None, None),
             Work::Search { state, .. } => (None, state.kept(), Some(state.current().clone())),
         };
         let (member, records, chosen_from) = (self.kind, self.records(), self.chosen_from);
-        MemberCheckpoint { member, records, contexts, chosen_from, kept, policy }
+        MemberCheckpoint { member, records, features_from, chosen_from, kept, policy }
     }
 
     /// Restores a new member from what was stored, and from the rounds so far.
@@ -128,14 +135,14 @@ impl Member {
         rounds: &[Arc<Logs>],
         widths: [f64; 2],
     ) -> Result<()> {
-        let MemberCheckpoint { records, contexts: made_from, chosen_from, kept, policy, .. } = stored;
+        let MemberCheckpoint { records, features_from, chosen_from, kept, policy, .. } = stored;
         self.chosen_from = chosen_from;
         let pair = match &mut self.work {
-            Work::Model { model, fitted, contexts, exploration } => {
-                if let (Some(contexts), Some(made_from)) = (contexts, made_from) {
-                    *contexts = made_from;
-                    if made_from > 0 {
-                        *model = Model::new(kernel(&oldest(rounds, made_from), model.actions())?, model.actions());
+            Work::Model { model, fitted, learned, exploration } => {
+                if let (Some((kind, from)), Some(features_from)) = (learned, features_from) {
+                    *from = features_from;
+                    if features_from > 0 {
+                        *model = kind.model(&oldest(rounds, features_from), model.actions())?;
                     }
                 }
                 if records == 0 {
@@ -173,16 +180,16 @@ impl Member {
         let records: usize = seen.iter().map(|logs| logs.len()).sum();
         let due = leads || records >= 2 * self.records();
         let pair = match &mut self.work {
-            Work::Model { model, fitted, contexts, exploration } => {
+            Work::Model { model, fitted, learned, exploration } => {
                 if !due {
                     return Ok(false);
                 }
-                if let Some(made_from) = contexts {
-                    // With this many contexts the features hardly change any more.
-                    if records >= 2 * *made_from && *made_from < FeatureMap::MOST_LANDMARKS {
-                        *model = Model::new(kernel(seen, model.actions())?, model.actions());
-                        *made_from = records;
-                    }
+                if let Some((kind, from)) = learned
+                    && records >= 2 * *from
+                    && *from < kind.enough()
+                {
+                    *model = kind.model(seen, model.actions())?;
+                    *from = records;
                 }
                 fit(model, fitted, rounds, seen, widths, *exploration)?
             }
@@ -221,14 +228,53 @@ fn fit(
     Ok(pair)
 }
 
+/// Features that are learned from the records seen. They are learned again when the number of records has doubled.
+#[derive(Debug, Clone, Copy)]
+enum Learned {
+    Kernel,
+    Trees,
+}
+
+impl Learned {
+    /// With this many records, more do not change the features any more, or not for the better.
+    fn enough(self) -> usize {
+        match self {
+            Learned::Kernel => FeatureMap::MOST_LANDMARKS,
+            Learned::Trees => usize::MAX,
+        }
+    }
+
+    /// A new model with features of the records that are seen.
+    fn model(self, seen: &[Arc<Logs>], actions: usize) -> Result<Model> {
+        let map = match self {
+            Learned::Kernel => kernel(seen, actions)?,
+            Learned::Trees => trees(seen, actions)?,
+        };
+        Ok(Model::new(map, actions))
+    }
+}
+
+/// The number of features of a reward model for this many actions.
+fn most_features(actions: usize) -> usize {
+    (MOST_FEATURES.min((MOST_WORK / actions as f64).cbrt()) as usize).max(1)
+}
+
 /// Kernel features whose landmarks are some of the contexts that are seen.
 fn kernel(seen: &[Arc<Logs>], actions: usize) -> Result<FeatureMap> {
     let records: usize = seen.iter().map(|logs| logs.len()).sum();
     // The same share of every round.
     let step = records.div_ceil(FeatureMap::MOST_LANDMARKS).max(1);
-    let parts: Vec<Contexts> =
-        seen.iter().map(|logs| logs.contexts().select(&(0..logs.len()).step_by(step).collect::<Vec<_>>())).collect();
-    let known = Contexts::stacked(&parts)?;
-    let count = MOST_FEATURES.min((MOST_WORK / actions as f64).cbrt()) as usize;
-    FeatureMap::kernel_at_most(&known, count.max(1), BANDWIDTH * FeatureMap::rule_of_thumb(&known))
+    let some = |logs: &Arc<Logs>| logs.contexts().select(&(0..logs.len()).step_by(step).collect::<Vec<_>>());
+    let known = Contexts::stacked(&seen.iter().map(some).collect::<Vec<_>>())?;
+    FeatureMap::kernel_at_most(&known, most_features(actions), BANDWIDTH * FeatureMap::rule_of_thumb(&known))
+}
+
+/// The leaves of trees that are grown from the records that are seen.
+fn trees(seen: &[Arc<Logs>], actions: usize) -> Result<FeatureMap> {
+    let contexts = Contexts::stacked(&seen.iter().map(|logs| logs.contexts().clone()).collect::<Vec<_>>())?;
+    let action: Vec<u32> = seen.iter().flat_map(|logs| logs.action().iter().copied()).collect();
+    let reward: Vec<f64> = seen.iter().flat_map(|logs| logs.cost().iter().map(|cost| -cost)).collect();
+    let boosting = Boosting::default();
+    let trees = (most_features(actions) / boosting.leaves).clamp(1, boosting.trees);
+    FeatureMap::trees(&Boosting { trees, ..boosting }, actions, &contexts, &action, &reward)
 }

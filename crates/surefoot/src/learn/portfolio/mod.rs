@@ -186,7 +186,13 @@ pub(super) fn step(
     }
     // If the newest records choose, they choose by the bound that certifies.
     let by_newest = learner.choice == Choice::Newest && !unseen.is_empty();
-    let leads = if by_newest { lowest(&reports).unwrap_or(before) } else { before };
+    let searches = || members.iter().position(|member| member.kind() == MemberKind::Search);
+    let leads = match learner.choice {
+        Choice::Newest if by_newest => lowest(&reports).unwrap_or(before),
+        // Nothing is held back to certify a reward model. A search has a bound on the records that it learned from.
+        Choice::Newest => searches().unwrap_or(before),
+        Choice::Previous => before,
+    };
     reports.iter_mut().enumerate().for_each(|(place, report)| report.leads = place == leads);
     let chosen_from = if by_newest { policies } else { members[leads].chosen_from() };
     let pair = members[leads].pair()?.clone();

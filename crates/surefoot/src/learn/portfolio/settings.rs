@@ -92,16 +92,19 @@ pub enum MemberKind {
     Linear,
     /// The search of SeqAdjLS, with the first policy as prior.
     Search,
+    /// A reward model on the leaves of boosted trees, which were grown from earlier records.
+    Trees,
 }
 
 impl MemberKind {
-    const ALL: [MemberKind; 3] = [MemberKind::Kernel, MemberKind::Linear, MemberKind::Search];
+    const ALL: [MemberKind; 4] = [MemberKind::Kernel, MemberKind::Linear, MemberKind::Search, MemberKind::Trees];
 
     fn name(self) -> &'static str {
         match self {
             MemberKind::Kernel => "kernel",
             MemberKind::Linear => "linear",
             MemberKind::Search => "search",
+            MemberKind::Trees => "trees",
         }
     }
 }
@@ -119,7 +122,7 @@ pub struct Members(u8);
 
 impl Members {
     /// All members.
-    pub const ALL: Members = Members(0b111);
+    pub const ALL: Members = Members(0b1111);
 
     /// The reward model on the features of the first policy, alone.
     pub const LINEAR: Members = Members(1 << MemberKind::Linear as u8);
