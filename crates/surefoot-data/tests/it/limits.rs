@@ -30,12 +30,16 @@ fn reader(path: &Path) -> LogReader {
     LogReader::new(vec![path.to_owned()], None, ColumnNames::default())
 }
 
+fn settings() -> LearnerSettings {
+    LearnerSettings { algorithm: "seq-adj-ls".into(), epochs: 1, ..LearnerSettings::default() }
+}
+
 fn request() -> LearnRequest {
     LearnRequest {
         read: ReadRequest::default(),
         prior: Prior::Uniform,
         prior_is_older: false,
-        learner: LearnerSettings { epochs: 1, ..LearnerSettings::default() }.learner().unwrap().0,
+        learner: settings().learner().unwrap().0,
         held_back: 0.2,
         exploration: 0.05,
         intercept: true,
@@ -136,7 +140,7 @@ fn many_features_need_no_principal_axes() {
         format!(r#"{{"action":{action},"pscore":0.5,"reward":{reward},{context}}}"#)
     };
     let path = folder.write("logs.jsonl", (0..200).map(|i| line(i) + "\n").collect::<String>());
-    let settings = LearnerSettings { posterior: "shaped".into(), epochs: 1, ..LearnerSettings::default() };
+    let settings = LearnerSettings { posterior: "shaped".into(), ..settings() };
     let request = LearnRequest { learner: settings.learner().unwrap().0, ..request() };
     let learned = learn(&reader(&path), &request, &mut Silent).unwrap();
     assert_eq!((learned.policy.posterior().features(), learned.policy.posterior().basis().is_some()), (30_001, false));

@@ -166,7 +166,7 @@ mod tests {
     use crate::options::Options;
 
     fn record(seed: u64) -> Record {
-        let config = Options { seed: Some(seed), ..Options::default() }.complete();
+        let config = Options { seed: Some(seed), rounds: Some(10), ..Options::default() }.complete();
         let round = RoundRecord {
             n: 10,
             true_risk: -0.5,
@@ -198,7 +198,7 @@ mod tests {
         let text = fs::read_to_string(&path).unwrap();
         // The third line is cut.
         fs::write(&path, format!("{text}{}", &text[..40])).unwrap();
-        let config = |seed| Options { seed: Some(seed), ..Options::default() }.complete();
+        let config = |seed| Options { seed: Some(seed), rounds: Some(10), ..Options::default() }.complete();
         assert!(Store::open(&path).unwrap_err().to_string().contains("another surefoot paper"));
         drop(store);
         let store = Store::open(&path).unwrap();

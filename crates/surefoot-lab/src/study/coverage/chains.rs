@@ -37,21 +37,63 @@ pub(super) fn learned(world: &World, seed: u64, held_back: f64, delta: f64) -> R
     Ok(vec![chain])
 }
 
-/// Thompson sampling with a reward model, whose policies are certified as any other.
+/// Thompson sampling and the whole portfolio: the policies that collect, and those that would be handed over.
 pub(super) fn modelled(world: &World, seed: u64, delta: f64) -> Result<Vec<Seen>> {
-    let learner = Learner {
-        held_back: 0.5,
-        protocol: Protocol { delta, ..Protocol::default() },
-        ..learner(Algorithm::Portfolio(Portfolio::thompson()), 0.9, seed)
-    };
-    let plan = Plan { learner, gate: Gate::Always, certify: Certify::Each };
-    let Played { rounds, .. } = world.play(&world.still, &plan, &[SIZE; ROUNDS])?;
-    let mut chain = Seen::claim("chain, Thompson sampling", world);
-    for round in &rounds {
-        let found = round.proven.as_ref().and_then(|proven| proven.ladder.as_ref());
-        chain.look(found.map_or(f64::INFINITY, |found| found.upper), round.true_risk);
+    let mut all = Vec::new();
+    for (portfolio, chain, hand_over) in [
+        (Portfolio::thompson(), "chain, Thompson sampling", "handed over, Thompson sampling"),
+        (Portfolio::default(), "chain, portfolio", "handed over, portfolio"),
+    ] {
+        let learner = Learner {
+            held_back: 0.5,
+            protocol: Protocol { delta, ..Protocol::default() },
+            ..learner(Algorithm::Portfolio(portfolio), 0.9, seed)
+        };
+        let plan = Plan { learner, gate: Gate::Always, certify: Certify::Each };
+        let Played { rounds, .. } = world.play(&world.still, &plan, &[SIZE; ROUNDS])?;
+        let (mut chain, mut hand_over) = (Seen::claim(chain, world), Seen::claim(hand_over, world));
+        for round in &rounds {
+            let found = round.proven.as_ref().and_then(|proven| proven.ladder.as_ref());
+            chain.look(found.map_or(f64::INFINITY, |found| found.upper), round.true_risk);
+            let policy = round.hand_over.as_ref();
+            let found = policy.and_then(|policy| policy.certificate.as_ref());
+            hand_over.look(found.map_or(f64::INFINITY, |found| found.upper), policy.map_or(0.0, |p| p.true_risk));
+        }
+        all.extend([chain, hand_over]);
     }
-    Ok(vec![chain])
+    Ok(all)
+}
+
+/// Each round's records choose which of many fixed policies is handed over; another one collects all rounds. Honestly the
+/// chain pays for their number; the control does not.
+pub(super) fn handed_over(world: &World, seed: u64, delta: f64) -> Result<Vec<Seen>> {
+    let place = Finite::new(world.still.clone(), seed)?;
+    let protocol = Protocol { delta, ..Protocol::default() };
+    let mut logs = Vec::new();
+    let mut seen = [
+        Seen::claim("handed over, one of 20", world),
+        Seen::control("handed over, 20 policies share one price", world),
+    ];
+    for k in 0..ROUNDS {
+        logs.push(place.collect(&world.set[0], Turn { round: k, start: SIZE * k, n: SIZE })?);
+        for (size, seen) in [SET, 1].into_iter().zip(&mut seen) {
+            let mut links = vec![WHOLE; k + 1];
+            links[k] = Some(Link { first: 0, size });
+            let mut lowest: Option<(f64, usize)> = None;
+            for (i, policy) in world.set.iter().enumerate() {
+                let mut next = vec![&world.set[0] as &dyn Policy; k];
+                next.push(policy);
+                let found = Certificate::hand_over(&next, &links, &logs, &protocol);
+                let upper = upper(found.map(|found| found.expect("every round is linked")))?;
+                if lowest.is_none_or(|(least, _)| upper < least) {
+                    lowest = Some((upper, i));
+                }
+            }
+            let (upper, chosen) = lowest.expect("there is a policy");
+            seen.look(upper, world.still[0].risk(&world.set[chosen])?);
+        }
+    }
+    Ok(seen.to_vec())
 }
 
 /// Control: every policy has seen the records of its own link.

@@ -75,6 +75,7 @@ impl Run {
             chains::modelled(wide, seed, delta)?,
             chains::taking_turns(clear, seed, delta)?,
             chains::chosen(wide, seed, delta)?,
+            chains::handed_over(clear, seed, delta)?,
             chains::leaking(wide, seed, delta)?,
             without_divergence(wide, seed, delta)?,
             wrong_propensities(wide, seed, delta)?,
