@@ -184,7 +184,7 @@ pub(super) fn step(
         rewards.add(&values);
         *leader = rewards.leader(*leader, BRINGS_MORE);
     }
-    // If the newest records choose, they choose by the bound that certifies.
+    // If the newest records choose, the certificate pays for the number of policies.
     let by_newest = learner.choice == Choice::Newest && !unseen.is_empty();
     let searches = || members.iter().position(|member| member.kind() == MemberKind::Search);
     let leads = match learner.choice {
@@ -200,8 +200,10 @@ pub(super) fn step(
     Ok(Stepped { pair, members: reports, chosen_from })
 }
 
-/// The member with the lowest upper bound.
+/// The member with the lowest mean of estimate and upper bound. The bound alone prefers policies near the one that
+/// collected, which is proven best and brings less; the estimate alone prefers those with the largest weights.
 fn lowest(reports: &[MemberReport]) -> Option<usize> {
-    let bounds = reports.iter().enumerate().filter_map(|(place, report)| Some((place, report.upper?)));
-    bounds.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(place, _)| place)
+    let score = |report: &MemberReport| Some((report.estimate? + report.upper?) / 2.0);
+    let scores = reports.iter().enumerate().filter_map(|(place, report)| Some((place, score(report)?)));
+    scores.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(place, _)| place)
 }
