@@ -1,30 +1,25 @@
-"""Propensities of candidates with a deviation each, one integral at a time, with 25 digits.
+"""Propensities of candidates with a deviation each, one integral at a time, in log space.
 
     pi(a) = int phi((z - m_a)/v_a)/v_a prod_{b != a} Phi((z - m_b)/v_b) dz
 
-The range is cut where any factor changes: at m_b - 9 v_b, .., m_b + 9 v_b for each b.
+by the trapezoid rule, whose step is a fiftieth of the smallest deviation, over 30 deviations of a to both sides.
 """
 
-import mpmath as mp
 import numpy as np
+from scipy.special import log_ndtr
 
 
 def propensity(means, deviations, a):
-    with mp.workdps(25):
-        m, v = [mp.mpf(x) for x in means], [mp.mpf(x) for x in deviations]
-
-        def f(z):
-            t = (z - m[a]) / v[a]
-            product = mp.exp(-t * t / 2) / mp.sqrt(2 * mp.pi) / v[a]
-            for b in range(len(m)):
-                if b != a:
-                    product *= mp.ncdf((z - m[b]) / v[b])
-            return product
-
-        low, high = m[a] - 13 * v[a], m[a] + 13 * v[a]
-        cuts = {m[b] + step * v[b] for b in range(len(m)) for step in (-9, -5, -2, 0, 2, 5, 9)}
-        edges = [low] + sorted(cut for cut in cuts if low < cut < high) + [high]
-        return float(mp.quad(f, edges, method="gauss-legendre", maxdegree=5))
+    m, v = np.asarray(means), np.asarray(deviations)
+    h = v.min() / 50
+    z = m[a] + h * np.arange(-np.ceil(30 * v[a] / h), np.ceil(30 * v[a] / h) + 1)
+    t = (z - m[a]) / v[a]
+    log = -0.5 * t * t - 0.5 * np.log(2 * np.pi) - np.log(v[a])
+    for b in range(len(m)):
+        if b != a:
+            log += log_ndtr((z - m[b]) / v[b])
+    top = log.max()
+    return float(np.exp(top) * h * np.exp(log - top).sum())
 
 
 def cases():

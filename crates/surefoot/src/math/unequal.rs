@@ -6,9 +6,11 @@
 //! with `F(z) = prod_b Phi((z - m_b)/v_b)` and the hazard `g = phi/Phi`. Where all deviations are equal, it is the
 //! [perturbed argmax](super::perturbed) of `m_b/v`, which is faster.
 //!
-//! The trapezoid rule is refined until it settles. Its first step is the smallest deviation that matters, where no factor
-//! is steeper than a standard normal one. No deviation may be below [`LEAST`] times the largest of its set: then a few
-//! refinements are enough.
+//! A factor changes only within a few deviations of its mean. These ranges cut the line into segments. Each is divided
+//! into panels that are short against the smallest deviation that is active in it, with Gauss-Legendre nodes: so one steep
+//! factor makes a few more panels, and not a finer grid everywhere. All actions share the nodes.
+
+use std::sync::OnceLock;
 
 use rand::Rng;
 use rand_distr::{Distribution, StandardNormal};
@@ -20,17 +22,14 @@ use super::perturbed::log_concave_integral;
 /// The smallest deviation of an action, as a share of the largest one of its set.
 pub(crate) const LEAST: f64 = 1e-3;
 
-/// The mass outside the grid, in all.
-const OUTSIDE: f64 = 1e-13;
-
-/// A sum is settled if the next refinement changes it by less.
-const SETTLED: f64 = 1e-11;
-
-/// From the smallest deviation that matters to a thousandth of it.
-const REFINEMENTS: usize = 10;
+/// The mass outside the segments, in all.
+const OUTSIDE: f64 = 1e-14;
 
 /// Below this, a probability is computed relative to itself.
-const LARGE: f64 = 1e-2;
+const LARGE: f64 = 1e-4;
+
+/// The number of nodes per panel.
+const NODES: usize = 16;
 
 /// Working memory for sets of any size.
 #[derive(Debug, Default)]
@@ -41,73 +40,69 @@ pub(crate) struct Unequal {
     places: Vec<usize>,
     means: Vec<f64>,
     deviations: Vec<f64>,
+    /// The ends of all segments.
+    cuts: Vec<f64>,
     /// `g((z - m_b)/v_b)/v_b` at one point.
     hazards: Vec<f64>,
     sums: Vec<f64>,
 }
 
 impl Unequal {
-    /// The probabilities of all actions, to an absolute error of 1e-10. Means and deviations must be finite, and
+    /// The probabilities of all actions, to an absolute error of 1e-12. Means and deviations must be finite, and
     /// deviations above 0; otherwise every result is NaN.
     pub(crate) fn distribution(&mut self, means: &[f64], deviations: &[f64], out: &mut [f64]) {
-        let Some((from, to)) = self.place(means, deviations) else { return out.fill(f64::NAN) };
-        let mut h = self.smallest();
-        let mut points = ((to - from) / h).ceil() as usize;
-        self.add_points(from, h, points + 1);
-        let mut before: Vec<f64> = self.sums.iter().map(|sum| sum * h).collect();
-        for _ in 0..REFINEMENTS {
-            self.add_points(from + 0.5 * h, h, points);
-            h *= 0.5;
-            points *= 2;
-            let change =
-                self.sums.iter().zip(&before).map(|(sum, before)| (sum * h - before).abs()).fold(0.0, f64::max);
-            self.sums.iter().zip(&mut before).for_each(|(sum, before)| *before = sum * h);
-            if change < SETTLED {
-                break;
-            }
+        if !self.place(means, deviations) {
+            return out.fill(f64::NAN);
         }
+        if let [only] = out {
+            *only = 1.0;
+            return;
+        }
+        self.integrate(|f, hazards, sums| sums.iter_mut().zip(hazards).for_each(|(sum, hazard)| *sum += f * hazard));
         out.fill(0.0);
-        self.places.iter().zip(&before).for_each(|(&place, p)| out[place] = *p);
+        self.places.iter().zip(&self.sums).for_each(|(&place, p)| out[place] = *p);
     }
 
     /// The probability of one action, to a relative error of 1e-9, even if it is tiny.
-    pub(crate) fn propensity(&mut self, means: &[f64], deviations: &[f64], action: usize, room: &mut Vec<f64>) -> f64 {
-        room.resize(means.len(), 0.0);
-        self.distribution(means, deviations, room);
-        let p = room[action];
+    pub(crate) fn propensity(&mut self, means: &[f64], deviations: &[f64], action: usize) -> f64 {
+        if !self.place(means, deviations) {
+            return f64::NAN;
+        }
+        if means.len() == 1 {
+            return 1.0;
+        }
+        let mut p = 0.0;
+        if let Some(own) = self.places.iter().position(|&place| place == action) {
+            self.integrate(|f, hazards, _| p += f * hazards[own]);
+        }
         if p < LARGE { small_propensity(means, deviations, action) } else { p.min(1.0) }
     }
 
     /// The probability of one action; `gradient[b]` becomes its derivative in `m_b`. Both are to an absolute error of
-    /// about 1e-7 (in units of `1/v_b` for derivatives): for learning.
+    /// 1e-12 (derivatives in units of `1/v_b`).
     ///
     /// For `b != a` it is `-int f(z) g((z - m_b)/v_b)/v_b dz` with the integrand `f` of `pi(a)`. The entries sum to 0.
     pub(crate) fn gradient(&mut self, means: &[f64], deviations: &[f64], action: usize, gradient: &mut [f64]) -> f64 {
         gradient.fill(0.0);
-        let Some((from, to)) = self.place(means, deviations) else {
+        if !self.place(means, deviations) {
             gradient.fill(f64::NAN);
             return f64::NAN;
-        };
-        let Some(own) = self.places.iter().position(|&place| place == action) else { return 0.0 };
-        let h = 0.5 * self.smallest();
-        let (mut p, mut z) = (0.0, from);
-        while z <= to {
-            let f = h * self.point(z) * self.hazards[own];
-            p += f;
-            for (sum, hazard) in self.sums.iter_mut().zip(&self.hazards) {
-                *sum -= f * hazard;
-            }
-            z += h;
         }
-        let rest = self.sums.iter().sum::<f64>() - self.sums[own];
-        self.sums[own] = -rest;
+        let Some(own) = self.places.iter().position(|&place| place == action) else { return 0.0 };
+        let mut p = 0.0;
+        self.integrate(|f, hazards, sums| {
+            let f = f * hazards[own];
+            p += f;
+            sums.iter_mut().zip(hazards).for_each(|(sum, hazard)| *sum -= f * hazard);
+        });
+        self.sums[own] -= self.sums.iter().sum::<f64>();
         self.places.iter().zip(&self.sums).for_each(|(&place, slope)| gradient[place] = *slope);
         p
     }
 
-    /// Finds the window, and the actions that matter in it: the others are almost surely below it. `None` if an entry is
-    /// not allowed.
-    fn place(&mut self, means: &[f64], deviations: &[f64]) -> Option<(f64, f64)> {
+    /// Finds the actions that matter, the others being almost surely below one of them, and the ends of the segments.
+    /// `false` if an entry is not allowed.
+    fn place(&mut self, means: &[f64], deviations: &[f64]) -> bool {
         let k = means.len();
         if self.reach.0 != k {
             self.reach = (k, tail_point(OUTSIDE / k as f64));
@@ -115,51 +110,70 @@ impl Unequal {
         let t = self.reach.1;
         let both = || means.iter().zip(deviations);
         if !both().all(|(m, v)| m.is_finite() && v.is_finite() && *v > 0.0) {
-            return None;
+            return false;
         }
+        // Below `from` lies almost nothing of the maximum.
         let from = both().map(|(m, v)| m - t * v).fold(f64::NEG_INFINITY, f64::max);
-        let to = both().map(|(m, v)| m + t * v).fold(f64::NEG_INFINITY, f64::max);
         self.places.clear();
         self.places.extend((0..k).filter(|&b| means[b] + t * deviations[b] > from));
         self.means.clear();
         self.means.extend(self.places.iter().map(|&b| means[b]));
         self.deviations.clear();
         self.deviations.extend(self.places.iter().map(|&b| deviations[b]));
+        self.cuts.clear();
+        let ends = self.means.iter().zip(&self.deviations).flat_map(|(m, v)| [m - t * v, m + t * v]);
+        self.cuts.extend(ends.map(|z| z.max(from)));
+        self.cuts.sort_by(f64::total_cmp);
+        self.cuts.dedup();
         self.hazards.clear();
         self.hazards.resize(self.places.len(), 0.0);
         self.sums.clear();
         self.sums.resize(self.places.len(), 0.0);
-        Some((from, to))
+        true
     }
 
-    fn smallest(&self) -> f64 {
-        self.deviations.iter().copied().fold(f64::INFINITY, f64::min)
-    }
-
-    /// Adds the integrands of all actions at some points.
-    fn add_points(&mut self, from: f64, h: f64, points: usize) {
-        for i in 0..points {
-            let f = self.point(from + h * i as f64);
-            self.sums.iter_mut().zip(&self.hazards).for_each(|(sum, hazard)| *sum += f * hazard);
+    /// Calls `add(w F(z), hazards, sums)` at every node `z` with its weight `w`.
+    fn integrate(&mut self, mut add: impl FnMut(f64, &[f64], &mut [f64])) {
+        let t = self.reach.1;
+        // The distribution function of the maximum of many is steeper than that of one.
+        let panel = 3.0 / (1.0 + (self.means.len() as f64).ln().sqrt());
+        for i in 1..self.cuts.len() {
+            let (from, to) = (self.cuts[i - 1], self.cuts[i]);
+            let active =
+                self.means.iter().zip(&self.deviations).filter(|(m, v)| *m - t * *v < to && *m + t * *v > from);
+            let smallest = active.map(|(_, v)| *v).fold(f64::INFINITY, f64::min);
+            // No more than rounding lies between ends that nothing is active between.
+            if smallest.is_infinite() {
+                continue;
+            }
+            let panels = ((to - from) / (panel * smallest)).ceil().max(1.0);
+            let half = 0.5 * (to - from) / panels;
+            for j in 0..panels as usize {
+                let middle = from + half * (2 * j + 1) as f64;
+                for (x, w) in nodes() {
+                    let f = half * w * self.point(middle + half * x);
+                    add(f, &self.hazards, &mut self.sums);
+                }
+            }
         }
     }
 
-    /// `F(z)`, and the hazards at `z`. Within the window no factor underflows; if the product does, it is negligible.
+    /// `F(z)`, and the hazards at `z`. Within the segments no factor underflows; if the product does, it is negligible.
     fn point(&mut self, z: f64) -> f64 {
         let (means, deviations, hazards) = (&self.means, &self.deviations, &mut self.hazards);
         wide(
             #[inline(always)]
             || {
                 let mut product = [1.0; 8];
-                let mut rows = means.chunks_exact(8).zip(deviations.chunks_exact(8)).zip(hazards.chunks_exact_mut(8));
-                for ((m, v), out) in &mut rows {
+                let done = means.len() / 8 * 8;
+                let rows = means.chunks_exact(8).zip(deviations.chunks_exact(8)).zip(hazards.chunks_exact_mut(8));
+                for ((m, v), out) in rows {
                     for i in 0..8 {
                         let (cdf, pdf) = cdf_pdf((z - m[i]) / v[i]);
                         product[i] *= cdf;
                         out[i] = pdf / (cdf * v[i]);
                     }
                 }
-                let done = means.len() / 8 * 8;
                 for i in done..means.len() {
                     let (cdf, pdf) = cdf_pdf((z - means[i]) / deviations[i]);
                     product[i - done] *= cdf;
@@ -169,6 +183,28 @@ impl Unequal {
             },
         )
     }
+}
+
+/// The nodes and weights of Gauss-Legendre quadrature on [-1, 1]: the roots of the Legendre polynomial by Newton's method.
+fn nodes() -> &'static [(f64, f64); NODES] {
+    static KEPT: OnceLock<[(f64, f64); NODES]> = OnceLock::new();
+    KEPT.get_or_init(|| {
+        std::array::from_fn(|i| {
+            let n = NODES as f64;
+            let mut x = -(std::f64::consts::PI * (i as f64 + 0.75) / (n + 0.5)).cos();
+            let mut slope = 1.0;
+            for _ in 0..20 {
+                let (mut before, mut value) = (1.0, x);
+                for degree in 2..=NODES {
+                    let d = degree as f64;
+                    (before, value) = (value, ((2.0 * d - 1.0) * x * value - (d - 1.0) * before) / d);
+                }
+                slope = n * (x * value - before) / (x * x - 1.0);
+                x -= value / slope;
+            }
+            (x, 2.0 / ((1.0 - x * x) * slope * slope))
+        })
+    })
 }
 
 /// The probability of one action, however unlikely. As for [equal deviations](super::perturbed), the logarithm of the
@@ -240,7 +276,7 @@ mod tests {
     }
 
     fn propensity(means: &[f64], deviations: &[f64], action: usize) -> f64 {
-        Unequal::default().propensity(means, deviations, action, &mut Vec::new())
+        Unequal::default().propensity(means, deviations, action)
     }
 
     #[test]
@@ -250,7 +286,7 @@ mod tests {
             let mut p = vec![0.0; means.len()];
             Unequal::default().distribution(&means, &deviations, &mut p);
             for (a, (p, expected)) in p.iter().zip(&expected).enumerate() {
-                assert!((p - expected).abs() <= 1e-10, "{means:?} {deviations:?}: {a}: {p} {expected}");
+                assert!((p - expected).abs() <= 1e-12, "{means:?} {deviations:?}: {a}: {p} {expected}");
                 let one = propensity(&means, &deviations, a);
                 assert!((one / expected - 1.0).abs() <= 1e-9, "{means:?} {deviations:?}: {a}: {one} {expected}");
                 smallest = smallest.min(*expected);
@@ -270,7 +306,7 @@ mod tests {
         fn probabilities_sum_to_one_and_both_ways_agree((means, deviations) in set(50.0)) {
             let mut p = vec![0.0; means.len()];
             Unequal::default().distribution(&means, &deviations, &mut p);
-            prop_assert!((p.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+            prop_assert!((p.iter().sum::<f64>() - 1.0).abs() < 1e-11);
             for (a, p) in p.iter().enumerate() {
                 let slow = small_propensity(&means, &deviations, a);
                 prop_assert!((slow - p).abs() < 1e-9, "{} {}", slow, p);
@@ -303,6 +339,15 @@ mod tests {
                 let difference = (moved(1e-5) - moved(-1e-5)) / 2e-5;
                 prop_assert!((difference - gradient[b]).abs() < 1e-5, "{} {}", difference, gradient[b]);
             }
+        }
+    }
+
+    #[test]
+    fn nodes_integrate_polynomials_of_degree_31() {
+        for degree in 0..32 {
+            let found: f64 = nodes().iter().map(|(x, w)| w * x.powi(degree)).sum();
+            let expected = if degree % 2 == 0 { 2.0 / f64::from(degree + 1) } else { 0.0 };
+            assert!((found - expected).abs() < 1e-14, "{degree}: {found} {expected}");
         }
     }
 

@@ -137,7 +137,6 @@ struct Room {
     scores: Scores,
     equal: (Double, Propensity),
     unequal: Unequal,
-    p: Vec<f64>,
 }
 
 impl OverCandidates<'_> {
@@ -169,7 +168,6 @@ impl OverCandidates<'_> {
                 scores: Scores::default(),
                 equal: (Double::new(self.over.actions, TOLERANCE), Propensity::new(self.over.actions)),
                 unequal: Unequal::default(),
-                p: Vec::new(),
             };
             for (i, out) in range.clone().zip(out.chunks_exact_mut(width)) {
                 room.scores.fill(joint, weights, self.posterior, x.row(i - range.start), eligible, i);
@@ -186,10 +184,10 @@ impl OverCandidates<'_> {
 
     /// The probability of a candidate, with the floor.
     fn of(&self, room: &mut Room, equal: bool, action: usize) -> f64 {
-        let Room { scores, equal: (_, propensity), unequal, p } = room;
+        let Room { scores, equal: (_, propensity), unequal } = room;
         let found = match equal {
             true => propensity.of(&scores.means, action),
-            false => unequal.propensity(&scores.means, &scores.deviations, action, p),
+            false => unequal.propensity(&scores.means, &scores.deviations, action),
         };
         floored(found, self.exploration, scores.means.len())
     }
