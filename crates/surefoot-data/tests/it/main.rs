@@ -11,6 +11,7 @@ mod digits;
 mod formats_agree;
 mod frames;
 mod idx;
+mod inputs;
 mod limits;
 mod logs;
 mod npz;
