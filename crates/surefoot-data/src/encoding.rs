@@ -13,7 +13,7 @@ pub use encode::Rows;
 pub(crate) use fit::LIST;
 pub(crate) use fit::among;
 pub use fit::{EncodingFit, EncodingSettings};
-use fit::{NAMES, VALUES};
+pub(crate) use fit::{NAMES, VALUES};
 pub use identity::Identity;
 pub use listed::NamedPart;
 

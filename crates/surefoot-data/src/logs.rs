@@ -6,6 +6,7 @@
 
 mod actions;
 mod batch;
+mod candidates;
 mod check;
 mod passes;
 mod roles;
@@ -13,8 +14,9 @@ mod sources;
 
 pub use actions::Actions;
 pub use batch::LogBatch;
+pub(crate) use candidates::{Candidates, ID};
 pub use check::{Check, Records};
-pub use roles::ColumnNames;
+pub use roles::{ActionIs, ColumnNames};
 pub(crate) use roles::{COST, Role};
 
 use std::fmt;
@@ -34,7 +36,7 @@ use crate::table::{Format, Labels, Tables, memory, read_table_as};
 pub struct LogReader {
     sources: Vec<Source>,
     format: Option<Format>,
-    columns: ColumnNames,
+    columns: Arc<ColumnNames>,
     /// Whether to return records that the logger asks to skip.
     skipped: bool,
     /// All actions, if the user gave them.
@@ -74,7 +76,7 @@ impl LogReader {
         LogReader {
             sources,
             format: None,
-            columns,
+            columns: Arc::new(columns),
             skipped: false,
             given: None,
             unlabelled: false,
@@ -162,7 +164,17 @@ impl LogReader {
 
     /// The batches of all files in order, without the records that the logger asks to skip.
     pub fn batches(&self) -> Batches<'_> {
-        Batches { reader: self, file: 0, tables: None, start: 0, row: 0, skipped: 0, ragged: false }
+        Batches {
+            reader: self,
+            file: 0,
+            tables: None,
+            start: 0,
+            row: 0,
+            skipped: 0,
+            unlabelled: 0,
+            ragged: false,
+            candidates: None,
+        }
     }
 }
 
@@ -178,13 +190,21 @@ pub struct Batches<'a> {
     /// The number of records returned so far, over all files.
     row: usize,
     skipped: usize,
+    unlabelled: usize,
     ragged: bool,
+    /// Whether the records have candidates, once that is known.
+    candidates: Option<bool>,
 }
 
 impl Batches<'_> {
     /// The number of records skipped so far.
     pub fn skipped(&self) -> usize {
         self.skipped
+    }
+
+    /// The number of decisions without a label that were left out so far.
+    pub fn unlabelled(&self) -> usize {
+        self.unlabelled
     }
 
     fn open(&mut self, source: &Source) -> Result<Tables> {
@@ -207,12 +227,37 @@ impl Batches<'_> {
         let position = Position { file: self.file, start: self.start, row: self.row };
         let mut batch = LogBatch::new(source.place(), position, table, &self.reader.columns, self.ragged)?;
         self.start += rows;
+        batch.leave_out_candidates();
+        if rows > 0 {
+            self.same_kind(&batch)?;
+        }
         if !self.reader.skipped {
             batch.leave_out_skipped()?;
         }
-        self.row += batch.len();
         self.skipped += rows - batch.len();
+        let labelled = batch.len();
+        if !self.reader.unlabelled {
+            batch.leave_out_unlabelled()?;
+        }
+        self.unlabelled += labelled - batch.len();
+        self.row += batch.len();
         Ok(batch)
+    }
+
+    /// Checks that either all records have candidates or none.
+    fn same_kind(&mut self, batch: &LogBatch) -> Result<()> {
+        let (found, first) = (batch.has_candidates(), *self.candidates.get_or_insert(batch.has_candidates()));
+        if found == first {
+            return Ok(());
+        }
+        let (file, row) = batch.place_of(0);
+        let said = |candidates: bool| if candidates { "with features" } else { "without features" };
+        Err(Error::Field {
+            place: format!("{file}, row {row}"),
+            column: "the candidates from this record on".into(),
+            allowed: format!("{}, as those before; or their features are ignored (option positions)", said(first)),
+            found: said(found).into(),
+        })
     }
 }
 

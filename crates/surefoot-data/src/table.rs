@@ -17,12 +17,20 @@
 //! | `context` | list of `Float32` | features by index |
 //! | `context_indices`, `context_values` | lists of `UInt32` and `Float32` | non-zero features, by index |
 //! | `context_names`, `context_values` | lists of text and `Float32` | non-zero features, by name |
+//! | `candidates` | list of structs | the candidates of the record, with their features |
 //! | any other | `Float64`, `Boolean` or text | one feature, or ignored |
+//!
+//! A candidate is a struct of such columns: numbers, truths, texts and lists of numbers, and an identity (`id`). In
+//! formats whose features have names, it is a struct of `id`, `names` and `values`, as `context_names` and
+//! `context_values` are for the context. If a record has candidates, its action is a place among them or an identity, and
+//! `eligible` names those that were eligible, if not all were. If no record of a batch has candidates, there is no such
+//! column.
 //!
 //! A reader takes no more memory than a batch, a line or a row group needs. It never panics, and its errors name the
 //! line or row and the field. In formats without a header (JSON lines), the batches of one file may have different
 //! columns: a field that no row of a batch has is not in it.
 
+mod candidates;
 mod cells;
 pub(crate) mod csv;
 mod decisions;

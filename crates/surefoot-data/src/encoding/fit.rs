@@ -51,8 +51,8 @@ impl Default for EncodingSettings {
 
 pub(crate) const LIST: &str = "context";
 const INDICES: &str = "context_indices";
-pub(super) const NAMES: &str = "context_names";
-pub(super) const VALUES: &str = "context_values";
+pub(crate) const NAMES: &str = "context_names";
+pub(crate) const VALUES: &str = "context_values";
 
 /// What has been seen of a column so far.
 #[derive(Debug, Default)]

@@ -10,6 +10,7 @@ use arrow_array::types::{Float32Type, Float64Type, UInt32Type};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
+use super::candidates::{Candidate, Candidates};
 use super::cells::{Cell, cell, check, same_columns, unfit, unwritten};
 use crate::error::{Error, Result};
 
@@ -30,6 +31,8 @@ pub(super) struct Decision {
     pub(super) unlabelled: bool,
     /// Names and values of the non-zero features.
     pub(super) features: Vec<(String, f32)>,
+    /// The candidates, if they have features or identities; the action is then a place among them.
+    pub(super) candidates: Option<Vec<Candidate>>,
 }
 
 /// The columns of [`Decisions::finish`] that both formats have.
@@ -58,6 +61,7 @@ pub(super) struct Decisions {
     skip: BooleanBuilder,
     names: ListBuilder<StringBuilder>,
     values: ListBuilder<Float32Builder>,
+    candidates: Candidates,
 }
 
 impl Decisions {
@@ -80,6 +84,7 @@ impl Decisions {
         self.probabilities.append(decision.probabilities.is_some());
         self.pdrop.append_option(decision.pdrop);
         self.skip.append_value(decision.skip);
+        self.candidates.push(decision.candidates.as_deref());
         for (name, value) in &decision.features {
             self.names.values().append_value(name);
             self.values.values().append_value(*value);
@@ -88,9 +93,10 @@ impl Decisions {
         self.values.append(true);
     }
 
-    /// The batch, with the columns that the format supports. Starts a new batch.
+    /// The batch, with the columns that the format supports, and with `candidates` if a decision has some. Starts a new
+    /// batch.
     pub(super) fn finish(&mut self, place: &str, columns: &[&str]) -> Result<RecordBatch> {
-        let all: [(&str, ArrayRef); 12] = [
+        let mut all: Vec<(&str, ArrayRef)> = vec![
             ("event_id", Arc::new(self.event_id.finish())),
             ("timestamp", Arc::new(self.timestamp.finish())),
             ("action", Arc::new(self.action.finish())),
@@ -104,9 +110,10 @@ impl Decisions {
             ("context_names", Arc::new(self.names.finish())),
             ("context_values", Arc::new(self.values.finish())),
         ];
-        let kept = all.into_iter().filter(|(name, _)| columns.contains(name));
+        all.retain(|(name, _)| columns.contains(name));
+        all.extend(self.candidates.finish().map(|column| ("candidates", column)));
         let (fields, arrays): (Vec<Field>, Vec<ArrayRef>) =
-            kept.map(|(name, array)| (Field::new(name, array.data_type().clone(), true), array)).unzip();
+            all.into_iter().map(|(name, array)| (Field::new(name, array.data_type().clone(), true), array)).unzip();
         RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
             .map_err(|error| Error::Malformed { place: place.to_owned(), reason: error.to_string() })
     }
@@ -242,6 +249,7 @@ impl Rows<'_> {
             skip,
             unlabelled: false,
             features: self.features(i, row)?,
+            candidates: None,
         })
     }
 

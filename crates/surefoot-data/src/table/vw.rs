@@ -6,10 +6,14 @@
 //! they and the chosen one are then the eligible actions.
 //!
 //! **Several lines per decision** (`--cb_adf`): `shared |user age:3`, then a line for each action, one of them with a
-//! label, up to a blank line. The action is the position of the line with the label (its own number is ignored, as
-//! Vowpal Wabbit does), and all actions are eligible. Features of actions are not kept: a policy that is linear in the
-//! context has no place for them. A decision without a `shared` line has no context and could not be distinguished from
-//! lines of the first form, so it is rejected.
+//! label, up to a blank line. The `shared` line may be absent. The lines of the actions are the `candidates`, with their
+//! tags as identities, unless all are empty. The action is the place of the line with the label (its own number is
+//! ignored, as Vowpal Wabbit does), and all actions are eligible. A decision without a label on any line has none:
+//! `action`, `pscore` and `reward` are null.
+//!
+//! Without `shared`, lines between two blank lines are one decision if the first or the second of them has no label, and
+//! decisions of one line each otherwise. If a file has neither `shared` nor labels nor blank lines, each of its lines is a
+//! decision.
 //!
 //! **Features** are named `namespace^feature`, or `feature` if the namespace has no name. The value is 1 if none is
 //! given, times the value of the namespace (`|user:0.5`). A feature that occurs several times counts as often, as in
@@ -17,134 +21,162 @@
 //! space. So `1:0:0.5| a` has a tag and no label, and is rejected; Vowpal Wabbit would read it as a decision without a
 //! label.
 
+mod several;
 mod write;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io::BufRead;
+use std::mem;
 
 use super::decisions::{ALWAYS, Decision, Decisions, negated};
 use super::lines::{BATCH, LONGEST, Line, Lines, field, long_names, malformed, shown, tables};
 use super::{ROWS, Tables};
 use crate::error::{Error, Result};
+use several::Several;
 pub(crate) use write::write;
 
-/// The largest number of actions of a decision of several lines.
-const ACTIONS: u32 = 1 << 20;
-
-/// Reads decisions. Without `labels`, a decision need not have one.
+/// Reads decisions. With `labels`, a line without a label among lines with labels is an error.
 pub(crate) fn read(place: &str, input: impl BufRead + Send + 'static, labels: bool) -> Result<Tables> {
     let mut lines = Lines::new(place, input);
-    let mut reader = Reader { place: place.to_owned(), open: None, labels };
+    let mut reader = Reader::new(place, labels);
     let mut decisions = Decisions::default();
     Ok(tables(move || {
         let mut bytes = 0;
         // A decision of several lines may be longer than the text of a batch.
         while decisions.len() < ROWS && (bytes < BATCH || decisions.len() == 0) {
-            let Some(line) = lines.next()? else {
-                if let Some(decision) = reader.close()? {
-                    decisions.push(&decision);
-                }
-                break;
-            };
-            bytes += line.text.len();
-            if let Some(decision) = reader.line(line)? {
+            if let Some(decision) = reader.ready.pop_front() {
                 decisions.push(&decision);
+                continue;
+            }
+            match lines.next()? {
+                Some(line) => {
+                    bytes += line.text.len();
+                    reader.line(line)?;
+                }
+                None => {
+                    reader.close(true)?;
+                    if reader.ready.is_empty() {
+                        break;
+                    }
+                }
             }
         }
         if decisions.len() == 0 { Ok(None) } else { decisions.finish(&reader.place, &ALWAYS).map(Some) }
     }))
 }
 
+/// A group of at least this many lines without `shared`, labels and blank lines is no decision of several lines.
+const LOOSE: usize = 4096;
+
+/// Groups of lines between blank lines, and the decisions that they are.
 struct Reader {
     place: String,
-    /// A decision of several lines that has not ended yet.
-    open: Option<Several>,
-    /// Whether every decision must have a label.
+    /// Whether every decision of one line must have a label.
     labels: bool,
+    group: Group,
+    /// Whether no blank line has come yet.
+    whole: bool,
+    ready: VecDeque<Decision>,
 }
 
-/// The lines of a decision so far.
-struct Several {
-    /// The line of `shared`.
-    line: u64,
-    tag: Option<String>,
-    features: Vec<(String, f32)>,
-    /// The action of the line with a label, and its cost and probability.
-    chosen: Option<(u32, f64, f64)>,
-    actions: u32,
+/// What is known of the lines since the last blank one.
+enum Group {
+    Empty,
+    /// One line with a label: the only one of its decision, or the first of several.
+    One(Box<(Decision, Several)>),
+    /// Decisions of one line each; whether they have labels.
+    Lines(bool),
+    /// One decision.
+    Several(Box<Several>),
 }
 
 impl Reader {
-    fn line(&mut self, line: Line<'_>) -> Result<Option<Decision>> {
-        if line.is_blank() {
-            return self.close();
-        }
-        let text = Text { place: &self.place, line: line.number };
-        let parts = Parts::of(line.text);
-        if parts.words.first() == Some(&"shared") {
-            if let Some(open) = &self.open {
-                let reason = format!(
-                    "should come after a blank line, which ends the decision of line {}, but does not",
-                    open.line
-                );
-                return Err(text.malformed(reason));
-            }
-            if let Some(word) = parts.words.get(1) {
-                return Err(text.malformed(format!("a shared line should have no label, but has {}", shown(word))));
-            }
-            self.open = Some(Several {
-                line: line.number,
-                tag: parts.tag.map(str::to_owned),
-                features: text.features(parts.features)?,
-                chosen: None,
-                actions: 0,
-            });
-            return Ok(None);
-        }
-        let labels = parts.words.iter().map(|word| text.label(word)).collect::<Result<Vec<Label>>>()?;
-        let Some(open) = &mut self.open else { return text.single(&parts, &labels, self.labels).map(Some) };
-        if labels.len() > 1 {
-            return Err(text
-                .malformed(format!("the line of an action should have at most one label, but has {}", labels.len())));
-        }
-        if let Some(Label { known: Some((cost, probability)), .. }) = labels.first() {
-            if let Some((action, ..)) = open.chosen {
-                let reason = format!(
-                    "one action of a decision should have a label, but this is the second, after action {action}"
-                );
-                return Err(text.malformed(reason));
-            }
-            open.chosen = Some((open.actions, *cost, *probability));
-        }
-        text.features(parts.features)?;
-        open.actions += 1;
-        if open.actions > ACTIONS {
-            return Err(text.malformed(format!("a decision should have at most {ACTIONS} actions, but has more")));
-        }
-        Ok(None)
+    fn new(place: &str, labels: bool) -> Self {
+        Reader { place: place.to_owned(), labels, group: Group::Empty, whole: true, ready: VecDeque::new() }
     }
 
-    /// Ends the decision of several lines, if there is one.
-    fn close(&mut self) -> Result<Option<Decision>> {
-        let Some(open) = self.open.take() else { return Ok(None) };
-        let chosen = open.chosen.or((!self.labels).then_some((0, 0.0, 0.0)));
-        let Some((action, cost, probability)) = chosen else {
-            let reason = format!(
-                "one of the lines after shared should have a label, action:cost:probability, but none of the {} has",
-                open.actions
-            );
-            return Err(malformed(&self.place, open.line, reason));
+    fn line(&mut self, line: Line<'_>) -> Result<()> {
+        if line.is_blank() {
+            self.whole = false;
+            return self.close(false);
+        }
+        let place = self.place.clone();
+        let text = Text { place: &place, line: line.number };
+        let parts = Parts::of(line.text);
+        if parts.words.first() == Some(&"shared") {
+            return self.shared(&text, &parts);
+        }
+        let labels = parts.words.iter().map(|word| text.label(word)).collect::<Result<Vec<Label>>>()?;
+        let known = labels.iter().any(|label| label.known.is_some());
+        let bytes = line.text.len();
+        self.group = match mem::replace(&mut self.group, Group::Empty) {
+            Group::Several(mut open) => {
+                open.add(&text, &parts, &labels, bytes)?;
+                Group::Several(open)
+            }
+            Group::Lines(labelled) => {
+                self.ready.push_back(text.single(&parts, &labels, self.labels && labelled)?);
+                Group::Lines(labelled)
+            }
+            Group::One(first) if labels.is_empty() => {
+                let (_, mut open) = *first;
+                open.add(&text, &parts, &labels, bytes)?;
+                Group::Several(Box::new(open))
+            }
+            Group::One(first) => {
+                self.ready.push_back(first.0);
+                self.ready.push_back(text.single(&parts, &labels, self.labels)?);
+                Group::Lines(true)
+            }
+            Group::Empty if known && labels.len() == 1 => {
+                let mut open = Several::unshared(line.number);
+                open.add(&text, &parts, &labels, bytes)?;
+                Group::One(Box::new((text.single(&parts, &labels, self.labels)?, open)))
+            }
+            Group::Empty if labels.is_empty() && !(self.labels && parts.looks_labelled()) => {
+                let mut open = Several::unshared(line.number);
+                open.add(&text, &parts, &labels, bytes)?;
+                Group::Several(Box::new(open))
+            }
+            Group::Empty => {
+                self.ready.push_back(text.single(&parts, &labels, self.labels)?);
+                Group::Lines(known)
+            }
         };
-        Ok(Some(Decision {
-            event_id: open.tag,
-            action,
-            pscore: probability,
-            reward: negated(cost),
-            eligible: Some((0..open.actions).collect()),
-            unlabelled: open.chosen.is_none(),
-            features: open.features,
-            ..Decision::default()
-        }))
+        if let Group::Several(open) = &self.group
+            && self.whole
+            && open.is_loose()
+            && open.actions() >= LOOSE
+        {
+            self.close(true)?;
+            self.group = Group::Lines(false);
+        }
+        Ok(())
+    }
+
+    fn shared(&mut self, text: &Text<'_>, parts: &Parts<'_>) -> Result<()> {
+        if let Group::Several(open) = &self.group {
+            let reason =
+                format!("should come after a blank line, which ends the decision of line {}, but does not", open.line);
+            return Err(text.malformed(reason));
+        }
+        if let Some(word) = parts.words.get(1) {
+            return Err(text.malformed(format!("a shared line should have no label, but has {}", shown(word))));
+        }
+        self.close(false)?;
+        self.group = Group::Several(Box::new(Several::shared(text, parts)?));
+        Ok(())
+    }
+
+    /// Ends the group, at a blank line or at the end of the file.
+    fn close(&mut self, end: bool) -> Result<()> {
+        match mem::replace(&mut self.group, Group::Empty) {
+            Group::Empty | Group::Lines(_) => {}
+            Group::One(first) => self.ready.push_back(first.0),
+            Group::Several(open) if end && self.whole && open.is_loose() => self.ready.extend(open.lines()),
+            Group::Several(open) => self.ready.push_back(open.decision(&self.place)?),
+        }
+        Ok(())
     }
 }
 
@@ -169,6 +201,12 @@ impl<'a> Parts<'a> {
         let tag =
             words.pop_if(|word| touches || word.starts_with('\'')).map(|word| word.strip_prefix('\'').unwrap_or(word));
         Parts { words, tag: tag.filter(|tag| !tag.is_empty()), features }
+    }
+
+    /// Whether the tag is a label without a space before the `|`.
+    fn looks_labelled(&self) -> bool {
+        self.tag
+            .is_some_and(|tag| tag.split(':').count() == 3 && tag.split(':').all(|part| part.parse::<f64>().is_ok()))
     }
 }
 
@@ -224,10 +262,10 @@ impl Text<'_> {
         let first = chosen.next();
         let Some((action, (cost, probability))) = first.or((!required).then_some((1, (0.0, 0.0)))) else {
             let hint = match parts.tag {
-                Some(tag) if tag.contains(':') => {
+                Some(tag) if parts.looks_labelled() => {
                     format!(" ({} is a tag, since no space comes before the |)", shown(tag))
                 }
-                _ => " (the lines of one decision would have to start with a line: shared |)".to_owned(),
+                _ => String::new(),
             };
             return Err(self.malformed(format!("should have a label, action:cost:probability, but has none{hint}")));
         };

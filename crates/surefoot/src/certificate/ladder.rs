@@ -189,7 +189,10 @@ pub(super) fn related<'a>(
     prior: &'a dyn Policy,
 ) -> Option<(&'a LinearGaussian, &'a LinearGaussian)> {
     let (policy, prior) = (policy.as_gaussian()?, prior.as_gaussian()?);
-    let alike = policy.features() == prior.features()
+    // Scores of candidates are not those of a posterior.
+    let alike = policy.joint().is_none()
+        && prior.joint().is_none()
+        && policy.features() == prior.features()
         && policy.actions() == prior.actions()
         && policy.exploration() == prior.exploration();
     alike.then_some((policy, prior))

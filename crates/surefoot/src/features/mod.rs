@@ -1,9 +1,11 @@
 //! FEATURES: maps `x -> phi(x)` that are fixed before the data, so that every bound remains valid.
 
 mod fourier;
+mod joint;
 mod kernel;
 mod trees;
 
+pub use joint::{Cross, Joint};
 pub use kernel::KernelFeatures;
 pub use trees::{Boosting, TreeFeatures};
 

@@ -185,6 +185,10 @@ impl Logs {
             hasher.count(self.contexts.features());
             hasher.count(self.len());
             hasher.count(usize::from(self.eligible.is_some()));
+            if let Some(features) = self.eligible.as_ref().and_then(Eligible::features) {
+                hasher.text("candidates");
+                hasher.count(features);
+            }
             let chunks: Vec<usize> = (0..self.len()).step_by(CHUNK).collect();
             let leaves: Vec<Fingerprint> =
                 chunks.into_par_iter().map(|start| self.chunk(start..(start + CHUNK).min(self.len()))).collect();
@@ -205,7 +209,12 @@ impl Logs {
             }
             if let Some(eligible) = &self.eligible {
                 hasher.count(eligible.get(i).len());
-                eligible.get(i).iter().for_each(|&a| hasher.integer(a));
+                match eligible.features() {
+                    None => eligible.get(i).iter().for_each(|&a| hasher.integer(a)),
+                    Some(_) => (0..eligible.get(i).len())
+                        .filter_map(|a| eligible.candidate(i, a))
+                        .for_each(|row| hasher.row(row)),
+                }
             }
         }
         hasher.finish()

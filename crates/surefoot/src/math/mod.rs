@@ -15,6 +15,7 @@ pub(crate) mod real;
 pub(crate) mod sum;
 #[allow(clippy::approx_constant)] // A step of 0.318 is not 1/pi.
 mod tables;
+pub(crate) mod unequal;
 
 /// The allowed range of a standard deviation: its square neither underflows nor overflows.
 pub(crate) const SCALES: RangeInclusive<f64> = 1e-50..=1e50;

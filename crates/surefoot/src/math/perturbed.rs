@@ -86,7 +86,15 @@ fn small_propensity(scores: &[f64], action: usize) -> f64 {
             break width;
         }
     };
-    let mut g = |z: f64| -0.5 * (z - s_a) * (z - s_a) + ln_product_of_cdfs(z, &others, &mut values);
+    let g = |z: f64| -0.5 * (z - s_a) * (z - s_a) + ln_product_of_cdfs(z, &others, &mut values);
+    const FRAC_1_SQRT_2PI: f64 = 0.398_942_280_401_432_7;
+    // The difference is the error of the coarser sum, so that of the finer one is about 1e-10.
+    FRAC_1_SQRT_2PI * log_concave_integral(g, mode, width, 1e-5)
+}
+
+/// `int exp(g(z)) dz` for a concave `g` with this mode, by the trapezoid rule: from a step of `width` on, it is halved
+/// until two sums differ by at most `settled`, relatively.
+pub(super) fn log_concave_integral(mut g: impl FnMut(f64) -> f64, mode: f64, width: f64, settled: f64) -> f64 {
     let peak = g(mode);
     let mut f = |z: f64| (g(z) - peak).exp();
     // Below the rounding error of the sum.
@@ -112,14 +120,13 @@ fn small_propensity(scores: &[f64], action: usize) -> f64 {
         h /= 2.0;
         points *= 2;
         let finer = sum * h;
-        let settled = (finer - integral).abs() <= 1e-5 * finer;
+        let done = (finer - integral).abs() <= settled * finer;
         integral = finer;
-        if settled {
+        if done {
             break;
         }
     }
-    const FRAC_1_SQRT_2PI: f64 = 0.398_942_280_401_432_7;
-    FRAC_1_SQRT_2PI * integral * peak.exp()
+    integral * peak.exp()
 }
 
 /// `sum ln Phi(z - s)` with few logarithms: factors are multiplied as long as their product is far from underflow.

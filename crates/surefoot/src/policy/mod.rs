@@ -1,5 +1,6 @@
 //! POLICY: the policies that can be deployed, and the distributions over predictors behind them.
 
+mod candidates;
 mod gaussian;
 mod mixture;
 mod posterior;

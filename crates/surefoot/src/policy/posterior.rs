@@ -150,6 +150,20 @@ impl Posterior {
         if actions < 2 {
             return Err(Error::setting("the number of actions", "at least 2", actions));
         }
+        Self::checked(actions, mean, scale)
+    }
+
+    /// A posterior over the weights of joint features, for a policy over candidates: its number of actions is 1.
+    pub fn over_candidates(mean: Vec<f64>, scale: Scale) -> Result<Self> {
+        Self::checked(1, mean, scale)
+    }
+
+    /// Whether it is over the weights of joint features.
+    pub fn is_over_candidates(&self) -> bool {
+        self.actions == 1
+    }
+
+    fn checked(actions: usize, mean: Vec<f64>, scale: Scale) -> Result<Self> {
         if mean.is_empty() || !mean.len().is_multiple_of(actions) {
             let expected = format!("{actions} entries for each feature");
             return Err(Error::size("the mean", expected, mean.len()));
@@ -191,7 +205,7 @@ impl Posterior {
 
     /// The same actions and basis with another mean and scale.
     pub(crate) fn with(&self, mean: Vec<f64>, scale: Scale) -> Result<Self> {
-        Ok(Posterior { basis: self.basis.clone(), ..Posterior::new(self.actions, mean, scale)? })
+        Ok(Posterior { basis: self.basis.clone(), ..Posterior::checked(self.actions, mean, scale)? })
     }
 
     /// The number of features, `p`.

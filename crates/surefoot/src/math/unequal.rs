@@ -1,0 +1,224 @@
+//! The perturbed argmax with a deviation per action: `a = argmax_b (m_b + v_b e_b)` with independent standard normal
+//! `e_b`, and the probability
+//!
+//! `pi(a) = int phi((z - m_a)/v_a)/v_a prod_{b != a} Phi((z - m_b)/v_b) dz = int F(z) g((z - m_a)/v_a)/v_a dz`
+//!
+//! with `F(z) = prod_b Phi((z - m_b)/v_b)` and the hazard `g = phi/Phi`. Where all deviations are equal, it is the
+//! [perturbed argmax](super::perturbed) of `m_b/v`, which is faster.
+//!
+//! The trapezoid rule is refined until it settles. Its first step is the smallest deviation that matters, where no factor
+//! is steeper than a standard normal one. No deviation may be below [`LEAST`] times the largest of its set: then a few
+//! refinements are enough.
+
+use rand::Rng;
+use rand_distr::{Distribution, StandardNormal};
+
+use super::kernels::wide;
+use super::normal::{cdf_pdf, hazard, ln_cdf, tail_point};
+use super::perturbed::log_concave_integral;
+
+/// The smallest deviation of an action, as a share of the largest one of its set.
+pub(crate) const LEAST: f64 = 1e-3;
+
+/// The mass outside the grid, in all.
+const OUTSIDE: f64 = 1e-13;
+
+/// A sum is settled if the next refinement changes it by less.
+const SETTLED: f64 = 1e-11;
+
+/// From the smallest deviation that matters to a thousandth of it.
+const REFINEMENTS: usize = 10;
+
+/// Below this, a probability is computed relative to itself.
+const LARGE: f64 = 1e-2;
+
+/// Working memory for sets of any size.
+#[derive(Debug, Default)]
+pub(crate) struct Unequal {
+    /// `t` with `Phi(-t) K = OUTSIDE`, and its `K`.
+    reach: (usize, f64),
+    /// The actions that matter, and their means and deviations.
+    places: Vec<usize>,
+    means: Vec<f64>,
+    deviations: Vec<f64>,
+    /// `g((z - m_b)/v_b)/v_b` at one point.
+    hazards: Vec<f64>,
+    sums: Vec<f64>,
+}
+
+impl Unequal {
+    /// The probabilities of all actions, to an absolute error of 1e-10. Means and deviations must be finite, and
+    /// deviations above 0; otherwise every result is NaN.
+    pub(crate) fn distribution(&mut self, means: &[f64], deviations: &[f64], out: &mut [f64]) {
+        let Some((from, to)) = self.place(means, deviations) else { return out.fill(f64::NAN) };
+        let mut h = self.smallest();
+        let mut points = ((to - from) / h).ceil() as usize;
+        self.add_points(from, h, points + 1);
+        let mut before: Vec<f64> = self.sums.iter().map(|sum| sum * h).collect();
+        for _ in 0..REFINEMENTS {
+            self.add_points(from + 0.5 * h, h, points);
+            h *= 0.5;
+            points *= 2;
+            let change = self.sums.iter().zip(&before).map(|(sum, before)| (sum * h - before).abs()).fold(0.0, f64::max);
+            self.sums.iter().zip(&mut before).for_each(|(sum, before)| *before = sum * h);
+            if change < SETTLED {
+                break;
+            }
+        }
+        out.fill(0.0);
+        self.places.iter().zip(&before).for_each(|(&place, p)| out[place] = *p);
+    }
+
+    /// The probability of one action, to a relative error of 1e-9, even if it is tiny.
+    pub(crate) fn propensity(&mut self, means: &[f64], deviations: &[f64], action: usize, room: &mut Vec<f64>) -> f64 {
+        room.resize(means.len(), 0.0);
+        self.distribution(means, deviations, room);
+        let p = room[action];
+        if p < LARGE { small_propensity(means, deviations, action) } else { p.min(1.0) }
+    }
+
+    /// The probability of one action; `gradient[b]` becomes its derivative in `m_b`. Both are to an absolute error of
+    /// about 1e-7 (in units of `1/v_b` for derivatives): for learning.
+    ///
+    /// For `b != a` it is `-int f(z) g((z - m_b)/v_b)/v_b dz` with the integrand `f` of `pi(a)`. The entries sum to 0.
+    pub(crate) fn gradient(
+        &mut self,
+        means: &[f64],
+        deviations: &[f64],
+        action: usize,
+        gradient: &mut [f64],
+    ) -> f64 {
+        gradient.fill(0.0);
+        let Some((from, to)) = self.place(means, deviations) else {
+            gradient.fill(f64::NAN);
+            return f64::NAN;
+        };
+        let Some(own) = self.places.iter().position(|&place| place == action) else { return 0.0 };
+        let h = 0.5 * self.smallest();
+        let (mut p, mut z) = (0.0, from);
+        while z <= to {
+            let f = h * self.point(z) * self.hazards[own];
+            p += f;
+            for (sum, hazard) in self.sums.iter_mut().zip(&self.hazards) {
+                *sum -= f * hazard;
+            }
+            z += h;
+        }
+        let rest = self.sums.iter().sum::<f64>() - self.sums[own];
+        self.sums[own] = -rest;
+        self.places.iter().zip(&self.sums).for_each(|(&place, slope)| gradient[place] = *slope);
+        p
+    }
+
+    /// Finds the window, and the actions that matter in it: the others are almost surely below it. `None` if an entry is
+    /// not allowed.
+    fn place(&mut self, means: &[f64], deviations: &[f64]) -> Option<(f64, f64)> {
+        let k = means.len();
+        if self.reach.0 != k {
+            self.reach = (k, tail_point(OUTSIDE / k as f64));
+        }
+        let t = self.reach.1;
+        let both = || means.iter().zip(deviations);
+        if !both().all(|(m, v)| m.is_finite() && v.is_finite() && *v > 0.0) {
+            return None;
+        }
+        let from = both().map(|(m, v)| m - t * v).fold(f64::NEG_INFINITY, f64::max);
+        let to = both().map(|(m, v)| m + t * v).fold(f64::NEG_INFINITY, f64::max);
+        self.places.clear();
+        self.places.extend((0..k).filter(|&b| means[b] + t * deviations[b] > from));
+        self.means.clear();
+        self.means.extend(self.places.iter().map(|&b| means[b]));
+        self.deviations.clear();
+        self.deviations.extend(self.places.iter().map(|&b| deviations[b]));
+        self.hazards.clear();
+        self.hazards.resize(self.places.len(), 0.0);
+        self.sums.clear();
+        self.sums.resize(self.places.len(), 0.0);
+        Some((from, to))
+    }
+
+    fn smallest(&self) -> f64 {
+        self.deviations.iter().copied().fold(f64::INFINITY, f64::min)
+    }
+
+    /// Adds the integrands of all actions at some points.
+    fn add_points(&mut self, from: f64, h: f64, points: usize) {
+        for i in 0..points {
+            let f = self.point(from + h * i as f64);
+            self.sums.iter_mut().zip(&self.hazards).for_each(|(sum, hazard)| *sum += f * hazard);
+        }
+    }
+
+    /// `F(z)`, and the hazards at `z`. Within the window no factor underflows; if the product does, it is negligible.
+    fn point(&mut self, z: f64) -> f64 {
+        let (means, deviations, hazards) = (&self.means, &self.deviations, &mut self.hazards);
+        wide(
+            #[inline(always)]
+            || {
+                let mut product = [1.0; 8];
+                let mut rows = means.chunks_exact(8).zip(deviations.chunks_exact(8)).zip(hazards.chunks_exact_mut(8));
+                for ((m, v), out) in &mut rows {
+                    for i in 0..8 {
+                        let (cdf, pdf) = cdf_pdf((z - m[i]) / v[i]);
+                        product[i] *= cdf;
+                        out[i] = pdf / (cdf * v[i]);
+                    }
+                }
+                let done = means.len() / 8 * 8;
+                for i in done..means.len() {
+                    let (cdf, pdf) = cdf_pdf((z - means[i]) / deviations[i]);
+                    product[i - done] *= cdf;
+                    hazards[i] = pdf / (cdf * deviations[i]);
+                }
+                product.iter().product()
+            },
+        )
+    }
+}
+
+/// The probability of one action, however unlikely. As for [equal deviations](super::perturbed), the logarithm of the
+/// integrand is strictly concave, and Newton's method from `m_a` climbs to its mode.
+fn small_propensity(means: &[f64], deviations: &[f64], action: usize) -> f64 {
+    // Against one other action alone it would be `Phi((m_a - m_b)/sqrt(v_a^2 + v_b^2))`: for a lower gap, less than 1e-300.
+    const HOPELESS: f64 = -37.0;
+    let (m_a, v_a) = (means[action], deviations[action]);
+    let others: Vec<(f64, f64)> =
+        means.iter().zip(deviations).enumerate().filter(|(b, _)| *b != action).map(|(_, (m, v))| (m - m_a, *v)).collect();
+    if others.iter().any(|(m, v)| -m / v.hypot(v_a) < HOPELESS) {
+        return 0.0;
+    }
+    let mut mode = 0.0;
+    let mut width = v_a;
+    for _ in 0..100 {
+        let (mut slope, mut curvature) = (-mode / (v_a * v_a), -1.0 / (v_a * v_a));
+        for (m, v) in &others {
+            let t = (mode - m) / v;
+            let g = hazard(t);
+            slope += g / v;
+            curvature -= g * (g + t) / (v * v);
+        }
+        width = 1.0 / (-curvature).sqrt();
+        let newton = -slope / curvature;
+        mode += newton;
+        if newton <= 0.1 * width {
+            break;
+        }
+    }
+    let g = |z: f64| {
+        -0.5 * (z / v_a) * (z / v_a) + others.iter().map(|(m, v)| ln_cdf((z - m) / v)).sum::<f64>()
+    };
+    const FRAC_1_SQRT_2PI: f64 = 0.398_942_280_401_432_7;
+    FRAC_1_SQRT_2PI / v_a * log_concave_integral(g, mode, width, 1e-10)
+}
+
+/// Draws `argmax_b (m_b + v_b e_b)`, without any integral.
+pub(crate) fn sample(means: &[f64], deviations: &[f64], rng: &mut impl Rng) -> usize {
+    let mut best = (0, f64::NEG_INFINITY);
+    for (b, (m, v)) in means.iter().zip(deviations).enumerate() {
+        let noise: f64 = StandardNormal.sample(rng);
+        if m + v * noise > best.1 {
+            best = (b, m + v * noise);
+        }
+    }
+    best.0
+}
