@@ -37,6 +37,7 @@ mod decisions;
 pub(crate) mod dsjson;
 mod json;
 pub(crate) mod json_lines;
+mod kinds;
 mod lines;
 pub(crate) mod memory;
 pub(crate) mod obp;

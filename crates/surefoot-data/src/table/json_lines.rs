@@ -29,6 +29,7 @@ use arrow_schema::{Field, Schema, SchemaRef};
 
 use super::cells::{Cell, cell, check, push_json, push_json_text, same_columns, unfit, unwritten};
 use super::json::Json;
+use super::kinds;
 use super::lines::{BATCH, COLUMNS, LONGEST, Lines, field, long_names, malformed, shown, tables};
 use super::{ROWS, Tables};
 use crate::error::{Error, Result};
@@ -51,6 +52,9 @@ pub(crate) fn read(place: &str, input: impl BufRead + Send + 'static) -> Result<
                 continue;
             }
             let object = Json::parse(line.text).map_err(|reason| malformed(&place, line.number, reason))?;
+            if let Some(reason) = kinds::of_object(&object) {
+                return Err(malformed(&place, line.number, reason));
+            }
             let Json::Object(fields) = object else {
                 let reason = format!("should be a JSON object, but is {}", object.describe());
                 return Err(malformed(&place, line.number, reason));

@@ -12,6 +12,7 @@ mod formats_agree;
 mod frames;
 mod idx;
 mod inputs;
+mod kinds;
 mod limits;
 mod logs;
 mod npz;
