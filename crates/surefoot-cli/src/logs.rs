@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use surefoot::RewardRange;
-use surefoot_data::{Actions, ColumnNames, Format, LogReader, NamedPolicy, PolicyReader, RecordPolicy};
+use surefoot_data::{ActionIs, Actions, ColumnNames, Format, LogReader, NamedPolicy, PolicyReader, RecordPolicy};
 use surefoot_terminal::{Failure, Result};
 
 /// The log files, and the roles of their columns.
@@ -39,6 +39,34 @@ pub(crate) struct LogFlags {
     /// Column of the version of the logging policy [default: policy_version, if it exists]
     #[arg(long, value_name = "COLUMN", help_heading = "Columns")]
     policy_version: Option<String>,
+    #[command(flatten)]
+    candidates: CandidateFlags,
+}
+
+/// How records with candidates are read.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct CandidateFlags {
+    /// Column of the candidates of each record, lists of objects with their features [default: candidates, if it exists]
+    #[arg(long, value_name = "COLUMN", help_heading = "Candidates")]
+    candidates: Option<String>,
+    /// Field of a candidate that is its identity [default: id, _id, _tag, item_id or action_id, if it exists]
+    #[arg(long, value_name = "FIELD", help_heading = "Candidates")]
+    identity: Option<String>,
+    /// How the action names the chosen candidate: place (counted from 0) or identity [default: identity, if action and
+    /// identities are both texts or both numbers; otherwise place]
+    #[arg(long, value_name = "HOW", help_heading = "Candidates")]
+    action_is: Option<ActionIs>,
+    /// Ignore the features of candidates: their places are the actions
+    #[arg(long, help_heading = "Candidates")]
+    positions: bool,
+}
+
+impl CandidateFlags {
+    /// Adds these columns.
+    pub(crate) fn columns(&self, columns: ColumnNames) -> ColumnNames {
+        let CandidateFlags { candidates, identity, action_is, positions } = self.clone();
+        ColumnNames { candidates, identity, action_is, positions, ..columns }
+    }
 }
 
 impl LogFlags {
@@ -50,7 +78,9 @@ impl LogFlags {
             reward: self.reward.clone(),
             policy_version: self.policy_version.clone(),
             from_one: self.actions_from_one,
+            ..ColumnNames::default()
         };
+        let columns = self.candidates.columns(columns);
         LogReader::new(self.logs.clone(), self.format, columns).with_actions(self.actions.clone())
     }
 }

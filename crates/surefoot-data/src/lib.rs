@@ -68,14 +68,16 @@ use std::path::Path;
 
 pub use certificate_file::{Certificates, read_certificates, write_certificates};
 pub use convert::{Converted, convert};
-pub use encoding::{Encoding, EncodingFit, EncodingSettings, Field, Identity, NamedPart, Rows as EncodedRows};
+pub use encoding::{
+    CandidateInputs, Encoding, EncodingFit, EncodingSettings, Field, Identity, NamedPart, Rows as EncodedRows,
+};
 pub use error::{Error, Result};
 pub use evaluate::{EvaluateRequest, Evaluated, EvaluatedPolicy, ModelRequest, NamedEstimate, NamedPolicy, evaluate};
 pub use files::{check_output, interrupted, replace, replace_all};
 pub use inputs::{Inputs, Lineage};
 pub use learn::{
-    LearnRequest, LearnSummary, Learned, MemberSummary, Prior, Reveals, RoundSummary, Vocabulary, family, learn,
-    learn_from,
+    CandidateSummary, LearnRequest, LearnSummary, Learned, MemberSummary, Prior, Reveals, RoundSummary, Vocabulary,
+    family, learn, learn_from,
 };
 pub use learned_files::{certificates_path, check_learned_to, write_certified, write_learned_to};
 pub use logs::{ActionIs, Actions, Batches, Check, ColumnNames, LogBatch, LogReader, Records};

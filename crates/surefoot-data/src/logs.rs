@@ -119,6 +119,11 @@ impl LogReader {
         self.given.as_ref()
     }
 
+    /// The field of candidates that the user named as their identity.
+    pub(crate) fn identity(&self) -> Option<String> {
+        self.columns.identity.clone()
+    }
+
     /// The actions as a policy should store them. Actions that are counted from 1 become names, so that nobody later
     /// counts them from 0.
     pub(crate) fn named(&self, actions: &Actions) -> Actions {

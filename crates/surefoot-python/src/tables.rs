@@ -127,7 +127,9 @@ impl PySource {
         actions: Option<&Bound<'_, PyAny>>,
     ) -> Result<Self> {
         let actions = actions.map(all_actions).transpose()?;
-        let columns = ColumnNames { event_id, action, propensity, reward, policy_version, from_one: actions_from_one };
+        let from_one = actions_from_one;
+        let columns =
+            ColumnNames { event_id, action, propensity, reward, policy_version, from_one, ..ColumnNames::default() };
         if source.hasattr("__arrow_c_stream__")? {
             format.map(of_name).transpose()?;
             let reader = hearing(LogReader::in_memory("logs".into(), table(source)?.0, columns));
@@ -358,7 +360,15 @@ impl PySource {
         let request = ReadRequest {
             grouping: grouping(by),
             reward_range: reward_range.into(),
-            encoding: EncodingSettings { features, ignore, categorical, vocabulary, hash_bits, standardise },
+            encoding: EncodingSettings {
+                features,
+                ignore,
+                categorical,
+                vocabulary,
+                hash_bits,
+                standardise,
+                ..EncodingSettings::default()
+            },
             set_aside,
         };
         Ok(PyRounds { rounds: run(py, || Rounds::read(&self.reader, &request, known))? })

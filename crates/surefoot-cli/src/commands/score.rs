@@ -10,14 +10,15 @@ use surefoot_data::{
 };
 use surefoot_terminal::{Failure, Result, print};
 
-use crate::logs::opened;
+use crate::logs::{CandidateFlags, opened};
 
 /// Decide on raw records with a policy: write actions with their propensities
 ///
 /// The policy file defines how columns become features. A decision depends only on the features, the seed and the id of
 /// the event. So the same event always gets the same action, alone or among others. An event without an id gets a new
 /// random one, which is written with its decision. Log event_id, action, pscore and policy_version together with the
-/// reward: surefoot lint and learn need them.
+/// reward: surefoot lint and learn need them. If the policy chooses among candidates, the action is the identity of the
+/// chosen candidate if the policy knows identities, and otherwise its place, counted from 0.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     surefoot score next.safetensors visitors.csv --seed 7 --out decisions.parquet\n  \
@@ -33,6 +34,8 @@ pub(crate) struct Score {
     /// Column of the event's id [default: event_id or EventId, if it exists]
     #[arg(long, value_name = "COLUMN")]
     event_id: Option<String>,
+    #[command(flatten)]
+    candidates: CandidateFlags,
     /// Seed of the decisions; use a new one for each deployment
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -71,7 +74,7 @@ impl Score {
             None => RecordPolicy::open_file(&self.policy, &mut files).map_err(Failure::new)?,
         };
         let scorer = Scorer::new(policy, self.seed, self.probabilities).map_err(Failure::new)?;
-        let columns = ColumnNames { event_id: self.event_id, ..ColumnNames::default() };
+        let columns = self.candidates.columns(ColumnNames { event_id: self.event_id, ..ColumnNames::default() });
         let reader = LogReader::new(self.contexts, self.format, columns).without_labels();
         let drawn = Cell::new(false);
         let decisions = reader.batches().map(|batch| {

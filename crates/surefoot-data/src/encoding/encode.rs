@@ -138,6 +138,8 @@ enum Encoded<'a> {
     Listed(Box<listed::Cells<'a>>),
     /// No record of the batch has the column.
     Nothing,
+    /// 1 for each record.
+    One,
 }
 
 impl<'a> Encoded<'a> {
@@ -203,6 +205,7 @@ impl<'a> Encoded<'a> {
                 matching(&values, &found.offsets, &lists)?;
                 Ok(Encoded::Listed(Box::new(listed::Cells::new(parts, values, found, lists))))
             }
+            Field::Constant {} => Ok(Encoded::One),
         }
     }
 
@@ -241,6 +244,7 @@ impl<'a> Encoded<'a> {
             Encoded::Missing => entries.push((first + 1, 1.0)),
             Encoded::Listed(cells) => cells.put(i, first, entries)?,
             Encoded::Nothing => {}
+            Encoded::One => entries.push((first, 1.0)),
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use super::listed::ListedFit;
 use super::{Encoding, Field, Identity, MOST_BITS};
 use crate::column::{Column, parse};
 use crate::error::{Error, Result};
-use crate::logs::{LogBatch, Role};
+use crate::logs::{ID, LogBatch, Role};
 use crate::moments::Moments;
 
 /// Whether a column is among these names. A name that ends in `*` matches all columns that begin with what precedes it.
@@ -34,6 +34,17 @@ pub struct EncodingSettings {
     pub hash_bits: u32,
     /// Whether numbers are centred and divided by their standard deviation. Lists are left unchanged.
     pub standardise: bool,
+    /// For candidates: the products of context features and candidate features, as pairs of namespaces such as
+    /// `user:article`. `None`: of all features, but not of identities.
+    #[serde(default)]
+    pub crosses: Option<Vec<String>>,
+    /// For candidates: if own features and products are more than 2 to this power, they are hashed into so many.
+    #[serde(default = "cross_bits")]
+    pub cross_bits: u8,
+}
+
+fn cross_bits() -> u8 {
+    18
 }
 
 impl Default for EncodingSettings {
@@ -45,6 +56,8 @@ impl Default for EncodingSettings {
             vocabulary: 64,
             hash_bits: 8,
             standardise: true,
+            crosses: None,
+            cross_bits: cross_bits(),
         }
     }
 }
@@ -107,7 +120,17 @@ pub struct EncodingFit {
     named: Option<ListedFit>,
     /// The number of records so far.
     records: usize,
+    /// Whether the records are candidates.
+    candidates: bool,
 }
+
+/// Fields of a candidate that tell which one was chosen or what it brought. They are never features.
+const TOLD: [&str; 7] = ["chosen", "reward", "click", "pscore", "propensity", "action_prob", "propensity_score"];
+
+/// The largest number of identities of candidates with a feature each. If there are more, they are hashed.
+const MOST_IDS: usize = 4096;
+/// The bits of that hash.
+const ID_BITS: u32 = 12;
 
 impl EncodingFit {
     /// A fit that has seen no records yet.
@@ -116,7 +139,21 @@ impl EncodingFit {
             return Err(format!("the bits of a hash should be at most {MOST_BITS}, but are {}", settings.hash_bits));
         }
         let (order, seen) = (Vec::new(), HashMap::new());
-        Ok(EncodingFit { settings, order, seen, lists: Vec::new(), sparse: None, named: None, records: 0 })
+        Ok(EncodingFit {
+            settings,
+            order,
+            seen,
+            lists: Vec::new(),
+            sparse: None,
+            named: None,
+            records: 0,
+            candidates: false,
+        })
+    }
+
+    /// A fit for candidates. Lists of numbers are features of a candidate, and its identity is one of its own kind.
+    pub(crate) fn of_candidates(settings: EncodingSettings) -> std::result::Result<Self, String> {
+        Ok(EncodingFit { candidates: true, ..EncodingFit::new(settings)? })
     }
 
     /// Adds the records of a batch to the fit.
@@ -129,7 +166,11 @@ impl EncodingFit {
             let asked = self.settings.features.as_ref();
             // A column with a usual name, such as `click`, that does not fill that role here is still not a feature
             // unless asked for.
-            let wanted = asked.map_or(!Role::is_usual(column.name), |names| among(names, column.name));
+            let usual = match self.candidates {
+                true => TOLD.contains(&column.name),
+                false => Role::is_usual(column.name),
+            };
+            let wanted = asked.map_or(!usual, |names| among(names, column.name));
             if !wanted || among(&self.settings.ignore, column.name) {
                 continue;
             }
@@ -142,7 +183,7 @@ impl EncodingFit {
                 INDICES => self.indices(&column)?,
                 NAMES => self.names(batch, &column)?,
                 VALUES => {}
-                _ if column.is_list() && asked.is_some() => self.list(&column)?,
+                _ if column.is_list() && (asked.is_some() || self.candidates) => self.list(&column)?,
                 // It may be a feature, or a logged distribution that is not for learning.
                 _ if column.is_list() => {
                     return Err(Error::Malformed {
@@ -205,8 +246,9 @@ impl EncodingFit {
         }
         let late = Seen { missing: self.records > 0, ..Seen::default() };
         let seen = self.seen.entry(column.name.to_owned()).or_insert(late);
-        let most = self.settings.vocabulary.saturating_add(1);
-        let categorical = among(&self.settings.categorical, column.name);
+        let identity = self.candidates && column.name == ID;
+        let most = if identity { MOST_IDS + 1 } else { self.settings.vocabulary.saturating_add(1) };
+        let categorical = identity || among(&self.settings.categorical, column.name);
         if !column.is_text() && !categorical {
             for (i, &x) in column.numbers()?.iter().enumerate() {
                 if x.is_infinite() {
@@ -255,7 +297,7 @@ impl EncodingFit {
     /// categorical: then the categories of at most a vocabulary are stored.
     pub fn identities(&self) -> Vec<(String, Identity)> {
         let found = |column: &String| {
-            let seen = self.seen.get(column).filter(|seen| seen.text)?;
+            let seen = self.seen.get(column).filter(|seen| seen.text && !(self.candidates && column == ID))?;
             Some((column.clone(), seen.values.identity()?))
         };
         let columns = self.order.iter().filter_map(found);
@@ -274,10 +316,17 @@ impl EncodingFit {
         self.order.iter().filter_map(strange).collect()
     }
 
+    /// Whether no column is a feature.
+    pub(crate) fn is_empty(&self) -> bool {
+        let named = self.named.as_ref().is_none_or(ListedFit::is_empty);
+        self.order.is_empty() && self.lists.is_empty() && self.sparse.is_none() && named
+    }
+
     /// The fitted encoding; `place` names the records in errors.
     pub fn finish(self, place: &str) -> Result<Encoding> {
-        let EncodingFit { settings, order, mut seen, lists, sparse, named, .. } = self;
+        let EncodingFit { settings, order, mut seen, lists, sparse, named, candidates, .. } = self;
         let mut fields = Vec::new();
+        let ids = if candidates { seen.remove(ID) } else { None };
         for column in order {
             let Some(Seen { numbers, missing, text, categories, values, .. }) = seen.remove(&column) else { continue };
             let hidden = values.identity().is_some() && !among(&settings.categorical, &column);
@@ -294,7 +343,11 @@ impl EncodingFit {
         fields.extend(lists.into_iter().map(|(column, width)| Field::Vector { column, width }));
         let (indices, values) = (INDICES.into(), VALUES.to_owned());
         fields.extend(sparse.map(|width| Field::Sparse { indices, values, width }));
-        fields.extend(named.map(|named| named.finish(&settings)));
+        fields.extend(named.filter(|named| !candidates || !named.is_empty()).map(|named| named.finish(&settings)));
+        fields.extend(ids.map(|Seen { categories, .. }| match categories.len() {
+            ..=MOST_IDS => Field::OneHot { column: ID.into(), categories: categories.into_iter().collect() },
+            _ => Field::Hashed { column: ID.into(), bits: settings.hash_bits.max(ID_BITS) },
+        }));
         Encoding::new(fields).map_err(|reason| Error::Malformed { place: place.into(), reason })
     }
 }

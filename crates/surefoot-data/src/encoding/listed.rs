@@ -256,6 +256,11 @@ impl ListedFit {
         self.full = self.order.len() > MOST_NAMED;
     }
 
+    /// Whether no record has a name.
+    pub(super) fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
     /// The groups that look like identities, and why. They are hashed.
     pub(super) fn identities(&self) -> Vec<(String, Identity)> {
         let found = |(name, _): &(String, bool)| Some((name.clone(), self.groups.get(name)?.values.identity()?));

@@ -92,6 +92,17 @@ impl LogBatch {
         Ok(Some(self.candidates.get_or_init(|| found)))
     }
 
+    /// The same records, with this field as the identity of candidates, unless the user named one.
+    pub(crate) fn identified_by(&self, identity: Option<&str>) -> Cow<'_, LogBatch> {
+        match identity {
+            Some(name) if self.columns.identity.is_none() => {
+                let columns = ColumnNames { identity: Some(name.to_owned()), ..(*self.columns).clone() };
+                Cow::Owned(LogBatch { columns: Arc::new(columns), candidates: OnceLock::new(), ..self.clone() })
+            }
+            _ => Cow::Borrowed(self),
+        }
+    }
+
     /// Whether its records have candidates.
     pub(crate) fn has_candidates(&self) -> bool {
         self.role(Role::Candidates).is_some()

@@ -224,7 +224,10 @@ impl Identities {
                 found.first().map(|(_, at)| *at)
             }
         };
-        let Some(at) = at else { return Ok(None) };
+        let Some(at) = at else {
+            columns.retain(|(name, _)| name != ID);
+            return Ok(None);
+        };
         let (field, array) = columns.remove(at);
         let column = Column { place: batch.place(), start: 0, rows: None, places: None, name: &field, array: &array };
         let (numbers, texts) = (!column.is_text(), column.texts()?);
