@@ -18,6 +18,7 @@ mod logs;
 mod npz;
 mod refuted;
 mod saved;
+mod saved_candidates;
 mod table_binary;
 mod table_corpus;
 mod table_round_trip;
