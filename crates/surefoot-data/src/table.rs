@@ -30,7 +30,7 @@
 //! line or row and the field. In formats without a header (JSON lines), the batches of one file may have different
 //! columns: a field that no row of a batch has is not in it.
 
-mod candidates;
+pub(crate) mod candidates;
 mod cells;
 pub(crate) mod csv;
 mod decisions;

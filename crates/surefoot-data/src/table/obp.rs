@@ -55,7 +55,10 @@ pub(crate) fn read<R: Read + Seek + Send + 'static>(place: &str, open: impl Fn()
     if let Some(name) = SLATES.into_iter().find(|name| archive.has(name)) {
         let reason = "should be the feedback of decisions with one choice, but is that of slates, which choose several \
                       actions with one reward for all of them";
-        return Err(Error::Malformed { place: place.to_owned(), reason: format!("{reason} ({name}): these are not read") });
+        return Err(Error::Malformed {
+            place: place.to_owned(),
+            reason: format!("{reason} ({name}): these are not read"),
+        });
     }
     let length = archive.count("len_list")?;
     if length.is_some_and(|length| length > 1) && !archive.has("position") {

@@ -41,12 +41,14 @@ fn eligible(table: &RecordBatch, i: usize) -> Option<Vec<u32>> {
 #[test]
 fn vowpal_wabbit_s_own_json_is_read_beside_that_of_its_services() {
     let table = one(include_str!("../files/dsjson/good-json.dsjson"), Format::Dsjson);
-    let expected =
-        [Some((1, 0.5, 1.0)), Some((0, 0.125, -0.25)), Some((1, 0.25, -0.5)), Some((1, 0.75, -2.0)), None];
+    let expected = [Some((1, 0.5, 1.0)), Some((0, 0.125, -0.25)), Some((1, 0.25, -0.5)), Some((1, 0.75, -2.0)), None];
     assert_eq!(labels(&table), expected);
     assert_eq!(context(&table, 0), ["user.age:31", "user.city=Rome:1", "new:1"]);
     assert_eq!(context(&table, 2), ["s=1:1"]);
-    assert_eq!((eligible(&table, 0), eligible(&table, 2), eligible(&table, 4)), (None, Some(vec![0, 1]), Some(vec![0])));
+    assert_eq!(
+        (eligible(&table, 0), eligible(&table, 2), eligible(&table, 4)),
+        (None, Some(vec![0, 1]), Some(vec![0]))
+    );
     let ids = table.column_by_name("event_id").unwrap().as_string::<i32>();
     assert_eq!(ids.iter().collect::<Vec<_>>(), [Some("e1"), None, None, None, None]);
     let lists = table.column_by_name("candidates").unwrap().as_list::<i32>();
@@ -122,7 +124,9 @@ fn slates_of_open_bandit_pipeline_are_named() {
     let array = || npy("'|u1'", "False", "(2,)", &[0, 1]);
     let path = folder.write("slates.npz", npz(&[("slate_id", array()), ("action", array()), ("position", array())]));
     let text = read_table(&path, Format::Obp).map(|_| ()).unwrap_err().to_string();
-    assert!(text.ends_with("which choose several actions with one reward for all of them (slate_id): these are not read"));
+    assert!(
+        text.ends_with("which choose several actions with one reward for all of them (slate_id): these are not read")
+    );
     let length = npy("'|u1'", "False", "()", &[3]);
     let path = folder.write("lists.npz", npz(&[("len_list", length), ("action", array())]));
     let text = read_table(&path, Format::Obp).map(|_| ()).unwrap_err().to_string();

@@ -50,8 +50,7 @@ impl<'a> Record<'a> {
             (Some(cost), Some(probability)) => Some((cost, probability)),
             (None, None) => None,
             (cost, _) => {
-                let (there, missing) =
-                    if cost.is_some() { ("cost", "probability") } else { ("probability", "cost") };
+                let (there, missing) = if cost.is_some() { ("cost", "probability") } else { ("probability", "cost") };
                 return Err(self.malformed(format!("a label with a {there} should have a {missing}, but has none")));
             }
         };
