@@ -14,7 +14,7 @@ mod sources;
 
 pub use actions::Actions;
 pub use batch::LogBatch;
-pub(crate) use candidates::{Candidates, ID, identity_field};
+pub(crate) use candidates::{Candidates, ID, identity_field, takes_places};
 pub use check::{Check, Records};
 pub use roles::{ActionIs, ColumnNames};
 pub(crate) use roles::{COST, Role};

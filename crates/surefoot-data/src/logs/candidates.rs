@@ -178,6 +178,11 @@ pub(crate) fn identity_field<'f>(batch: &LogBatch, fields: impl Iterator<Item = 
     names.find_map(|name| fields.clone().find(|field| *field == name))
 }
 
+/// Whether the user asked to take the places of candidates for identities.
+pub(crate) fn takes_places(batch: &LogBatch) -> bool {
+    batch.column_names().positions
+}
+
 /// The objects in the lists of the column of candidates.
 struct Items {
     offsets: Vec<usize>,

@@ -7,6 +7,7 @@ mod actions;
 mod catalogue;
 mod cifar;
 mod common;
+mod convert_candidates;
 mod digits;
 mod formats_agree;
 mod frames;
