@@ -8,6 +8,8 @@ mod actions;
 mod batch;
 mod candidates;
 mod check;
+mod join;
+mod long;
 mod passes;
 mod roles;
 
@@ -15,6 +17,7 @@ pub use actions::Actions;
 pub use batch::LogBatch;
 pub(crate) use candidates::{Candidates, ID};
 pub use check::{Check, Records};
+pub use join::Catalogue;
 pub use roles::{ActionIs, ColumnNames};
 pub(crate) use roles::{COST, Role};
 
@@ -24,6 +27,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use batch::Position;
+use long::{Grouped, is_long};
 use passes::Passes;
 
 use crate::error::{Error, Result};
@@ -58,6 +62,8 @@ pub struct LogReader {
     given: Option<Actions>,
     /// Whether records may have no action, propensity or reward.
     unlabelled: bool,
+    /// The features of candidates by identity, if they are not in the records.
+    catalogue: Option<Arc<Catalogue>>,
     stop: Stop,
     passes: Arc<Passes>,
 }
@@ -91,6 +97,7 @@ impl LogReader {
             skipped: false,
             given: None,
             unlabelled: false,
+            catalogue: None,
             stop: Stop::default(),
             passes: Arc::default(),
         }
@@ -123,6 +130,27 @@ impl LogReader {
     pub fn without_labels(mut self) -> Self {
         self.unlabelled = true;
         self
+    }
+
+    /// Joins the features of a catalogue to the candidates of every record, by identity. If records have no candidates,
+    /// these are the eligible actions, or all identities of the catalogue.
+    #[must_use]
+    pub fn with_catalogue(mut self, catalogue: Option<Arc<Catalogue>>) -> Self {
+        self.catalogue = catalogue;
+        self
+    }
+
+    /// All tables, as they are in the files.
+    fn tables(&self) -> Result<Tables> {
+        let open = |source: &Source| match source {
+            Source::File(path) => {
+                let format = self.format.map_or_else(|| Format::of(path), Ok)?;
+                read_table_as(&source.place(), &self.passes.open(path)?, format, Labels::Optional)
+            }
+            Source::Table(name, batches) => Ok(memory::read(name, batches.clone())),
+        };
+        let tables: Vec<Tables> = self.sources.iter().map(open).collect::<Result<_>>()?;
+        Ok(Box::new(tables.into_iter().flatten()))
     }
 
     /// The actions that the user gave.
@@ -189,6 +217,7 @@ impl LogReader {
             skipped: 0,
             unlabelled: 0,
             ragged: false,
+            columns: Arc::clone(&self.columns),
             candidates: None,
         }
     }
@@ -208,6 +237,7 @@ pub struct Batches<'a> {
     skipped: usize,
     unlabelled: usize,
     ragged: bool,
+    columns: Arc<ColumnNames>,
     /// Whether the records have candidates, once that is known.
     candidates: Option<bool>,
 }
@@ -225,23 +255,37 @@ impl Batches<'_> {
 
     fn open(&mut self, source: &Source) -> Result<Tables> {
         self.ragged = false;
-        match source {
+        let tables = match source {
             Source::File(path) => {
                 let format = self.reader.format.map_or_else(|| Format::of(path), Ok)?;
                 self.ragged = format.is_ragged();
                 let labels = if self.reader.unlabelled { Labels::Optional } else { Labels::Required };
-                read_table_as(&source.place(), &self.reader.passes.open(path)?, format, labels)
+                read_table_as(&source.place(), &self.reader.passes.open(path)?, format, labels)?
             }
-            Source::Table(name, batches) => Ok(memory::read(name, batches.clone())),
+            Source::Table(name, batches) => memory::read(name, batches.clone()),
+        };
+        let (mut tables, given) = (tables.peekable(), &self.reader.columns);
+        self.columns = Arc::clone(given);
+        match tables.peek() {
+            Some(Ok(table)) if is_long(table, given) => {
+                self.columns = Arc::new(Grouped::columns(given));
+                Ok(Box::new(Grouped::new(&source.place(), Box::new(tables), given)))
+            }
+            _ => Ok(Box::new(tables)),
         }
     }
 
     fn batch(&mut self, source: &Source, table: RecordBatch) -> Result<LogBatch> {
         let rows = table.num_rows();
         let position = Position { file: self.file, start: self.start, row: self.row };
-        let mut batch = LogBatch::new(source.place(), position, table, &self.reader.columns, self.ragged)?;
+        let mut batch = LogBatch::new(source.place(), position, table, &self.columns, self.ragged)?;
         self.start += rows;
+        batch.take_rows();
         batch.leave_out_candidates();
+        if let Some(catalogue) = self.reader.catalogue.as_ref().filter(|_| !self.columns.positions) {
+            let joined = catalogue.join(&batch)?;
+            batch = batch.with_table(joined)?;
+        }
         if rows > 0 {
             self.same_kind(&batch)?;
         }
