@@ -22,6 +22,7 @@ import propensity
 import regularizers
 import tables
 import trees
+import unequal
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLES = ROOT / "crates/surefoot/src/math/tables.rs"
@@ -40,6 +41,7 @@ FILES = {
     "chains.json": chains.cases,
     "kernels.json": kernels.cases,
     "trees.json": trees.cases,
+    "unequal.json": unequal.cases,
     "evaluation.json": evaluation.cases,
     "fingerprints.json": fingerprints.cases,
 }

@@ -1,10 +1,13 @@
 //! Shared by the commands on log files: their flags, and the policies that the user names.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use surefoot::RewardRange;
-use surefoot_data::{ActionIs, Actions, ColumnNames, Format, LogReader, NamedPolicy, PolicyReader, RecordPolicy};
+use surefoot_data::{
+    ActionIs, Actions, Catalogue, ColumnNames, Format, LogReader, NamedPolicy, PolicyReader, RecordPolicy,
+};
 use surefoot_terminal::{Failure, Result};
 
 /// The log files, and the roles of their columns.
@@ -60,18 +63,55 @@ pub(crate) struct CandidateFlags {
     /// Ignore the features of candidates: their places are the actions
     #[arg(long, help_heading = "Candidates")]
     positions: bool,
+    /// Every row is a candidate; rows next to each other with the same event id are one record [default: if there are
+    /// event ids and a column chosen]
+    #[arg(long, help_heading = "Candidates")]
+    rows_are_candidates: bool,
+    /// If rows are candidates: column that is 1 or true for the chosen one, or the column of the reward or propensity, if
+    /// only the chosen one has it [default: chosen]
+    #[arg(long, value_name = "COLUMN", help_heading = "Candidates")]
+    chosen: Option<String>,
+    /// If rows are candidates: columns that are features of candidates, separated by commas [default: those that differ
+    /// between the rows of a record]
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', help_heading = "Candidates")]
+    candidate_features: Option<Vec<String>>,
+    /// File with the features of candidates, one row per identity, in any of the log formats. Without a column of
+    /// candidates, these are the eligible actions of a record, or all rows of the file
+    #[arg(long, value_name = "FILE", help_heading = "Candidates")]
+    catalogue: Option<PathBuf>,
+    /// Column of the identity in the catalogue [default: id, _id, _tag, item_id, action_id or action]
+    #[arg(long, value_name = "COLUMN", help_heading = "Candidates", requires = "catalogue")]
+    catalogue_key: Option<String>,
 }
 
 impl CandidateFlags {
     /// Adds these columns.
     pub(crate) fn columns(&self, columns: ColumnNames) -> ColumnNames {
-        let CandidateFlags { candidates, identity, action_is, positions } = self.clone();
-        ColumnNames { candidates, identity, action_is, positions, ..columns }
+        let flags = self.clone();
+        ColumnNames {
+            candidates: flags.candidates,
+            identity: flags.identity,
+            action_is: flags.action_is,
+            positions: flags.positions,
+            rows_are_candidates: flags.rows_are_candidates,
+            chosen: flags.chosen,
+            candidate_features: flags.candidate_features,
+            ..columns
+        }
+    }
+
+    /// The catalogue, if one was given.
+    pub(crate) fn catalogue(&self) -> Result<Option<Arc<Catalogue>>> {
+        let read = |path: &PathBuf| {
+            let reader = LogReader::new(vec![path.clone()], None, ColumnNames::default());
+            Catalogue::read(&reader, self.catalogue_key.as_deref()).map(Arc::new).map_err(Failure::new)
+        };
+        self.catalogue.as_ref().map(read).transpose()
     }
 }
 
 impl LogFlags {
-    pub(crate) fn reader(&self) -> LogReader {
+    pub(crate) fn reader(&self) -> Result<LogReader> {
         let columns = ColumnNames {
             event_id: self.event_id.clone(),
             action: self.action.clone(),
@@ -82,7 +122,8 @@ impl LogFlags {
             ..ColumnNames::default()
         };
         let columns = self.candidates.columns(columns);
-        LogReader::new(self.logs.clone(), self.format, columns).with_actions(self.actions.clone())
+        let reader = LogReader::new(self.logs.clone(), self.format, columns).with_actions(self.actions.clone());
+        Ok(reader.with_catalogue(self.candidates.catalogue()?))
     }
 }
 

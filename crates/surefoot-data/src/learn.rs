@@ -300,12 +300,12 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
         retrain(&learner, &prior, logs, observer).map_err(|reason| refuted(rounds, reason))?;
     let certified = provenance.certified();
     let mut warnings = audit::warnings(&provenance, &proven, &better);
-    if family != request.learner.family && step.members.is_empty() {
+    if family != request.learner.family && step.members.is_empty() && prior.joint().is_none() {
         warnings.push(format!(
             "the posterior has a scale per feature (per-feature, not shaped): principal axes are for at most {} \
              features, and there are {}",
             Family::MOST_AXES,
-            prior.joint().map_or(prior.features().output(), |joint| joint.output())
+            prior.features().output()
         ));
     }
     if rounds.interleaved {
@@ -365,11 +365,13 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
 }
 
 /// The family of the posterior of a new loop: one with a scale per feature if there are too many features for principal
-/// axes.
+/// axes, and one with fixed scales for candidates.
 pub fn family(wanted: Family, prior: &LinearGaussian) -> Family {
+    if prior.joint().is_some() {
+        return Family::Isotropic;
+    }
     let made = wanted == Family::Shaped && prior.posterior().basis().is_none();
-    let features = prior.joint().map_or(prior.features().output(), |joint| joint.output());
-    if made { Family::for_features(features) } else { wanted }
+    if made { Family::for_features(prior.features().output()) } else { wanted }
 }
 
 /// An error of the core, and if the logs contradict a certificate although the set of actions comes from them, that

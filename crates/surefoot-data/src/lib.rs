@@ -80,7 +80,7 @@ pub use learn::{
     family, learn, learn_from,
 };
 pub use learned_files::{certificates_path, check_learned_to, write_certified, write_learned_to};
-pub use logs::{ActionIs, Actions, Batches, Check, ColumnNames, LogBatch, LogReader, Records};
+pub use logs::{ActionIs, Actions, Batches, Catalogue, Check, ColumnNames, LogBatch, LogReader, Records};
 pub use mixture_file::{Part, read_mixture, write_mixture};
 pub use npz::write_npz;
 pub use policy_file::{PolicyReader, read_policy, write_policy, write_policy_with};

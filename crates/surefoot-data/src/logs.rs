@@ -8,6 +8,8 @@ mod actions;
 mod batch;
 mod candidates;
 mod check;
+mod join;
+mod long;
 mod passes;
 mod roles;
 mod sources;
@@ -16,6 +18,7 @@ pub use actions::Actions;
 pub use batch::LogBatch;
 pub(crate) use candidates::{Candidates, ID, identity_field, takes_places};
 pub use check::{Check, Records};
+pub use join::Catalogue;
 pub use roles::{ActionIs, ColumnNames};
 pub(crate) use roles::{COST, Role};
 
@@ -25,6 +28,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use batch::Position;
+use long::{Grouped, is_long};
 use passes::Passes;
 use sources::Source;
 
@@ -43,6 +47,8 @@ pub struct LogReader {
     given: Option<Actions>,
     /// Whether records may have no action, propensity or reward.
     unlabelled: bool,
+    /// The features of candidates by identity, if they are not in the records.
+    catalogue: Option<Arc<Catalogue>>,
     stop: Stop,
     passes: Arc<Passes>,
 }
@@ -80,6 +86,7 @@ impl LogReader {
             skipped: false,
             given: None,
             unlabelled: false,
+            catalogue: None,
             stop: Stop::default(),
             passes: Arc::default(),
         }
@@ -112,6 +119,35 @@ impl LogReader {
     pub fn without_labels(mut self) -> Self {
         self.unlabelled = true;
         self
+    }
+
+    /// Joins the features of a catalogue to the candidates of every record, by identity. If records have no candidates,
+    /// these are the eligible actions, or all identities of the catalogue.
+    #[must_use]
+    pub fn with_catalogue(mut self, catalogue: Option<Arc<Catalogue>>) -> Self {
+        self.catalogue = catalogue;
+        self
+    }
+
+    /// All tables, as they are in the files.
+    fn tables(&self) -> Result<Tables> {
+        let open = |source: &Source| Ok(self.open(source, Labels::Optional)?.0);
+        let tables: Vec<Tables> = self.sources.iter().map(open).collect::<Result<_>>()?;
+        Ok(Box::new(tables.into_iter().flatten()))
+    }
+
+    /// The tables of a file, and whether they may have different columns.
+    fn open(&self, source: &Source, labels: Labels) -> Result<(Tables, bool)> {
+        match source {
+            Source::File(path) => {
+                let format = self.format.map_or_else(|| sources::format(path), Ok)?;
+                let opened = self.passes.open(path, format)?;
+                let tables = read_table_as(&source.place(), &opened.path, format, labels, opened.expanded)?;
+                Ok((tables, format.is_ragged()))
+            }
+            Source::Refused { place, reason } => Err(Error::Malformed { place: place.clone(), reason: reason.clone() }),
+            Source::Table(name, batches) => Ok((memory::read(name, batches.clone()), false)),
+        }
     }
 
     /// The actions that the user gave.
@@ -178,6 +214,7 @@ impl LogReader {
             skipped: 0,
             unlabelled: 0,
             ragged: false,
+            columns: Arc::clone(&self.columns),
             candidates: None,
         }
     }
@@ -197,6 +234,7 @@ pub struct Batches<'a> {
     skipped: usize,
     unlabelled: usize,
     ragged: bool,
+    columns: Arc<ColumnNames>,
     /// Whether the records have candidates, once that is known.
     candidates: Option<bool>,
 }
@@ -213,26 +251,31 @@ impl Batches<'_> {
     }
 
     fn open(&mut self, source: &Source) -> Result<Tables> {
-        self.ragged = false;
-        match source {
-            Source::File(path) => {
-                let format = self.reader.format.map_or_else(|| sources::format(path), Ok)?;
-                self.ragged = format.is_ragged();
-                let labels = if self.reader.unlabelled { Labels::Optional } else { Labels::Required };
-                let opened = self.reader.passes.open(path, format)?;
-                read_table_as(&source.place(), &opened.path, format, labels, opened.expanded)
+        let labels = if self.reader.unlabelled { Labels::Optional } else { Labels::Required };
+        let (tables, ragged) = self.reader.open(source, labels)?;
+        self.ragged = ragged;
+        let (mut tables, given) = (tables.peekable(), &self.reader.columns);
+        self.columns = Arc::clone(given);
+        match tables.peek() {
+            Some(Ok(table)) if is_long(table, given) => {
+                self.columns = Arc::new(Grouped::columns(given));
+                Ok(Box::new(Grouped::new(&source.place(), Box::new(tables), given)))
             }
-            Source::Refused { place, reason } => Err(Error::Malformed { place: place.clone(), reason: reason.clone() }),
-            Source::Table(name, batches) => Ok(memory::read(name, batches.clone())),
+            _ => Ok(Box::new(tables)),
         }
     }
 
     fn batch(&mut self, source: &Source, table: RecordBatch) -> Result<LogBatch> {
         let rows = table.num_rows();
         let position = Position { file: self.file, start: self.start, row: self.row };
-        let mut batch = LogBatch::new(source.place(), position, table, &self.reader.columns, self.ragged)?;
+        let mut batch = LogBatch::new(source.place(), position, table, &self.columns, self.ragged)?;
         self.start += rows;
+        batch.take_rows();
         batch.leave_out_candidates();
+        if let Some(catalogue) = self.reader.catalogue.as_ref().filter(|_| !self.columns.positions) {
+            let joined = catalogue.join(&batch)?;
+            batch = batch.with_table(joined)?;
+        }
         if rows > 0 {
             self.same_kind(&batch)?;
         }

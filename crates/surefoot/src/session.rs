@@ -513,7 +513,7 @@ impl Session {
             deployed[0] = Arc::new(self.first().clone());
         }
         let (certificate, ladder) = risk_and_ladder(judged, policy.fixed_since, &deployed, logs, protocol, linked)?;
-        Ok(Proven { certificate, ladder: Some(ladder) })
+        Ok(Proven { certificate, ladder })
     }
 }
 

@@ -151,7 +151,7 @@ impl Learn {
         if let Some(folder) = &self.save {
             check_new_folder(folder).map_err(folder_failure)?;
         }
-        let reader = self.logs.reader();
+        let reader = self.logs.reader()?;
         let bar = progress::doing("reading the logs", self.running.quiet);
         let request = self.request()?;
         let rounds = Rounds::read(&reader, &request.read, request.prior.inputs()).map_err(logs_failure)?;

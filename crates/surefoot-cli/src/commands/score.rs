@@ -75,7 +75,9 @@ impl Score {
         };
         let scorer = Scorer::new(policy, self.seed, self.probabilities).map_err(Failure::new)?;
         let columns = self.candidates.columns(ColumnNames { event_id: self.event_id, ..ColumnNames::default() });
-        let reader = LogReader::new(self.contexts, self.format, columns).without_labels();
+        let reader = LogReader::new(self.contexts, self.format, columns)
+            .without_labels()
+            .with_catalogue(self.candidates.catalogue()?);
         let drawn = Cell::new(false);
         let decisions = reader.batches().map(|batch| {
             let batch = batch?;

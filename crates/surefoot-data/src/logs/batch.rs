@@ -5,12 +5,14 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use arrow_array::{Array, BooleanArray, RecordBatch};
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, BooleanArray, RecordBatch, UInt64Array};
 use arrow_select::filter::filter_record_batch;
 use surefoot::logs::Eligible;
 
 use super::actions::{Actions, some};
 use super::candidates::Candidates;
+use super::long::ROW;
 use super::roles::{COST, ColumnNames, Role, missing};
 use crate::column::{Column, Lists};
 use crate::error::{Error, Result};
@@ -119,6 +121,22 @@ impl LogBatch {
         self.roles.remove(Role::Candidates.name());
         self.roles.values_mut().filter(|column| **column > i).for_each(|column| *column -= 1);
         self.names = named(&self.table);
+    }
+
+    /// Takes out the column with the rows of the records, if their candidates were rows of the file.
+    pub(super) fn take_rows(&mut self) {
+        let Some(&i) = self.names.get(ROW) else { return };
+        let rows = self.table.remove_column(i);
+        let rows: &UInt64Array = rows.as_primitive();
+        (self.start, self.rows) = (0, Some(rows.values().iter().map(|&row| row as usize).collect()));
+        self.names = named(&self.table);
+    }
+
+    /// The same records in another table.
+    pub(super) fn with_table(self, table: RecordBatch) -> Result<Self> {
+        let roles = self.columns.find(&self.place, &table, self.ragged)?;
+        let (names, candidates) = (named(&table), OnceLock::new());
+        Ok(LogBatch { table, roles, names, candidates, ..self })
     }
 
     /// The names of columns that the user gave.

@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 pub(crate) const ID: &str = "id";
 
 /// The usual names of the field that is the identity of a candidate.
-const IDENTITIES: [&str; 5] = [ID, "_id", "_tag", "item_id", "action_id"];
+pub(super) const IDENTITIES: [&str; 5] = [ID, "_id", "_tag", "item_id", "action_id"];
 
 /// The candidates of the records of a batch. Those of record `i` are the rows `offsets[i]..offsets[i + 1]`. Candidates
 /// that were not eligible are left out.
@@ -184,13 +184,13 @@ pub(crate) fn takes_places(batch: &LogBatch) -> bool {
 }
 
 /// The objects in the lists of the column of candidates.
-struct Items {
-    offsets: Vec<usize>,
-    columns: Vec<(String, ArrayRef)>,
+pub(super) struct Items {
+    pub(super) offsets: Vec<usize>,
+    pub(super) columns: Vec<(String, ArrayRef)>,
 }
 
 impl Items {
-    fn of(batch: &LogBatch) -> Result<Self> {
+    pub(super) fn of(batch: &LogBatch) -> Result<Self> {
         let column = batch.required_role(Role::Candidates)?;
         let wrong = || column.mistyped("lists of objects (lists of structs)");
         let lists: &ListArray = column.array.as_list_opt().ok_or_else(wrong)?;
@@ -226,7 +226,7 @@ impl Items {
 
 impl Identities {
     /// Finds the identities. Their column becomes one of texts.
-    fn of(batch: &LogBatch, columns: &mut Vec<(String, ArrayRef)>) -> Result<Option<Self>> {
+    pub(super) fn of(batch: &LogBatch, columns: &mut Vec<(String, ArrayRef)>) -> Result<Option<Self>> {
         let there =
             |name: &str| columns.iter().position(|(column, array)| column == name && array.null_count() < array.len());
         let at = match &batch.column_names().identity {

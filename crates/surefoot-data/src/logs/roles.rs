@@ -93,6 +93,15 @@ pub struct ColumnNames {
     pub action_is: Option<ActionIs>,
     /// Whether the places of candidates are the actions, and their features are ignored.
     pub positions: bool,
+    /// Whether every row is a candidate, and the rows with the same event id are a record. No row need be
+    /// marked as chosen, so that such records can be scored.
+    pub rows_are_candidates: bool,
+    /// If rows are candidates: the column that marks the chosen one, with 1 or true; or the column of the reward or the
+    /// propensity, if only the chosen one has it. A column `chosen` beside event ids is taken for it.
+    pub chosen: Option<String>,
+    /// If rows are candidates: the columns that are features of candidates. `None`: those that differ between the rows
+    /// of some record. A name that ends in `*` matches all columns that begin with what precedes it.
+    pub candidate_features: Option<Vec<String>>,
 }
 
 /// How the action names the chosen candidate.

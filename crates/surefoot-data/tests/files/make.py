@@ -58,6 +58,23 @@ def good_parquet():
         "user": pa.array([{"age": 3, "home": {"zip": "8000"}}, None, {"age": None, "home": None}],
                          pa.struct([("age", pa.int64()), ("home", pa.struct([("zip", pa.string())]))])),
     }, compression="none")
+    parquet("pyarrow-list-of-structs", {"c": [[{"i": 1, "v": 2.0}]]})
+    parquet("pyarrow-candidates", {
+        "event_id": ["e1", "e2", "e3"],
+        "age": [30, 40, 50],
+        "candidates": pa.array([
+            [{"id": "n1", "news": {"topic": "x", "words": 12}, "e": [0.5, 1.0]}, {"id": "n2", "news": None, "e": [0.0, 2.0]}],
+            [{"id": "n3", "news": {"topic": None, "words": 3}, "e": [1.0, 1.0]}],
+            [{"id": "n1", "news": {"topic": "x", "words": 12}, "e": [0.5, 1.0]}, {"id": "n3", "news": None, "e": [1.0, 1.0]}],
+        ], pa.list_(pa.struct([
+            ("id", pa.string()),
+            ("news", pa.struct([("topic", pa.string()), ("words", pa.int32())])),
+            ("e", pa.list_(pa.float32())),
+        ]))),
+        "action": ["n2", "n3", "n1"],
+        "pscore": [0.5, 1.0, 0.25],
+        "reward": [1.0, 0.0, 1.0],
+    })
     parquet("pyarrow-delta", {
         "name": ["apple", "apply", None, "apples", ""] * 40,
         "text": ["b" * (i % 7) for i in range(200)],
@@ -81,7 +98,7 @@ def good_parquet():
 
 def bad_parquet():
     parquet("bad-map", {"m": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64()))})
-    parquet("bad-list-of-structs", {"c": [[{"i": 1, "v": 2.0}]]})
+    parquet("bad-structs-in-structs", {"c": [[{"i": [{"v": 2.0}]}]]})
     parquet("bad-time-of-day", {"t": [dt.time(12)]})
     parquet("bad-fixed-bytes", {"b": pa.array([b"abc"], pa.binary(3))})
     parquet("bad-utf8", {"b": [b"\xff"]})

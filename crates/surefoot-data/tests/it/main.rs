@@ -4,6 +4,7 @@
 #![allow(missing_docs)]
 
 mod actions;
+mod candidates;
 mod catalogue;
 mod cifar;
 mod common;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::common::Folder;
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float32Type, Float64Type, Int64Type, UInt32Type};
+use arrow_array::types::{Float32Type, Float64Type, Int32Type, Int64Type, UInt32Type};
 use arrow_array::{
     Array, ArrayRef, BooleanArray, FixedSizeListArray, Float64Array, Int64Array, ListArray, RecordBatch, StringArray,
     UInt32Array,
@@ -104,6 +104,21 @@ fn times_dates_decimals_halves_and_bytes_become_what_a_table_has() {
     ] {
         assert_eq!(shown(&batch, column), expected, "{column}");
     }
+}
+
+#[test]
+fn lists_of_structs_are_read_with_the_fields_of_inner_structs() {
+    let batch = one("parquet/pyarrow-candidates.parquet");
+    let lists = batch.column_by_name("candidates").unwrap().as_list::<i32>();
+    assert_eq!((0..3).map(|i| lists.value_length(i)).collect::<Vec<_>>(), [2, 1, 2]);
+    let items = lists.values().as_struct();
+    assert_eq!(items.column_names(), ["id", "news.topic", "news.words", "e"]);
+    let topics: Vec<Option<&str>> = items.column(1).as_string::<i32>().iter().collect();
+    assert_eq!(topics, [Some("x"), None, None, Some("x"), None]);
+    let words: Vec<Option<i32>> = items.column(2).as_primitive::<Int32Type>().iter().collect();
+    assert_eq!(words, [Some(12), None, Some(3), Some(12), None]);
+    let other = one("parquet/pyarrow-list-of-structs.parquet");
+    assert_eq!(other.column(0).as_list::<i32>().values().as_struct().column_names(), ["i", "v"]);
 }
 
 #[test]

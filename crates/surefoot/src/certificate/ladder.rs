@@ -52,10 +52,13 @@ pub fn ladder<P: AsRef<dyn Policy>>(
     rounds: &[Logs],
     protocol: &Protocol,
 ) -> Result<Certificate> {
-    Ladder::new(policy, fixed_since, deployed, rounds, protocol, None)?.best()
+    let best = Ladder::new(policy, fixed_since, deployed, rounds, protocol, None)?.best()?;
+    let needs = "a prior of the policy's kind, or records that the policy has not seen";
+    best.ok_or_else(|| Error::setting("the ladder", format!("one with {needs}"), "one without either"))
 }
 
-/// Theorem 3.2 with the first policy as prior, if there is a divergence from it, and the [`ladder`], from one pass.
+/// Theorem 3.2 with the first policy as prior, if there is a divergence from it, and the [`ladder`], if it has a rung, from
+/// one pass.
 pub(crate) fn risk_and_ladder<P: AsRef<dyn Policy>>(
     policy: &dyn Policy,
     fixed_since: Option<FixedSince>,
@@ -63,7 +66,7 @@ pub(crate) fn risk_and_ladder<P: AsRef<dyn Policy>>(
     rounds: &[Logs],
     protocol: &Protocol,
     linked: Linked<'_>,
-) -> Result<(Option<Certificate>, Certificate)> {
+) -> Result<(Option<Certificate>, Option<Certificate>)> {
     let linked = protocol.mixes().then_some(linked);
     let ladder = Ladder::new(policy, fixed_since, deployed, rounds, protocol, linked)?;
     let risk = match deployed.first().and_then(|first| related(policy, first.as_ref())) {
@@ -125,7 +128,7 @@ impl<'a, P: AsRef<dyn Policy>> Ladder<'a, P> {
         Ok(Some(case))
     }
 
-    fn best(&self) -> Result<Certificate> {
+    fn best(&self) -> Result<Option<Certificate>> {
         let Ladder { policy, deployed, rounds, protocol, evidence, .. } = self;
         let on_grid = [Wanted::new(Factor::FIXED, &protocol.lambdas)];
         let running: Vec<Evidence> = rounds.iter().map(|logs| Weighed::running(logs).evidence(&on_grid)).collect();
@@ -168,8 +171,7 @@ impl<'a, P: AsRef<dyn Policy>> Ladder<'a, P> {
         if let Some(found) = self.chain()? {
             consider(found);
         }
-        let needs = "a prior of the policy's kind, or records that the policy has not seen";
-        best.ok_or_else(|| Error::setting("the ladder", format!("one with {needs}"), "one without either"))
+        Ok(best)
     }
 
     fn chain(&self) -> Result<Option<Certificate>> {

@@ -125,6 +125,13 @@ impl Joint {
         self.bases.is_none()
     }
 
+    /// The ranges of joint features of the same kind, which may have a common prior. If they are hashed, all are one kind.
+    pub(crate) fn kinds(&self) -> Vec<Range<usize>> {
+        let bases = self.bases.as_deref().unwrap_or(&[0]);
+        let ends = bases[1..].iter().copied().chain([self.output]);
+        bases.iter().zip(ends).map(|(&start, end)| start..end).collect()
+    }
+
     /// The crossing of one context with its candidates.
     pub(crate) fn at<'a>(&'a self, context: Row<'_>, room: &'a mut Vec<(usize, f64)>) -> Crossing<'a> {
         room.clear();

@@ -21,7 +21,7 @@ pub(super) struct Progress<'w> {
 
 impl Progress<'_> {
     /// The value at a step of the current search. It is NaN once the observer asked to stop, which ends every search.
-    fn ask(&mut self, step: usize, total: usize, value: impl FnOnce() -> f64) -> f64 {
+    pub(super) fn ask(&mut self, step: usize, total: usize, value: impl FnOnce() -> f64) -> f64 {
         let share = (step as f64 / total as f64).min(1.0);
         self.stopped |= self.observer.searching(self.done + share / self.searches).is_break();
         if self.stopped { f64::NAN } else { value() }

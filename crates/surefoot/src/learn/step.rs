@@ -12,9 +12,9 @@ use crate::error::{Error, Result, check_setting};
 use crate::features::FeatureMap;
 use crate::logs::Logs;
 use crate::math::random::{Purpose, stream};
-use crate::objective::{Objective, ObjectiveParts};
+use crate::objective::{JointObjective, Objective, ObjectiveParts, divergence_of_means};
 use crate::observer::{Observer, Silent};
-use crate::optim::{Optimiser, Trace};
+use crate::optim::{Lbfgs, Optimiser, Trace};
 use crate::policy::{Basis, LinearGaussian, Policy, Posterior, Scale};
 
 /// The result of one search.
@@ -28,6 +28,9 @@ struct Learned {
 
 /// The policy on the features that a [`State`] stores, which are mapped and in the basis.
 fn in_coordinates(policy: &LinearGaussian) -> Result<LinearGaussian> {
+    if policy.joint().is_some() {
+        return Ok(policy.clone());
+    }
     let posterior = policy.posterior();
     let plain = Posterior::new(posterior.actions(), posterior.mean().to_vec(), posterior.scale().clone())?;
     LinearGaussian::new(FeatureMap::identity(posterior.features()), plain)?.with_exploration(policy.exploration())
@@ -151,7 +154,10 @@ impl Learner {
             false => learned.iter().position(|learned| learned.setting == before).unwrap_or(best),
         };
         let Learned { policy, setting, anchor, records, trace } = learned.swap_remove(chosen);
-        let kl = policy.kl(&anchor)?;
+        let kl = match policy.joint() {
+            None => policy.kl(&anchor)?,
+            Some(_) => divergence_of_means(&policy, &anchor),
+        };
         let fixed_since = self.fixed_since(&next, &unseen, size);
         next.deployed = if self.algorithm.redeploys() { policy.clone() } else { next.first.clone() };
         next.current = policy;
@@ -205,6 +211,9 @@ impl Learner {
         progress: &mut Progress<'_>,
     ) -> Result<(LinearGaussian, usize, Trace)> {
         let recipe = self.algorithm.recipe(lambda);
+        if anchor.joint().is_some() {
+            return self.learn_joint(lambda, rounds, anchor, start, progress);
+        }
         let shape = self.shaped(start.posterior())?;
         let objective = Objective::new(ObjectiveParts {
             rounds,
@@ -232,10 +241,39 @@ impl Learner {
         Ok((policy, objective.records(), trace))
     }
 
+    /// The same for a policy over candidates, by L-BFGS: its scales stay as they are.
+    fn learn_joint(
+        &self,
+        lambda: f64,
+        rounds: &[Arc<Logs>],
+        anchor: &LinearGaussian,
+        start: &LinearGaussian,
+        progress: &mut Progress<'_>,
+    ) -> Result<(LinearGaussian, usize, Trace)> {
+        let recipe = self.algorithm.recipe(lambda);
+        let objective = JointObjective::new(rounds, recipe.criterion, anchor, recipe.divergence.then_some(lambda))?;
+        let lbfgs = match &self.optimiser {
+            Optimiser::Lbfgs(lbfgs) => lbfgs.clone(),
+            Optimiser::Adam(_) => Lbfgs { iterations: 50, tolerance: 1e-5, ..Lbfgs::default() },
+        };
+        let mut steps = 0;
+        let found = lbfgs.minimise(start.posterior().mean().to_vec(), |mean, gradient| {
+            steps += 1;
+            progress.ask(steps, lbfgs.iterations, || objective.evaluate(mean, gradient))
+        });
+        if progress.stopped {
+            return Err(Error::Stopped);
+        }
+        let (mean, trace) = found?;
+        let posterior = anchor.posterior().with(mean, anchor.posterior().scale().clone())?;
+        Ok((anchor.with_posterior(posterior), objective.records(), trace))
+    }
+
     /// Certifies each policy: as one of a set that was fixed before the records held back or, if there are none, by
     /// Theorem 3.2 on all records. A single policy is not certified.
     fn judge(&self, learned: &[Learned], state: &State, unseen: &[Arc<Logs>], size: usize) -> Result<Vec<Candidate>> {
-        if learned.len() < 2 {
+        // Without records held back, only a posterior has a bound.
+        if learned.len() < 2 || unseen.is_empty() && state.prior.joint().is_some() {
             return Ok(Vec::new());
         }
         let judge = |learned: &Learned| {
@@ -267,9 +305,13 @@ impl Learner {
 
     /// Adds the new round to the state. The first round fixes the basis, if the family needs one.
     fn take_in(&self, mut next: State, logs: &Logs) -> Result<State> {
+        // Every member of a portfolio has features of its own, and joint features are made when they are needed.
+        if !self.algorithm.searches() || next.prior.joint().is_some() {
+            next.rounds.push(Arc::new(logs.clone()));
+            return Ok(next);
+        }
         let plain = next.prior.posterior().basis().is_none();
-        // A reward model has axes of its own.
-        if self.family == Family::Shaped && plain && self.algorithm.searches() {
+        if self.family == Family::Shaped && plain {
             if !next.rounds.is_empty() {
                 let (allowed, value) = ("isotropic or per-feature, as in the rounds before", "shaped");
                 return Err(Error::setting("the posterior's shape", allowed, value));
@@ -283,11 +325,6 @@ impl Learner {
             })?;
             next.prior = next.prior.with_posterior(prior);
             next.current = next.prior.clone();
-        }
-        if !self.algorithm.searches() {
-            // Every member has features of its own.
-            next.rounds.push(Arc::new(logs.clone()));
-            return Ok(next);
         }
         let (features, basis) = (next.prior.features(), next.prior.posterior().basis());
         // Unchanged contexts are shared and cost no memory. Features are computed only for records whose features will

@@ -80,6 +80,22 @@ impl Moments {
         out
     }
 
+    /// The precision of the first `p` coordinates if all of them have the precision `M + diag(d)`: its inverse is the leading
+    /// part of the inverse. Row-major `p x p`. `None` if a matrix is not positive definite in floating-point numbers.
+    pub(crate) fn marginal(&self, d: &[f64], p: usize) -> Option<Vec<f64>> {
+        let rest = d.len() - p;
+        let entry = |i: usize, j: usize| self.at(i, j) + if i == j { d[i] } else { 0.0 };
+        let mut out: Vec<f64> = (0..p * p).map(|at| entry(at / p, at % p)).collect();
+        if rest > 0 {
+            let factor = Mat::from_fn(rest, rest, |i, j| entry(p + i, p + j)).llt(Side::Lower).ok()?;
+            let cross = Mat::from_fn(rest, p, |i, j| entry(p + i, j));
+            let part = cross.transpose() * factor.solve(&cross);
+            // Both triangles have the same rounding.
+            (0..p * p).for_each(|at| out[at] -= 0.5 * (part[(at / p, at % p)] + part[(at % p, at / p)]));
+        }
+        out.iter().all(|v| v.is_finite()).then_some(out)
+    }
+
     /// Solves `(M + diag(d)) x = b`, with `M` the leading part of the size of `b`, and returns `x` and
     /// `ln det(M + diag(d))`. `None` if the matrix is not positive definite in floating-point numbers.
     pub(crate) fn solve(&self, d: &[f64], b: &[f64]) -> Option<(Vec<f64>, f64)> {

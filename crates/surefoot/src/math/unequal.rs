@@ -59,7 +59,8 @@ impl Unequal {
             self.add_points(from + 0.5 * h, h, points);
             h *= 0.5;
             points *= 2;
-            let change = self.sums.iter().zip(&before).map(|(sum, before)| (sum * h - before).abs()).fold(0.0, f64::max);
+            let change =
+                self.sums.iter().zip(&before).map(|(sum, before)| (sum * h - before).abs()).fold(0.0, f64::max);
             self.sums.iter().zip(&mut before).for_each(|(sum, before)| *before = sum * h);
             if change < SETTLED {
                 break;
@@ -81,13 +82,7 @@ impl Unequal {
     /// about 1e-7 (in units of `1/v_b` for derivatives): for learning.
     ///
     /// For `b != a` it is `-int f(z) g((z - m_b)/v_b)/v_b dz` with the integrand `f` of `pi(a)`. The entries sum to 0.
-    pub(crate) fn gradient(
-        &mut self,
-        means: &[f64],
-        deviations: &[f64],
-        action: usize,
-        gradient: &mut [f64],
-    ) -> f64 {
+    pub(crate) fn gradient(&mut self, means: &[f64], deviations: &[f64], action: usize, gradient: &mut [f64]) -> f64 {
         gradient.fill(0.0);
         let Some((from, to)) = self.place(means, deviations) else {
             gradient.fill(f64::NAN);
@@ -182,8 +177,13 @@ fn small_propensity(means: &[f64], deviations: &[f64], action: usize) -> f64 {
     // Against one other action alone it would be `Phi((m_a - m_b)/sqrt(v_a^2 + v_b^2))`: for a lower gap, less than 1e-300.
     const HOPELESS: f64 = -37.0;
     let (m_a, v_a) = (means[action], deviations[action]);
-    let others: Vec<(f64, f64)> =
-        means.iter().zip(deviations).enumerate().filter(|(b, _)| *b != action).map(|(_, (m, v))| (m - m_a, *v)).collect();
+    let others: Vec<(f64, f64)> = means
+        .iter()
+        .zip(deviations)
+        .enumerate()
+        .filter(|(b, _)| *b != action)
+        .map(|(_, (m, v))| (m - m_a, *v))
+        .collect();
     if others.iter().any(|(m, v)| -m / v.hypot(v_a) < HOPELESS) {
         return 0.0;
     }
@@ -204,9 +204,7 @@ fn small_propensity(means: &[f64], deviations: &[f64], action: usize) -> f64 {
             break;
         }
     }
-    let g = |z: f64| {
-        -0.5 * (z / v_a) * (z / v_a) + others.iter().map(|(m, v)| ln_cdf((z - m) / v)).sum::<f64>()
-    };
+    let g = |z: f64| -0.5 * (z / v_a) * (z / v_a) + others.iter().map(|(m, v)| ln_cdf((z - m) / v)).sum::<f64>();
     const FRAC_1_SQRT_2PI: f64 = 0.398_942_280_401_432_7;
     FRAC_1_SQRT_2PI / v_a * log_concave_integral(g, mode, width, 1e-10)
 }
@@ -221,4 +219,120 @@ pub(crate) fn sample(means: &[f64], deviations: &[f64], rng: &mut impl Rng) -> u
         }
     }
     best.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::math::quadrature::Double;
+    use crate::math::random::{Purpose, stream};
+    use proptest::prelude::*;
+
+    #[derive(serde::Deserialize)]
+    struct Case {
+        means: Vec<f64>,
+        deviations: Vec<f64>,
+        propensity: Vec<f64>,
+    }
+
+    fn golden() -> Vec<Case> {
+        serde_json::from_str(include_str!("../../tests/golden/unequal.json")).unwrap()
+    }
+
+    fn propensity(means: &[f64], deviations: &[f64], action: usize) -> f64 {
+        Unequal::default().propensity(means, deviations, action, &mut Vec::new())
+    }
+
+    #[test]
+    fn all_propensities_are_the_reference_s() {
+        let mut smallest: f64 = 1.0;
+        for Case { means, deviations, propensity: expected } in golden() {
+            let mut p = vec![0.0; means.len()];
+            Unequal::default().distribution(&means, &deviations, &mut p);
+            for (a, (p, expected)) in p.iter().zip(&expected).enumerate() {
+                assert!((p - expected).abs() <= 1e-10, "{means:?} {deviations:?}: {a}: {p} {expected}");
+                let one = propensity(&means, &deviations, a);
+                assert!((one / expected - 1.0).abs() <= 1e-9, "{means:?} {deviations:?}: {a}: {one} {expected}");
+                smallest = smallest.min(*expected);
+            }
+        }
+        assert!(smallest < 1e-50, "the golden values should reach far down, but end at {smallest}");
+    }
+
+    /// Some means and deviations, which differ by a factor of at most `ratio`.
+    fn set(ratio: f64) -> impl Strategy<Value = (Vec<f64>, Vec<f64>)> {
+        (2usize..12)
+            .prop_flat_map(move |k| (prop::collection::vec(-3.0..3.0, k), prop::collection::vec(1.0 / ratio..1.0, k)))
+    }
+
+    proptest! {
+        #[test]
+        fn probabilities_sum_to_one_and_both_ways_agree((means, deviations) in set(50.0)) {
+            let mut p = vec![0.0; means.len()];
+            Unequal::default().distribution(&means, &deviations, &mut p);
+            prop_assert!((p.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+            for (a, p) in p.iter().enumerate() {
+                let slow = small_propensity(&means, &deviations, a);
+                prop_assert!((slow - p).abs() < 1e-9, "{} {}", slow, p);
+            }
+        }
+
+        #[test]
+        fn equal_deviations_give_the_perturbed_argmax_of_standardised_scores(
+            means in prop::collection::vec(-3.0..3.0, 2..12), v in 0.1..5.0,
+        ) {
+            let scores: Vec<f64> = means.iter().map(|m: &f64| m / v).collect();
+            let (mut own, mut other) = (vec![0.0; means.len()], vec![0.0; means.len()]);
+            Unequal::default().distribution(&means, &vec![v; means.len()], &mut own);
+            Double::new(means.len(), 1e-10).distribution(&scores, &mut other);
+            prop_assert!(own.iter().zip(&other).all(|(a, b)| (a - b).abs() < 2e-10));
+        }
+
+        #[test]
+        fn the_gradient_is_the_finite_difference((means, deviations) in set(5.0), a in 0usize..12) {
+            let a = a % means.len();
+            let mut gradient = vec![0.0; means.len()];
+            let p = Unequal::default().gradient(&means, &deviations, a, &mut gradient);
+            prop_assert!((p - propensity(&means, &deviations, a)).abs() < 1e-6);
+            for b in 0..means.len() {
+                let moved = |by: f64| {
+                    let mut means = means.clone();
+                    means[b] += by;
+                    propensity(&means, &deviations, a)
+                };
+                let difference = (moved(1e-5) - moved(-1e-5)) / 2e-5;
+                prop_assert!((difference - gradient[b]).abs() < 1e-5, "{} {}", difference, gradient[b]);
+            }
+        }
+    }
+
+    #[test]
+    fn samples_follow_the_propensities() {
+        let (means, deviations) = ([0.3, -0.5, 1.1, 0.0], [1.0, 0.1, 0.5, 2.0]);
+        let mut rng = stream(3, Purpose::Decide, 0);
+        let n = 200_000;
+        let mut counts = [0.0; 4];
+        for _ in 0..n {
+            counts[sample(&means, &deviations, &mut rng)] += 1.0;
+        }
+        let chi2: f64 = (0..4)
+            .map(|a| {
+                let expected = propensity(&means, &deviations, a) * f64::from(n);
+                (counts[a] - expected) * (counts[a] - expected) / expected
+            })
+            .sum();
+        // The 99.9 % point of chi-squared with 3 degrees of freedom.
+        assert!(chi2 < 16.27, "{chi2}");
+    }
+
+    #[test]
+    fn what_is_not_finite_gives_nan_and_what_is_hopeless_gives_zero() {
+        for bad in [f64::NAN, f64::INFINITY] {
+            assert!(propensity(&[0.0, bad], &[1.0, 1.0], 0).is_nan());
+            assert!(propensity(&[0.0, 1.0], &[1.0, bad], 0).is_nan());
+        }
+        assert_eq!(propensity(&[0.0, 1e6], &[1.0, 1.0], 0), 0.0);
+        assert!((propensity(&[0.0, 1e6], &[1.0, 1.0], 1) - 1.0).abs() < 1e-9);
+        assert_eq!(propensity(&[5.0], &[0.5], 0), 1.0);
+    }
 }

@@ -6,6 +6,8 @@
 //! 3. [`RewardModel::policy`] is Thompson sampling with one covariance for all actions: a
 //!    [`LinearGaussian`](crate::LinearGaussian) policy, with exact propensities and the same files.
 //!
+//! For candidates with features there is one model of joint features, [`JointModel`].
+//!
 //! No record is weighted by its propensity, and records of reward 0 count like any other.
 //!
 //! # Should features have an intercept?
@@ -33,11 +35,14 @@
 //! # Ok::<(), surefoot::Error>(())
 //! ```
 
+mod adaptive;
 mod evidence;
+mod joint;
 mod regression;
 mod reward;
 mod statistics;
 
+pub use joint::JointModel;
 pub use regression::Regression;
 pub use reward::{Prediction, RewardModel};
 pub use statistics::Statistics;

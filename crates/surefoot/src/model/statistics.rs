@@ -33,6 +33,16 @@ impl Statistics {
         if actions < 2 {
             return Err(Error::setting("the number of actions", "at least 2", actions));
         }
+        Self::of(actions, features)
+    }
+
+    /// Starts with no records, for joint features: the features of a record are those of its chosen candidate, and its
+    /// action is 0.
+    pub(super) fn joint(features: usize) -> Result<Self> {
+        Self::of(1, features)
+    }
+
+    fn of(actions: usize, features: usize) -> Result<Self> {
         if features == 0 {
             return Err(Error::setting("the number of features", "at least 1", 0));
         }

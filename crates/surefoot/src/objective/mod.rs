@@ -1,10 +1,12 @@
 //! OBJECTIVE: `mean h + KL/(lambda N)` and its variants, with value and gradient in `(mu, ln sigma)`.
 
 mod criterion;
+mod joint;
 mod search;
 mod sums;
 
 pub use criterion::Criterion;
+pub(crate) use joint::{JointObjective, divergence_of_means};
 pub(crate) use search::Search;
 pub use sums::Partial;
 

@@ -152,7 +152,11 @@ impl OverCandidates<'_> {
     ) -> Result<Vec<T>> {
         let joint = &*self.over.joint;
         let Some(eligible) = eligible.filter(|sets| sets.features().is_some()) else {
-            return Err(Error::setting("the records", "with candidates that have features, as the policy needs", "without"));
+            return Err(Error::setting(
+                "the records",
+                "with candidates that have features, as the policy needs",
+                "without",
+            ));
         };
         if eligible.features() != Some(joint.candidates()) {
             let expected = format!("{} features, as the policy", joint.candidates());

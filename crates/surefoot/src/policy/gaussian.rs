@@ -71,12 +71,7 @@ impl LinearGaussian {
     /// assert!(p[0] > 0.99 && (p[0] + p[1] - 1.0).abs() < 1e-9);
     /// # Ok::<(), surefoot::Error>(())
     /// ```
-    pub fn over_candidates(
-        features: FeatureMap,
-        joint: Joint,
-        actions: usize,
-        posterior: Posterior,
-    ) -> Result<Self> {
+    pub fn over_candidates(features: FeatureMap, joint: Joint, actions: usize, posterior: Posterior) -> Result<Self> {
         if features.output() != joint.contexts() {
             let expected = format!("{} context features, as the feature map", features.output());
             return Err(Error::size("the joint features", expected, joint.contexts()));

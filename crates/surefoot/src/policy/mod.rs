@@ -7,6 +7,7 @@ mod posterior;
 mod softmax;
 mod uniform;
 
+pub(crate) use candidates::Scores as CandidateScores;
 pub use gaussian::LinearGaussian;
 pub(crate) use gaussian::floored;
 pub use mixture::Mixture;

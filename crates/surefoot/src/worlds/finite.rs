@@ -49,7 +49,7 @@ impl Environment for Finite {
         let draw = |i| record_stream(&base, (turn.start + i) as u64).random_range(0..truth.contexts().len());
         let rows: Vec<usize> = (0..turn.n).map(draw).collect();
         let contexts = truth.contexts().select(&rows);
-        interact(policy, contexts, turn, self.seed, |i, a| truth.expected_cost(rows[i], a))
+        interact(policy, contexts, None, turn, self.seed, |i, a| truth.expected_cost(rows[i], a))
     }
 
     fn truth(&self, round: usize) -> Result<Truth> {

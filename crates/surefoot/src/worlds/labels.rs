@@ -125,7 +125,7 @@ impl Environment for LabelBandit {
         }
         let contexts = self.stream.contexts().slice(turn.start..end);
         let (right, wrong) = self.costs();
-        interact(policy, contexts, turn, self.seed, |i, a| {
+        interact(policy, contexts, None, turn, self.seed, |i, a| {
             if self.stream.labels()[turn.start + i] as usize == a { right } else { wrong }
         })
     }

@@ -1,5 +1,6 @@
 //! DEPLOYMENT, simulated: bandits from labelled data, and synthetic worlds whose contexts may drift.
 
+mod articles;
 mod dataset;
 mod finite;
 mod labels;
@@ -7,6 +8,7 @@ mod profile;
 mod synthetic;
 mod truth;
 
+pub use articles::{Articles, ArticlesSettings};
 pub use dataset::Dataset;
 pub use finite::Finite;
 pub use labels::LabelBandit;
@@ -20,7 +22,7 @@ use rand::{Rng, RngExt};
 
 use crate::contexts::Contexts;
 use crate::error::Result;
-use crate::logs::Logs;
+use crate::logs::{Eligible, Logs};
 use crate::math::random::{Purpose, record_stream, stream};
 use crate::policy::Policy;
 
@@ -54,11 +56,13 @@ pub trait Environment: Debug + Sync {
 fn interact(
     policy: &dyn Policy,
     contexts: Contexts,
+    eligible: Option<Eligible>,
     turn: Turn,
     seed: u64,
     expected: impl Fn(usize, usize) -> f64,
 ) -> Result<Logs> {
-    let decisions = policy.decide(&contexts, None, stream(seed, Purpose::Decide, turn.round as u64).next_u64())?;
+    let decisions =
+        policy.decide(&contexts, eligible.as_ref(), stream(seed, Purpose::Decide, turn.round as u64).next_u64())?;
     let luck = stream(seed, Purpose::Reward, 0);
     let cost = decisions.iter().enumerate().map(|(i, d)| {
         let draw: f64 = record_stream(&luck, (turn.start + i) as u64).random();
@@ -67,7 +71,9 @@ fn interact(
     let cost = cost.collect();
     let action = decisions.iter().map(|d| d.action).collect();
     let propensity = decisions.iter().map(|d| d.propensity).collect();
-    Ok(Logs::new(policy.actions(), contexts, action, propensity, cost)?.with_policy_version(turn.round.to_string()))
+    let logs = Logs::new(policy.actions(), contexts, action, propensity, cost)?;
+    let logs = eligible.map_or(Ok(logs.clone()), |eligible| logs.with_eligible(eligible))?;
+    Ok(logs.with_policy_version(turn.round.to_string()))
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ impl Truth {
         let n = self.contexts().len();
         let mut p = Vec::with_capacity(n * self.actions());
         for start in (0..n).step_by(BLOCK) {
-            p.extend(distribution_of(policy, self.contexts(), None, &(start..(start + BLOCK).min(n)))?);
+            p.extend(distribution_of(policy, self.contexts(), self.eligible(), &(start..(start + BLOCK).min(n)))?);
         }
         Ok(Profile { truth: self, p })
     }

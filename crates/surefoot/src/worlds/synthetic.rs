@@ -191,7 +191,7 @@ impl Environment for Synthetic {
     fn collect(&self, policy: &dyn Policy, turn: Turn) -> Result<Logs> {
         let contexts = self.contexts(turn.round, turn.start, turn.n, 0)?;
         let ranked = self.ranked(&contexts);
-        interact(policy, contexts, turn, self.settings.seed, |i, a| self.cost(ranked[i], a))
+        interact(policy, contexts, None, turn, self.settings.seed, |i, a| self.cost(ranked[i], a))
     }
 
     /// From a sample of 4,000 contexts of that round.

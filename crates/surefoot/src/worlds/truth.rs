@@ -4,12 +4,15 @@ use std::ops::Range;
 
 use crate::contexts::Contexts;
 use crate::error::{Error, Result, check_setting};
+use crate::logs::Eligible;
 use crate::policy::{Policy, distribution_of};
 
 /// Contexts with the expected cost of every action. Costs are -1 or 0, so that `E[c^2] = -E[c]`.
 #[derive(Debug, Clone)]
 pub struct Truth {
     contexts: Contexts,
+    /// The candidates of each context, if they have features.
+    eligible: Option<Eligible>,
     actions: usize,
     costs: Costs,
     best: Vec<u32>,
@@ -52,7 +55,7 @@ impl Truth {
         if let Some(row) = labels.iter().position(|&y| y as usize >= actions) {
             return Err(Error::value(row, "label", format!("below {actions}"), labels[row]));
         }
-        Ok(Truth { contexts, actions, costs: Costs::TwoValues { best, other }, best: labels })
+        Ok(Truth { contexts, eligible: None, actions, costs: Costs::TwoValues { best, other }, best: labels })
     }
 
     /// The expected cost of every action, in `[-1, 0]`, one row of `actions` per context.
@@ -67,7 +70,14 @@ impl Truth {
         }
         let lowest = |row: &[f64]| (1..actions).fold(0, |best, a| if row[a] < row[best] { a } else { best }) as u32;
         let best = costs.chunks_exact(actions).map(lowest).collect();
-        Ok(Truth { contexts, actions, costs: Costs::Table(costs), best })
+        Ok(Truth { contexts, eligible: None, actions, costs: Costs::Table(costs), best })
+    }
+
+    /// Adds what could be chosen in each context. Actions that could not must have the expected cost 0.
+    pub fn with_eligible(mut self, eligible: Eligible) -> Result<Self> {
+        eligible.check(self.actions, self.contexts.len())?;
+        self.eligible = Some(eligible);
+        Ok(self)
     }
 
     /// The truth on a range of the contexts.
@@ -81,7 +91,8 @@ impl Truth {
             Costs::Table(costs) => Costs::Table(costs[range.start * self.actions..range.end * self.actions].to_vec()),
             two => two.clone(),
         };
-        Ok(Truth { contexts, actions: self.actions, costs, best: self.best[range].to_vec() })
+        let eligible = self.eligible.as_ref().map(|sets| sets.slice(range.clone()));
+        Ok(Truth { contexts, eligible, actions: self.actions, costs, best: self.best[range].to_vec() })
     }
 
     /// The number of actions, `K`.
@@ -92,6 +103,11 @@ impl Truth {
     /// The contexts over which risks are averaged.
     pub fn contexts(&self) -> &Contexts {
         &self.contexts
+    }
+
+    /// What could be chosen in each context; `None` for every action.
+    pub fn eligible(&self) -> Option<&Eligible> {
+        self.eligible.as_ref()
     }
 
     /// The best action of each context, `a*(x)`.
@@ -135,7 +151,7 @@ impl Truth {
         let k = self.actions;
         for start in (0..self.contexts.len()).step_by(BLOCK) {
             let end = (start + BLOCK).min(self.contexts.len());
-            let p = distribution_of(policy, &self.contexts, None, &(start..end))?;
+            let p = distribution_of(policy, &self.contexts, self.eligible(), &(start..end))?;
             for (i, p) in (start..end).zip(p.chunks_exact(k)) {
                 risk += (0..k).map(|a| p[a] * self.expected_cost(i, a)).sum::<f64>();
                 accuracy += p[self.best[i] as usize];
@@ -151,7 +167,7 @@ impl Truth {
         let mut right = 0.0;
         for start in (0..self.contexts.len()).step_by(BLOCK) {
             let end = (start + BLOCK).min(self.contexts.len());
-            let p = distribution_of(policy, &self.contexts, None, &(start..end))?;
+            let p = distribution_of(policy, &self.contexts, self.eligible(), &(start..end))?;
             for (i, p) in (start..end).zip(p.chunks_exact(self.actions)) {
                 let most = p.iter().copied().fold(0.0, f64::max);
                 let likely = |p: f64| p >= most - TIE;
@@ -207,7 +223,7 @@ impl Truth {
 
     fn on_best(&self, policy: &dyn Policy) -> Result<Vec<f64>> {
         self.check_policy(policy)?;
-        policy.propensity(&self.contexts, &self.best, None)
+        policy.propensity(&self.contexts, &self.best, self.eligible())
     }
 
     pub(super) fn check_policy(&self, policy: &dyn Policy) -> Result<()> {

@@ -27,7 +27,7 @@ fn outcome_under(algorithm: Algorithm, gate: Gate, held_back: f64, protocol: &Pr
 }
 
 /// What a verifier is given.
-fn run(outcome: &Outcome) -> Run {
+pub(crate) fn run(outcome: &Outcome) -> Run {
     let session = &outcome.session;
     let rounds = session.logs().iter().zip(session.deployed()).enumerate();
     let hand_overs = session.hand_overs().iter().flatten().map(|policy| Arc::clone(policy) as Arc<dyn Policy>);
@@ -105,7 +105,7 @@ fn union() -> Protocol {
     Protocol { combine: Combine::Union, ..Protocol::default() }
 }
 
-fn differences(run: &Run, heads: &[Fingerprint]) -> Vec<String> {
+pub(crate) fn differences(run: &Run, heads: &[Fingerprint]) -> Vec<String> {
     let report = audit(run, heads, || ());
     let all = report.all_differences();
     assert_eq!(report.verified, all.is_empty());

@@ -2,6 +2,7 @@
 
 #![allow(missing_docs)]
 
+mod candidates;
 mod certificates;
 mod forgeries;
 mod golden;

@@ -10,7 +10,7 @@ use crate::features::{Boosting, FeatureMap};
 use crate::learn::model::Model;
 use crate::learn::{Algorithm, Family, Lambda, Learner, Sharpness, State};
 use crate::logs::Logs;
-use crate::model::RewardModel;
+use crate::model::{JointModel, RewardModel};
 use crate::observer::Observer;
 use crate::policy::{LinearGaussian, Policy, Scale};
 
@@ -51,6 +51,11 @@ enum Work {
         learner: Box<Learner>,
         state: Box<State>,
     },
+    /// A reward model of joint features.
+    Joint {
+        first: Box<LinearGaussian>,
+        fitted: Option<Arc<JointModel>>,
+    },
 }
 
 impl Member {
@@ -58,6 +63,10 @@ impl Member {
     pub(super) fn new(kind: MemberKind, first: &LinearGaussian, learner: &Learner) -> Result<Option<Self>> {
         let (map, exploration) = (first.features().clone(), first.exploration());
         let work = match kind {
+            MemberKind::Linear if first.joint().is_some() => {
+                Work::Joint { first: Box::new(first.clone()), fitted: None }
+            }
+            MemberKind::Kernel | MemberKind::Trees if first.joint().is_some() => return Ok(None),
             MemberKind::Linear | MemberKind::Kernel | MemberKind::Trees => {
                 let learned = match kind {
                     MemberKind::Kernel => Some((Learned::Kernel, 0)),
@@ -72,7 +81,14 @@ impl Member {
             }
             MemberKind::Search => {
                 let shared = matches!(first.posterior().scale(), Scale::Shared(_));
-                let family = if shared { Family::for_features(map.output()) } else { Family::PerFeature };
+                // For candidates, only means are searched for.
+                let family = if first.joint().is_some() {
+                    Family::Isotropic
+                } else if shared {
+                    Family::for_features(map.output())
+                } else {
+                    Family::PerFeature
+                };
                 let learner = Learner {
                     algorithm: Algorithm::SeqAdjLs,
                     lambda: if learner.lambda == Lambda::Auto { Lambda::AutoDoubling } else { learner.lambda },
@@ -111,6 +127,10 @@ impl Member {
 
     /// For a reward model that has been fitted: minus the squared error of its prediction for each record.
     pub(super) fn predicts(&self, logs: &Logs) -> Result<Option<Vec<f64>>> {
+        if let Work::Joint { fitted: Some(fitted), .. } = &self.work {
+            let errors = fitted.predict(logs)?.into_iter().zip(logs.cost()).map(|(r, c)| r.clamp(0.0, 1.0) + c);
+            return Ok(Some(errors.map(|error| -error * error).collect()));
+        }
         let Work::Model { model, fitted: Some(fitted), .. } = &self.work else { return Ok(None) };
         let predicted = fitted.predict(&model.map().apply(logs.contexts())?)?;
         let records = predicted.chunks_exact(fitted.actions()).zip(logs.action().iter().zip(logs.cost()));
@@ -123,6 +143,7 @@ impl Member {
         let (features_from, kept, policy) = match &self.work {
             Work::Model { learned, .. } => (learned.map(|(_, records)| records), None, None),
             Work::Search { state, .. } => (None, state.kept(), Some(state.current().clone())),
+            Work::Joint { .. } => (None, None, None),
         };
         let (member, records, chosen_from) = (self.kind, self.records(), self.chosen_from);
         MemberCheckpoint { member, records, features_from, chosen_from, kept, policy }
@@ -161,6 +182,8 @@ impl Member {
                 }
                 Pair { collects: state.current().clone(), hand_over: state.current().clone() }
             }
+            Work::Joint { .. } if records == 0 => return Ok(()),
+            Work::Joint { first, fitted } => fit_joint(first, fitted, &oldest(rounds, records), widths)?,
         };
         self.made = Some((Arc::new(pair), records));
         Ok(())
@@ -206,6 +229,8 @@ impl Member {
                 self.chosen_from = report.fixed_since.map_or(1, |fixed| fixed.size - first);
                 Pair { collects: state.current().clone(), hand_over: state.current().clone() }
             }
+            Work::Joint { .. } if !due => return Ok(false),
+            Work::Joint { first, fitted } => fit_joint(first, fitted, seen, widths)?,
         };
         self.made = Some((Arc::new(pair), records));
         Ok(true)
@@ -223,6 +248,21 @@ fn fit(
 ) -> Result<Pair> {
     let found = model.fit(rounds, seen)?;
     let policy = |v: f64| found.policy(model.map(), v)?.with_exploration(exploration);
+    let pair = Pair { collects: policy(v)?, hand_over: policy(hand_over)? };
+    *fitted = Some(Arc::new(found));
+    Ok(pair)
+}
+
+/// The same for a reward model of joint features.
+fn fit_joint(
+    first: &LinearGaussian,
+    fitted: &mut Option<Arc<JointModel>>,
+    seen: &[Arc<Logs>],
+    [v, hand_over]: [f64; 2],
+) -> Result<Pair> {
+    let joint = first.joint().expect("a policy over candidates");
+    let found = JointModel::fit(first.features(), joint, seen)?;
+    let policy = |v: f64| found.policy(first.actions(), v)?.with_exploration(first.exploration());
     let pair = Pair { collects: policy(v)?, hand_over: policy(hand_over)? };
     *fitted = Some(Arc::new(found));
     Ok(pair)

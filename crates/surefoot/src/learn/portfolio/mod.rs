@@ -99,7 +99,11 @@ impl Memory {
         }
         // A first policy that prefers some actions knows something. Only a search begins with what it knows.
         let flat = first.posterior().mean().iter().all(|&mean| mean == 0.0);
-        let begins = if flat { MemberKind::Kernel } else { MemberKind::Search };
+        let begins = match (flat, first.joint()) {
+            (false, _) => MemberKind::Search,
+            (true, None) => MemberKind::Kernel,
+            (true, Some(_)) => MemberKind::Linear,
+        };
         let leader = members.iter().position(|member| member.kind() == begins).unwrap_or(0);
         let none = Comparison::new(members.len());
         Ok(Memory { members, predictions: none.clone(), rewards: none, leader, seen: 0 })
