@@ -27,7 +27,7 @@
 //! Reading it never panics, and never takes more memory than its bytes can account for (except for the weights of
 //! random Fourier features, which are generated from a seed).
 //!
-//! Not supported: features of actions, dates as features, and compressed text files.
+//! Not supported: features of actions, and dates as features.
 
 pub mod catalogue;
 mod certificate_file;
@@ -49,6 +49,7 @@ mod mixture_file;
 mod moments;
 mod npy;
 mod npz;
+mod packed;
 mod policy_file;
 mod record_policy;
 mod round_file;

@@ -12,10 +12,11 @@ mod join;
 mod long;
 mod passes;
 mod roles;
+mod sources;
 
 pub use actions::Actions;
 pub use batch::LogBatch;
-pub(crate) use candidates::{Candidates, ID};
+pub(crate) use candidates::{Candidates, ID, identity_field, takes_places};
 pub use check::{Check, Records};
 pub use join::Catalogue;
 pub use roles::{ActionIs, ColumnNames};
@@ -29,26 +30,10 @@ use arrow_array::RecordBatch;
 use batch::Position;
 use long::{Grouped, is_long};
 use passes::Passes;
+use sources::Source;
 
 use crate::error::{Error, Result};
 use crate::table::{Format, Labels, Tables, memory, read_table_as};
-
-/// Where the records come from.
-#[derive(Debug, Clone)]
-enum Source {
-    File(PathBuf),
-    /// Batches in memory, and their name in errors.
-    Table(String, Arc<[RecordBatch]>),
-}
-
-impl Source {
-    fn place(&self) -> String {
-        match self {
-            Source::File(path) => path.display().to_string(),
-            Source::Table(name, _) => name.clone(),
-        }
-    }
-}
 
 /// Reads records from one or several files, or from a table in memory.
 #[derive(Debug, Clone)]
@@ -80,8 +65,12 @@ impl fmt::Debug for Stop {
 
 impl LogReader {
     /// Reads these files in order, as one log. Without `format`, the extension of each file tells its format.
+    ///
+    /// A folder stands for its files in the order of their names, which must all be of one format; it is listed here,
+    /// so that all passes read the same files. The path `-` is the standard input, for which `format` is needed. A file
+    /// that is compressed with gzip or zstd is read like any other.
     pub fn new(paths: Vec<PathBuf>, format: Option<Format>, columns: ColumnNames) -> Self {
-        LogReader { format, ..LogReader::of(paths.into_iter().map(Source::File).collect(), columns) }
+        LogReader { format, ..LogReader::of(sources::of_paths(paths, format), columns) }
     }
 
     /// Reads a table in memory, such as a data frame, without copying it; `name` is its name in errors.
@@ -144,9 +133,11 @@ impl LogReader {
     fn tables(&self) -> Result<Tables> {
         let open = |source: &Source| match source {
             Source::File(path) => {
-                let format = self.format.map_or_else(|| Format::of(path), Ok)?;
-                read_table_as(&source.place(), &self.passes.open(path)?, format, Labels::Optional)
+                let format = self.format.map_or_else(|| sources::format(path), Ok)?;
+                let opened = self.passes.open(path, format)?;
+                read_table_as(&source.place(), &opened.path, format, Labels::Optional, opened.expanded)
             }
+            Source::Refused { place, reason } => Err(Error::Malformed { place: place.clone(), reason: reason.clone() }),
             Source::Table(name, batches) => Ok(memory::read(name, batches.clone())),
         };
         let tables: Vec<Tables> = self.sources.iter().map(open).collect::<Result<_>>()?;
@@ -182,7 +173,7 @@ impl LogReader {
     fn unchanged(&self, source: &Source) -> Result<()> {
         match source {
             Source::File(path) => self.passes.unchanged(path),
-            Source::Table(..) => Ok(()),
+            Source::Refused { .. } | Source::Table(..) => Ok(()),
         }
     }
 
@@ -196,7 +187,7 @@ impl LogReader {
     pub(crate) fn bytes(&self) -> Option<u64> {
         let size = |source: &Source| match source {
             Source::File(path) => self.passes.size(path),
-            Source::Table(..) => None,
+            Source::Refused { .. } | Source::Table(..) => None,
         };
         self.sources.iter().map(size).try_fold(0u64, |sum, size| Some(sum.saturating_add(size?)))
     }
@@ -257,10 +248,14 @@ impl Batches<'_> {
         self.ragged = false;
         let tables = match source {
             Source::File(path) => {
-                let format = self.reader.format.map_or_else(|| Format::of(path), Ok)?;
+                let format = self.reader.format.map_or_else(|| sources::format(path), Ok)?;
                 self.ragged = format.is_ragged();
                 let labels = if self.reader.unlabelled { Labels::Optional } else { Labels::Required };
-                read_table_as(&source.place(), &self.reader.passes.open(path)?, format, labels)?
+                let opened = self.reader.passes.open(path, format)?;
+                read_table_as(&source.place(), &opened.path, format, labels, opened.expanded)?
+            }
+            Source::Refused { place, reason } => {
+                return Err(Error::Malformed { place: place.clone(), reason: reason.clone() });
             }
             Source::Table(name, batches) => memory::read(name, batches.clone()),
         };

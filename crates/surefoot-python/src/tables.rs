@@ -90,7 +90,9 @@ impl PySource {
     /// Parameters
     /// ----------
     /// source : path, list of paths, or table
-    ///     Files, the oldest first, or any object with Arrow's C stream, which is not copied.
+    ///     Files, the oldest first, or any object with Arrow's C stream, which is not copied. Files may be compressed
+    ///     (``.gz``, ``.zst``). A folder stands for its files in the order of their names, and ``"-"`` for the standard
+    ///     input.
     /// format : str, optional
     ///     The format of the files, one of :func:`surefoot.formats`. By default it is taken from the extension of the name.
     /// action, propensity, reward, event_id, policy_version : str, optional

@@ -26,7 +26,7 @@ use crate::logs::{CandidateFlags, opened};
 pub(crate) struct Score {
     /// Policy file written by surefoot learn, or mixture written by surefoot select
     policy: PathBuf,
-    /// Files of contexts, in any of the log formats
+    /// Files of contexts, in any of the log formats; may be compressed, a folder of files, or - for the standard input
     #[arg(required = true)]
     contexts: Vec<PathBuf>,
     #[arg(long, help = format!("Format of the files of contexts, if their names do not show it: {}", Format::names()))]

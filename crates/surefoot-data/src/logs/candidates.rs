@@ -106,6 +106,18 @@ impl Candidates {
         &self.offsets
     }
 
+    /// The place that a candidate of a record has in the file, among all its candidates.
+    pub(crate) fn in_file(&self, i: usize, place: u32) -> u32 {
+        self.listed.get(i)[place as usize] as u32
+    }
+
+    /// Whether the actions of the batch are identities, and not places.
+    pub(crate) fn are_named(&self, batch: &LogBatch) -> bool {
+        let action = batch.role(Role::Action);
+        action
+            .is_some_and(|action| self.identities.as_ref().is_some_and(|ids| ids.names(&action, batch.column_names())))
+    }
+
     /// The place of the chosen candidate of every record.
     pub(super) fn action(&self, batch: &LogBatch) -> Result<Vec<u32>> {
         let (column, columns) = (batch.required_role(Role::Action)?, batch.column_names());
@@ -157,6 +169,18 @@ impl Candidates {
             }
         }
     }
+}
+
+/// The field that is the identity of the candidates of a batch, among these: the one that the user named, or the first
+/// of the usual ones.
+pub(crate) fn identity_field<'f>(batch: &LogBatch, fields: impl Iterator<Item = &'f str> + Clone) -> Option<&'f str> {
+    let mut names = batch.column_names().identity.as_deref().map_or(IDENTITIES.to_vec(), |name| vec![name]).into_iter();
+    names.find_map(|name| fields.clone().find(|field| *field == name))
+}
+
+/// Whether the user asked to take the places of candidates for identities.
+pub(crate) fn takes_places(batch: &LogBatch) -> bool {
+    batch.column_names().positions
 }
 
 /// The objects in the lists of the column of candidates.

@@ -10,7 +10,7 @@ use arrow_array::types::{Float32Type, Float64Type, UInt32Type};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
-use super::candidates::{Candidate, Candidates};
+use super::candidates::{Candidate, Candidates, named};
 use super::cells::{Cell, cell, check, same_columns, unfit, unwritten};
 use crate::error::{Error, Result};
 
@@ -120,7 +120,8 @@ impl Decisions {
 }
 
 /// Columns that are not features.
-const KNOWN: [&str; 14] = [
+const KNOWN: [&str; 15] = [
+    "candidates",
     "event_id",
     "timestamp",
     "policy_version",
@@ -183,7 +184,8 @@ pub(super) fn write_lines<A: AsRef<str>, B: AsRef<str>>(
 /// Rejects columns whose types differ from the table in `table.rs`, and a table without the columns that every format
 /// needs.
 fn types(place: &str, schema: &SchemaRef) -> Result<()> {
-    check(place, schema)?;
+    let plain = schema.fields().iter().filter(|field| field.name() != "candidates").cloned().collect::<Vec<_>>();
+    check(place, &Arc::new(Schema::new(plain)))?;
     for field in schema.fields() {
         let (name, kind) = (field.name().as_str(), field.data_type());
         let list = |item: DataType| matches!(kind, DataType::List(of) if *of.data_type() == item);
@@ -196,6 +198,7 @@ fn types(place: &str, schema: &SchemaRef) -> Result<()> {
             "probabilities" => ("a list of Float64", list(DataType::Float64)),
             "context" | "context_values" => ("a list of Float32", list(DataType::Float32)),
             "context_names" => ("a list of text", list(DataType::Utf8)),
+            "candidates" => ("a list of structs of id, names and values", *kind == Candidates::data_type()),
             _ => ("a truth, a number or text, as a feature", !kind.is_nested()),
         };
         if !fits {
@@ -249,7 +252,7 @@ impl Rows<'_> {
             skip,
             unlabelled: false,
             features: self.features(i, row)?,
-            candidates: None,
+            candidates: self.candidates(i, row)?,
         })
     }
 
@@ -343,6 +346,17 @@ impl Rows<'_> {
             }
         }
         Ok(features)
+    }
+
+    fn candidates(&self, i: usize, row: u64) -> Result<Option<Vec<Candidate>>> {
+        let Some(Cell::List(items)) = self.cell("candidates", i) else { return Ok(None) };
+        let Some(items) = items.as_struct_opt() else { return Ok(None) };
+        let one = |j| {
+            named(items, j, Some("id")).map_err(|(field, allowed, found)| {
+                unfit(self.place, row, &format!("{field} of candidate {j}"), allowed, found)
+            })
+        };
+        (0..items.len()).map(one).collect::<Result<_>>().map(Some)
     }
 
     fn names(&self, i: usize, row: u64) -> Result<Option<Vec<String>>> {

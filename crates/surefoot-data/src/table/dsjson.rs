@@ -30,6 +30,7 @@
 //! read as if it stood there alone (`"FromUrl": [{"weather": "sunny"}]` is common). Names that start with `_`, such as
 //! `_multi`, `_tag` or `_text`, are instructions to Vowpal Wabbit; they are left out with everything in them.
 
+mod bare;
 mod features;
 mod write;
 
@@ -38,6 +39,7 @@ use std::io::BufRead;
 
 use super::decisions::{ALWAYS, DSJSON, Decision, Decisions, negated};
 use super::json::Json;
+use super::kinds;
 use super::lines::{BATCH, Lines, field, malformed, shown, tables};
 use super::{ROWS, Tables};
 use crate::error::{Error, Result};
@@ -85,6 +87,12 @@ impl<'a> Record<'a> {
     }
 
     fn read(&self, labels: bool) -> Result<Decision> {
+        if let Some(reason) = kinds::of_object(&self.object) {
+            return Err(self.malformed(reason));
+        }
+        if self.is_bare() {
+            return self.bare();
+        }
         if !labels {
             return self.context();
         }
@@ -172,9 +180,6 @@ impl<'a> Record<'a> {
             return Err(self.malformed(format!("should be a JSON object, but is {}", self.object.describe())));
         }
         let has = |name| self.object.get(name).is_some();
-        if has("_outcomes") {
-            return Err(self.malformed("should be a decision for one slot, but is one for several (_outcomes)"));
-        }
         let observed = ["RewardValue", "DeferredAction", "ActionTaken"].into_iter().find(|name| has(name));
         if let Some(name) = observed
             && !has("a")

@@ -24,11 +24,12 @@ use std::mem;
 use std::sync::Arc;
 
 use arrow_array::builder::{BooleanBuilder, Float64Builder, ListBuilder, StringBuilder};
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::{Field, Schema, SchemaRef};
 
-use super::cells::{Cell, cell, check, push_json, push_json_text, same_columns, unfit, unwritten};
+use super::cells::{cell, push_json, push_json_text, same_columns, unfit, unwritten};
 use super::json::Json;
+use super::kinds;
 use super::lines::{BATCH, COLUMNS, LONGEST, Lines, field, long_names, malformed, shown, tables};
 use super::{ROWS, Tables};
 use crate::error::{Error, Result};
@@ -51,6 +52,9 @@ pub(crate) fn read(place: &str, input: impl BufRead + Send + 'static) -> Result<
                 continue;
             }
             let object = Json::parse(line.text).map_err(|reason| malformed(&place, line.number, reason))?;
+            if let Some(reason) = kinds::of_object(&object) {
+                return Err(malformed(&place, line.number, reason));
+            }
             let Json::Object(fields) = object else {
                 let reason = format!("should be a JSON object, but is {}", object.describe());
                 return Err(malformed(&place, line.number, reason));
@@ -367,7 +371,7 @@ pub(crate) fn write(
     schema: &SchemaRef,
     tables: &mut dyn Iterator<Item = Result<RecordBatch>>,
 ) -> Result<()> {
-    check(place, schema)?;
+    objects::check_written(place, schema)?;
     let mut text = String::new();
     let mut row = 0;
     for table in tables {
@@ -377,8 +381,7 @@ pub(crate) fn write(
             text.clear();
             text.push('{');
             for (field, column) in schema.fields().iter().zip(table.columns()) {
-                let found = cell(column, i);
-                if matches!(found, Some(Cell::Null)) {
+                if column.is_null(i) {
                     continue;
                 }
                 if text.len() > 1 {
@@ -386,9 +389,11 @@ pub(crate) fn write(
                 }
                 push_json_text(&mut text, field.name());
                 text.push(':');
-                found
-                    .and_then(|found| push_json(&mut text, &found))
-                    .ok_or_else(|| unfit(place, row, field.name(), "finite, as JSON has no other number", "not"))?;
+                let done = match objects::items(column, i) {
+                    Some(items) => objects::push(&mut text, &items),
+                    None => cell(column, i).and_then(|found| push_json(&mut text, &found)),
+                };
+                done.ok_or_else(|| unfit(place, row, field.name(), "finite, as JSON has no other number", "not"))?;
             }
             text.push_str("}\n");
             out.write_all(text.as_bytes()).map_err(|reason| unwritten(place, reason))?;

@@ -12,6 +12,9 @@
 //! | `n_rounds`, `n_actions` | (), optional | none: they are checked against the other arrays |
 //! | `action_context` | (K, m), optional | `candidates`: all actions with these features, in every record |
 //!
+//! With `position`, each record is the choice for one position of a list, as in the Open Bandit Dataset. Slates, whose
+//! actions share one reward, have `slate_id` or propensities of whole lists; they are refused by their name.
+//!
 //! If `action_context` is the identity matrix, as in the pipeline's synthetic data by default, it says no more than the
 //! numbers of the actions, and there are no candidates. Other arrays are not read: no real log has `expected_reward`.
 //! Numbers are booleans, integers or floats of up to 8 bytes in either byte order. An optional array that is `None`,
@@ -44,12 +47,29 @@ use crate::npz::{Item, integer};
 /// The largest number of bytes of a batch of wide rows, if it has more than one row.
 const BATCH_BYTES: usize = 1 << 26;
 
+/// Arrays that only the feedback of slates has.
+const SLATES: [&str; 4] = ["slate_id", "pscore_cascade", "pscore_item_position", "evaluation_policy_pscore"];
+
 const INTEGERS: &str = "an integer type";
 const NUMBERS: &str = "a type of numbers";
 
 /// Reads a file; `open` is called once per array.
 pub(crate) fn read<R: Read + Seek + Send + 'static>(place: &str, open: impl Fn() -> io::Result<R>) -> Result<Tables> {
     let mut archive = Archive::open(place, open)?;
+    if let Some(name) = SLATES.into_iter().find(|name| archive.has(name)) {
+        let reason = "should be the feedback of decisions with one choice, but is that of slates, which choose several \
+                      actions with one reward for all of them";
+        return Err(Error::Malformed {
+            place: place.to_owned(),
+            reason: format!("{reason} ({name}): these are not read"),
+        });
+    }
+    let length = archive.count("len_list")?;
+    if length.is_some_and(|length| length > 1) && !archive.has("position") {
+        let reason = "should have an array position, as len_list is above 1: each record is the choice for one position \
+                      of a list, but has none";
+        return Err(Error::Malformed { place: place.to_owned(), reason: reason.into() });
+    }
     let action = Integers::new(archive.needed("action")?)?;
     let rows = match action.array.header.shape[..] {
         [rows] => rows,

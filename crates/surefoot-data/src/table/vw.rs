@@ -3,7 +3,8 @@
 //! **One line per decision** (`--cb`): `2:-1:0.25 'tag |user age:3 city=Rome |device mobile`, that is
 //! `action:cost:probability`, a tag, and features in namespaces. Actions are counted from 1 in the file and from 0
 //! here; the reward is the negated cost. Other actions may be listed beside the label, without cost (`1 2:-1:0.25 3`):
-//! they and the chosen one are then the eligible actions.
+//! they and the chosen one are then the eligible actions. They may also have costs (`1:0 2:-1:0.25 3:0`), which nobody
+//! observed and which are not used; the action with a probability is the chosen one.
 //!
 //! **Several lines per decision** (`--cb_adf`): `shared |user age:3`, then a line for each action, one of them with a
 //! label, up to a blank line. The `shared` line may be absent. The lines of the actions are the `candidates`, with their
@@ -16,19 +17,24 @@
 //! decision.
 //!
 //! **Features** are named `namespace^feature`, or `feature` if the namespace has no name. The value is 1 if none is
-//! given, times the value of the namespace (`|user:0.5`). A feature that occurs several times counts as often, as in
-//! Vowpal Wabbit. The tag is the `event_id`: a last word that starts with `'`, or that is followed by `|` without a
+//! given, times the value of the namespace (`|user:0.5`). With a text as its value, `city:Rome`, it is `city=Rome` with the
+//! value 1. Features without a name (`:3 :5`) are named by their places, `[0]`, `[1]`. A feature that occurs several times
+//! counts as often, as in Vowpal Wabbit. The tag is the `event_id`: a last word that starts with `'`, or that is followed by `|` without a
 //! space. So `1:0:0.5| a` has a tag and no label, and is rejected; Vowpal Wabbit would read it as a decision without a
 //! label.
+//!
+//! **Other kinds** (`ccb`, `slates`, `ca`, and costs without any probability) are refused by their names.
 
 mod several;
 mod write;
 
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::io::BufRead;
 use std::mem;
 
 use super::decisions::{ALWAYS, Decision, Decisions, negated};
+use super::kinds;
 use super::lines::{BATCH, LONGEST, Line, Lines, field, long_names, malformed, shown, tables};
 use super::{ROWS, Tables};
 use crate::error::{Error, Result};
@@ -103,6 +109,9 @@ impl Reader {
         let place = self.place.clone();
         let text = Text { place: &place, line: line.number };
         let parts = Parts::of(line.text);
+        if let Some(reason) = kinds::of_words(&parts.words) {
+            return Err(text.malformed(reason));
+        }
         if parts.words.first() == Some(&"shared") {
             return self.shared(&text, &parts);
         }
@@ -217,13 +226,19 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(SPACE).filter(|word| !word.is_empty())
 }
 
-/// `action` or `action:cost:probability`.
+/// `action`, `action:cost` or `action:cost:probability`.
 struct Label {
     /// The number as written.
     action: u32,
     /// Cost and probability.
     known: Option<(f64, f64)>,
+    /// Whether it has a cost and no probability.
+    costly: bool,
 }
+
+/// Why labels with costs and without probabilities are refused, if no label has a probability.
+const COSTLY: &str = "a label with a cost should have a probability, action:cost:probability, but none has: labels of \
+                      cost-sensitive classification are not read";
 
 /// Parses the parts of a line; it knows the line number for errors.
 struct Text<'a> {
@@ -245,21 +260,28 @@ impl Text<'_> {
         let (action, cost, probability) = (parts.next(), parts.next(), parts.next());
         let wrong = || self.field("the label", "action or action:cost:probability, with finite numbers", word);
         let action = action.and_then(|action| action.parse().ok()).ok_or_else(wrong)?;
+        let number = |text: &str| text.parse().ok().filter(|value: &f64| value.is_finite());
         let known = match (cost, probability, parts.next()) {
             (None, ..) => None,
+            (Some(cost), None, _) => {
+                number(cost).ok_or_else(wrong)?;
+                None
+            }
             (Some(cost), Some(probability), None) => {
-                let number = |text: &str| text.parse().ok().filter(|value: &f64| value.is_finite());
                 Some((number(cost).ok_or_else(wrong)?, number(probability).ok_or_else(wrong)?))
             }
             _ => return Err(wrong()),
         };
-        Ok(Label { action, known })
+        Ok(Label { action, known, costly: known.is_none() && cost.is_some() })
     }
 
     /// A decision of one line.
     fn single(&self, parts: &Parts<'_>, labels: &[Label], required: bool) -> Result<Decision> {
         let mut chosen = labels.iter().filter_map(|label| label.known.map(|known| (label.action, known)));
         let first = chosen.next();
+        if first.is_none() && labels.iter().any(|label| label.costly) {
+            return Err(self.malformed(COSTLY));
+        }
         let Some((action, (cost, probability))) = first.or((!required).then_some((1, (0.0, 0.0)))) else {
             let hint = match parts.tag {
                 Some(tag) if parts.looks_labelled() => {
@@ -304,12 +326,11 @@ impl Text<'_> {
             let mut words = words(part);
             let namespace = if named { words.next().unwrap_or_default() } else { "" };
             let (namespace, weight) = self.weighted("the weight of a namespace", namespace)?;
+            // A feature without a name is named by its place among such features of its namespace.
+            let mut nameless = 0;
             for word in words {
-                let (feature, value) = self.weighted("the value of a feature", word)?;
-                if feature.is_empty() {
-                    return Err(self.field("a feature", "a name, or a name and a value", word));
-                }
-                let name = if namespace.is_empty() { feature.to_owned() } else { format!("{namespace}^{feature}") };
+                let (feature, value) = self.feature(word, &mut nameless)?;
+                let name = if namespace.is_empty() { feature.into_owned() } else { format!("{namespace}^{feature}") };
                 room = room.checked_sub(name.len()).ok_or_else(|| long_names(self.place, self.line))?;
                 match places.get(&name) {
                     Some(&place) => features[place].1 += value * weight,
@@ -331,6 +352,23 @@ impl Text<'_> {
             }
         }
         Ok(found)
+    }
+
+    /// The name and the value of a feature. A text as its value makes it one of several, as `city=Rome` does.
+    fn feature<'t>(&self, word: &'t str, nameless: &mut u32) -> Result<(Cow<'t, str>, f64)> {
+        let text = word.split_once(':').filter(|(name, value)| {
+            let numeric = |first: char| first.is_ascii_digit() || matches!(first, '+' | '-' | '.');
+            !name.is_empty() && !value.contains(':') && !value.starts_with(numeric) && value.parse::<f32>().is_err()
+        });
+        if let Some((name, value)) = text.filter(|(_, value)| !value.is_empty()) {
+            return Ok((Cow::Owned(format!("{name}={value}")), 1.0));
+        }
+        let (name, value) = self.weighted("the value of a feature", word)?;
+        if !name.is_empty() {
+            return Ok((Cow::Borrowed(name), value));
+        }
+        *nameless += 1;
+        Ok((Cow::Owned(format!("[{}]", *nameless - 1)), value))
     }
 
     /// A name and the value after its colon, or 1. Parsed with 32 bits, as Vowpal Wabbit does.

@@ -267,7 +267,7 @@ def bad_obp():
     obp("bad-pscore-short", pscore=np.ones(4))
     obp("bad-reward-text", reward=np.array(list("abcde")))
     obp("bad-context-flat", context=np.ones(5))
-    obp("bad-context-fortran", context=np.asfortranarray(np.ones((5, 2)) * [1, 2]))
+    obp("good-context-fortran", context=np.asfortranarray(np.ones((5, 2)) * [1, 2]))
     obp("bad-context-large", context=np.full((5, 2), 1e300))
     obp("bad-context-complex", context=np.ones((5, 2), complex))
     obp("bad-position-high", position=np.array([0, 0, 1, 0, 0]))

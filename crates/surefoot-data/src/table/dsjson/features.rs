@@ -21,12 +21,15 @@ impl<'a> Record<'a> {
 
     /// The candidates in `c._multi`, unless none has a feature or an identity.
     pub(super) fn candidates(&self) -> Result<Option<Vec<Candidate>>> {
-        let Some(Json::Array(all)) = self.object.get("c").and_then(|context| context.get("_multi")) else {
-            return Ok(None);
-        };
+        self.candidates_in("c._multi", self.object.get("c").and_then(|context| context.get("_multi")))
+    }
+
+    /// The candidates in an array, which is at this place, unless none has a feature or an identity.
+    pub(super) fn candidates_in(&self, at: &str, all: Option<&Json<'a>>) -> Result<Option<Vec<Candidate>>> {
+        let Some(Json::Array(all)) = all else { return Ok(None) };
         let mut room = LONGEST;
         let candidate = |(i, item): (usize, &Json<'a>)| {
-            let at = format!("c._multi[{i}]");
+            let at = format!("{at}[{i}]");
             let fields = match item {
                 Json::Object(fields) => fields,
                 other => return Err(self.field(&at, "an object with the features of an action", other)),
@@ -50,7 +53,7 @@ impl<'a> Record<'a> {
         Ok(None)
     }
 
-    fn features_of(
+    pub(super) fn features_of(
         &self,
         at: &str,
         fields: &[(Cow<'a, str>, Json<'a>)],

@@ -4,10 +4,12 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, ListArray, StructArray};
 use arrow_buffer::{NullBuffer, OffsetBuffer};
-use arrow_schema::Field;
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
+use super::super::cells::{cell, check, push_json, push_json_text};
 use super::super::json::Json;
 use super::super::lines::{LONGEST, field, long_names, malformed};
 use super::{Batch, CELLS, flatten};
@@ -95,4 +97,52 @@ fn names<'i>(items: &'i [Json<'_>]) -> HashSet<&'i str> {
         _ => &[],
     };
     items.iter().flat_map(fields).map(|(name, _): &(Cow<'_, str>, Json<'_>)| name.as_ref()).collect()
+}
+
+/// Rejects columns that cannot be written. A list of structs is one of objects, whose fields are such columns.
+pub(super) fn check_written(place: &str, schema: &SchemaRef) -> Result<()> {
+    let objects = |field: &Arc<Field>| match field.data_type() {
+        DataType::List(item) => matches!(item.data_type(), DataType::Struct(_)),
+        _ => false,
+    };
+    let (lists, plain): (Vec<Arc<Field>>, Vec<Arc<Field>>) = schema.fields().iter().cloned().partition(objects);
+    for list in lists {
+        if let DataType::List(item) = list.data_type()
+            && let DataType::Struct(fields) = item.data_type()
+        {
+            check(&format!("{place}: {}", list.name()), &Arc::new(Schema::new(fields.clone())))?;
+        }
+    }
+    check(place, &Arc::new(Schema::new(plain)))
+}
+
+/// The structs of a cell, if the column has lists of structs.
+pub(super) fn items(column: &ArrayRef, i: usize) -> Option<StructArray> {
+    Some(column.as_list_opt::<i32>()?.value(i).as_struct_opt()?.clone())
+}
+
+/// Appends structs as an array of objects, without fields that are null; `None` if JSON cannot represent a number.
+pub(super) fn push(out: &mut String, items: &StructArray) -> Option<()> {
+    out.push('[');
+    for j in 0..items.len() {
+        if j > 0 {
+            out.push(',');
+        }
+        out.push('{');
+        let mut first = true;
+        for (field, column) in items.fields().iter().zip(items.columns()) {
+            if column.is_null(j) {
+                continue;
+            }
+            if !std::mem::take(&mut first) {
+                out.push(',');
+            }
+            push_json_text(out, field.name());
+            out.push(':');
+            push_json(out, &cell(column, j)?)?;
+        }
+        out.push('}');
+    }
+    out.push(']');
+    Some(())
 }

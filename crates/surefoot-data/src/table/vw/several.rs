@@ -3,7 +3,7 @@
 use super::super::candidates::Candidate;
 use super::super::decisions::{Decision, negated};
 use super::super::lines::{LONGEST, malformed};
-use super::{Label, Parts, Text};
+use super::{COSTLY, Label, Parts, Text};
 use crate::error::Result;
 
 /// The largest number of actions of a decision of several lines.
@@ -23,6 +23,8 @@ pub(super) struct Several {
     candidates: Vec<Candidate>,
     /// The number of bytes of its lines.
     bytes: usize,
+    /// Whether a line has a cost and no probability.
+    costly: bool,
 }
 
 impl Several {
@@ -52,6 +54,7 @@ impl Several {
             }
             self.chosen = Some((self.candidates.len() as u32, *cost, *probability));
         }
+        self.costly |= labels.iter().any(|label| label.costly);
         self.bytes += bytes;
         if self.candidates.len() >= ACTIONS {
             return Err(text.malformed(format!("a decision should have at most {ACTIONS} actions, but has more")));
@@ -68,6 +71,9 @@ impl Several {
     pub(super) fn decision(self, place: &str) -> Result<Decision> {
         if self.candidates.is_empty() {
             return Err(malformed(place, self.line, "shared should be followed by a line for each action, but is not"));
+        }
+        if self.costly && self.chosen.is_none() {
+            return Err(malformed(place, self.line, COSTLY));
         }
         let (action, cost, pscore) = self.chosen.unwrap_or_default();
         let bare = self.candidates.iter().all(Candidate::is_bare);
@@ -86,7 +92,7 @@ impl Several {
 
     /// Whether its lines may just as well be decisions of one line each.
     pub(super) fn is_loose(&self) -> bool {
-        !self.shared && self.chosen.is_none()
+        !self.shared && self.chosen.is_none() && !self.costly
     }
 
     /// The number of its actions.
