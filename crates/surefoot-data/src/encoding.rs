@@ -78,6 +78,9 @@ pub enum Field {
         values: String,
         /// The base-2 logarithm of the number of features.
         bits: u32,
+        /// If given, only the names of this namespace count; empty for names without one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        namespace: Option<String>,
     },
     /// Numbers with names, of which there are few enough for features of their own. Names that did not occur when the
     /// encoding was fitted give no feature.
@@ -226,7 +229,10 @@ impl Encoding {
             }
             Field::OneHot { column, categories } => categories.iter().map(|c| format!("{column}={c}")).collect(),
             Field::Hashed { column, bits } => numbered(&format!("{column}#"), 1 << bits),
-            Field::Named { names, bits, .. } => numbered(&format!("{names}#"), 1 << bits),
+            Field::Named { names, bits, namespace, .. } => numbered(
+                &format!("{}#", namespace.as_deref().filter(|name| !name.is_empty()).unwrap_or(names)),
+                1 << bits,
+            ),
             Field::Vector { column, width } => numbered(column, *width),
             Field::Sparse { values, width, .. } => numbered(values, *width),
             Field::Listed { parts, .. } => parts.iter().flat_map(NamedPart::names).collect(),

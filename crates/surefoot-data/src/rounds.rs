@@ -339,8 +339,11 @@ impl Fitted {
         let place = reader.place();
         let malformed = |reason| Error::Malformed { place: place.clone(), reason };
         let over_candidates = scan.candidates.is_some();
-        let own = if over_candidates { settings.for_contexts() } else { settings.clone() };
-        let mut fit = EncodingFit::new(own).map_err(malformed)?;
+        let fit = match over_candidates {
+            true => EncodingFit::of_namespaces(settings.for_contexts()),
+            false => EncodingFit::new(settings.clone()),
+        };
+        let mut fit = fit.map_err(malformed)?;
         let mut candidates = EncodingFit::of_candidates(settings.for_candidates()).map_err(malformed)?;
         for batch in reader.batches() {
             let batch = batch?;

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::encode::matching;
 use super::identity::Values;
 use super::listed::ListedFit;
+use super::namespaces::prefix;
 use super::{Encoding, Field, Identity, MOST_BITS};
-use crate::column::{Column, parse};
+use crate::column::{Column, Lists, parse};
 use crate::error::{Error, Result};
 use crate::logs::{ID, LogBatch, Role};
 use crate::moments::Moments;
@@ -117,11 +118,14 @@ pub struct EncodingFit {
     lists: Vec<(String, usize)>,
     /// One more than the largest index in `context_indices`.
     sparse: Option<usize>,
-    named: Option<ListedFit>,
+    /// The named features: all of them, or those of each namespace.
+    named: Vec<(Option<String>, ListedFit)>,
     /// The number of records so far.
     records: usize,
     /// Whether the records are candidates.
     candidates: bool,
+    /// Whether the named features of each namespace are apart, so that they can be multiplied with others.
+    by_namespace: bool,
 }
 
 /// Fields of a candidate that tell which one was chosen or what it brought. They are never features.
@@ -129,7 +133,9 @@ const TOLD: [&str; 7] = ["chosen", "reward", "click", "pscore", "propensity", "a
 
 /// The largest number of identities of candidates with a feature each. If there are more, they are hashed.
 const MOST_IDS: usize = 4096;
-/// The bits of that hash.
+/// The largest number of namespaces of named features, if they are apart.
+const MOST_NAMESPACES: usize = 256;
+/// The bits of the hash of identities.
 const ID_BITS: u32 = 12;
 
 impl EncodingFit {
@@ -145,7 +151,8 @@ impl EncodingFit {
             seen,
             lists: Vec::new(),
             sparse: None,
-            named: None,
+            named: Vec::new(),
+            by_namespace: false,
             records: 0,
             candidates: false,
         })
@@ -153,7 +160,12 @@ impl EncodingFit {
 
     /// A fit for candidates. Lists of numbers are features of a candidate, and its identity is one of its own kind.
     pub(crate) fn of_candidates(settings: EncodingSettings) -> std::result::Result<Self, String> {
-        Ok(EncodingFit { candidates: true, ..EncodingFit::new(settings)? })
+        Ok(EncodingFit { candidates: true, ..EncodingFit::of_namespaces(settings)? })
+    }
+
+    /// A fit for the contexts of candidates. Named features are encoded by namespace.
+    pub(crate) fn of_namespaces(settings: EncodingSettings) -> std::result::Result<Self, String> {
+        Ok(EncodingFit { by_namespace: true, ..EncodingFit::new(settings)? })
     }
 
     /// Adds the records of a batch to the fit.
@@ -236,7 +248,40 @@ impl EncodingFit {
         let Some(values) = batch.feature(VALUES)? else { return Ok(()) };
         let (names, lists) = (names.text_lists()?, values.lists()?);
         matching(&values, &names.offsets, &lists)?;
-        self.named.get_or_insert_default().add(&names, &lists, &self.settings);
+        if !self.by_namespace {
+            if self.named.is_empty() {
+                self.named.push((None, ListedFit::default()));
+            }
+            self.named[0].1.add(&names, &lists, &self.settings);
+            return Ok(());
+        }
+        for name in &names.values {
+            if !self.named.iter().any(|(namespace, _)| namespace.as_deref() == Some(prefix(name))) {
+                if self.named.len() == MOST_NAMESPACES {
+                    return Err(Error::Field {
+                        place: batch.place().to_owned(),
+                        column: "the number of namespaces of named features".into(),
+                        allowed: format!("at most {MOST_NAMESPACES}"),
+                        found: format!("more, such as {:?}", prefix(name)),
+                    });
+                }
+                self.named.push((Some(prefix(name).to_owned()), ListedFit::after(self.records)));
+            }
+        }
+        for (namespace, fit) in &mut self.named {
+            let (mut own, mut values) = (Lists::new(), Lists::new());
+            for i in 0..names.len() {
+                for (name, &x) in names.get(i).iter().zip(lists.get(i)) {
+                    if namespace.as_deref() == Some(prefix(name)) {
+                        own.values.push(name.clone());
+                        values.values.push(x);
+                    }
+                }
+                own.end();
+                values.end();
+            }
+            fit.add(&own, &values, &self.settings);
+        }
         Ok(())
     }
 
@@ -301,7 +346,7 @@ impl EncodingFit {
             Some((column.clone(), seen.values.identity()?))
         };
         let columns = self.order.iter().filter_map(found);
-        columns.chain(self.named.iter().flat_map(ListedFit::identities)).collect()
+        columns.chain(self.named.iter().flat_map(|(_, named)| named.identities())).collect()
     }
 
     /// Warnings about columns of numbers that look like ids or times. A policy cannot use them for records that come later.
@@ -318,7 +363,7 @@ impl EncodingFit {
 
     /// Whether no column is a feature.
     pub(crate) fn is_empty(&self) -> bool {
-        let named = self.named.as_ref().is_none_or(ListedFit::is_empty);
+        let named = self.named.iter().all(|(_, named)| named.is_empty());
         self.order.is_empty() && self.lists.is_empty() && self.sparse.is_none() && named
     }
 
@@ -326,7 +371,7 @@ impl EncodingFit {
     pub fn finish(self, place: &str) -> Result<Encoding> {
         let EncodingFit { settings, order, mut seen, lists, sparse, named, candidates, .. } = self;
         let mut fields = Vec::new();
-        let ids = if candidates { seen.remove(ID) } else { None };
+        let ids = if candidates { seen.remove(ID).filter(|seen| !seen.categories.is_empty()) } else { None };
         for column in order {
             let Some(Seen { numbers, missing, text, categories, values, .. }) = seen.remove(&column) else { continue };
             let hidden = values.identity().is_some() && !among(&settings.categorical, &column);
@@ -343,7 +388,7 @@ impl EncodingFit {
         fields.extend(lists.into_iter().map(|(column, width)| Field::Vector { column, width }));
         let (indices, values) = (INDICES.into(), VALUES.to_owned());
         fields.extend(sparse.map(|width| Field::Sparse { indices, values, width }));
-        fields.extend(named.filter(|named| !candidates || !named.is_empty()).map(|named| named.finish(&settings)));
+        fields.extend(named.into_iter().map(|(namespace, named)| named.finish(&settings, namespace)));
         fields.extend(ids.map(|Seen { categories, .. }| match categories.len() {
             ..=MOST_IDS => Field::OneHot { column: ID.into(), categories: categories.into_iter().collect() },
             _ => Field::Hashed { column: ID.into(), bits: settings.hash_bits.max(ID_BITS) },

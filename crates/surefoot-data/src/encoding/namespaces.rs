@@ -19,11 +19,17 @@ const CANDIDATE: &str = "candidate";
 /// The features of each namespace, in the order in which the namespaces appear.
 type Namespaces = Vec<(String, Vec<Range<usize>>)>;
 
+/// What is before the first `.` or `^` of a name, empty if there is neither. A category after `=` is not part of the name.
+pub(super) fn prefix(name: &str) -> &str {
+    let name = name.split_once('=').map_or(name, |(name, _)| name);
+    name.split_once(['.', '^']).filter(|(before, after)| !before.is_empty() && !after.is_empty()).map_or("", |(b, _)| b)
+}
+
 /// The namespace of a column.
 fn namespace<'n>(column: &'n str, other: &'n str) -> &'n str {
-    match column.split_once(['.', '^']) {
-        Some((before, after)) if !before.is_empty() && !after.is_empty() => before,
-        _ => other,
+    match prefix(column) {
+        "" => other,
+        before => before,
     }
 }
 
@@ -54,6 +60,7 @@ fn namespaces(encoding: &Encoding, other: &str) -> Namespaces {
                     first += part.width();
                 }
             }
+            Field::Named { namespace: Some(name), .. } if !name.is_empty() => add(name, first..first + field.width()),
             Field::Named { .. } | Field::Sparse { .. } => add(other, first..first + field.width()),
             field => {
                 let column = field.columns().first().copied().unwrap_or_default();

@@ -5,8 +5,10 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+use arrow_array::builder::{ListBuilder, UInt32Builder};
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, BooleanArray, RecordBatch, UInt64Array};
+use arrow_array::{Array, ArrayRef, BooleanArray, ListArray, RecordBatch, UInt64Array};
+use arrow_schema::{Field, FieldRef, Schema};
 use arrow_select::filter::filter_record_batch;
 use surefoot::logs::Eligible;
 
@@ -117,10 +119,34 @@ impl LogBatch {
         if !self.columns.positions && (array.null_count() < array.len() || array.is_empty()) {
             return;
         }
-        self.table.remove_column(i);
+        let removed = self.table.remove_column(i);
         self.roles.remove(Role::Candidates.name());
         self.roles.values_mut().filter(|column| **column > i).for_each(|column| *column -= 1);
+        if let Some(lists) = removed.as_list_opt::<i32>().filter(|_| self.role(Role::Eligible).is_none())
+            && self.columns.positions
+        {
+            self.add_places(lists);
+        }
         self.names = named(&self.table);
+    }
+
+    /// Adds the places of these candidates as eligible actions.
+    fn add_places(&mut self, candidates: &ListArray) {
+        let first = u32::from(self.columns.from_one);
+        let mut places = ListBuilder::new(UInt32Builder::new());
+        for i in 0..candidates.len() {
+            (0..candidates.value_length(i) as u32).for_each(|place| places.values().append_value(place + first));
+            places.append(candidates.is_valid(i));
+        }
+        let places: ArrayRef = Arc::new(places.finish());
+        let name = Role::Eligible.name();
+        let mut fields: Vec<FieldRef> = self.table.schema_ref().fields().iter().cloned().collect();
+        fields.push(Arc::new(Field::new(name, places.data_type().clone(), true)));
+        let columns = self.table.columns().iter().cloned().chain([places]).collect();
+        if let Ok(table) = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns) {
+            self.roles.insert(name, table.num_columns() - 1);
+            self.table = table;
+        }
     }
 
     /// Takes out the column with the rows of the records, if their candidates were rows of the file.

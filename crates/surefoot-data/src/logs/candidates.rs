@@ -5,8 +5,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, ListArray, RecordBatch, RecordBatchOptions, StringArray, StructArray, UInt64Array};
-use arrow_schema::{Field, Schema};
+use arrow_array::{
+    Array, ArrayRef, ListArray, RecordBatch, RecordBatchOptions, StringArray, StructArray, UInt64Array, new_null_array,
+};
+use arrow_schema::{DataType, Field, Schema};
 use arrow_select::take::take;
 
 use super::roles::{ActionIs, ColumnNames};
@@ -52,6 +54,10 @@ impl Candidates {
         let Items { offsets: all, mut columns } = Items::of(batch)?;
         let mut identities = Identities::of(batch, &mut columns)?;
         let n = all.len() - 1;
+        if identities.is_none() {
+            // A policy that knows identities is not surprised by candidates without one.
+            columns.push((ID.to_owned(), new_null_array(&DataType::Utf8, all[n])));
+        }
         let (mut listed, mut order) = (Lists::new(), Lists::new());
         let eligible = batch.role(Role::Eligible).map(|column| column.text_lists().map(|lists| (column, lists)));
         let eligible = eligible.transpose()?;

@@ -247,6 +247,7 @@ def good_obp():
     lists = np.random.RandomState(2).dirichlet(np.ones(3), (5, 2)).transpose(0, 2, 1)
     obp("positions", np.savez_compressed, position=position, pi_b=np.ascontiguousarray(lists),
         action_dist=np.ascontiguousarray(lists[:, ::-1]))
+    obp("candidates", action_context=np.array([[0.5, 1.0], [0.0, -2.0], [3.0, 1.0]]))
     obp("least", n_rounds="", n_actions="", action_context="", expected_reward="", pi_b=None, position=np.arange(5),
         reward=np.array([True, False, True, True, False]), pscore=np.full(5, 0.5, np.float32),
         action=np.array([0, 2, 1, 1, 0], ">u2"), context=np.array([[1], [2], [3], [4], [5]], np.int8))
@@ -270,6 +271,8 @@ def bad_obp():
     obp("good-context-fortran", context=np.asfortranarray(np.ones((5, 2)) * [1, 2]))
     obp("bad-context-large", context=np.full((5, 2), 1e300))
     obp("bad-context-complex", context=np.ones((5, 2), complex))
+    obp("bad-action-context-short", action_context=np.ones((2, 2)))
+    obp("bad-action-context-nan", action_context=np.array([[1.0], [np.nan], [2.0]]))
     obp("bad-position-high", position=np.array([0, 0, 1, 0, 0]))
     obp("bad-positions-unknown", pi_b=np.full((5, 3, 2), 1 / 3))
     obp("bad-pi-b-flat", pi_b=np.full((5, 3), 1 / 3))

@@ -576,6 +576,8 @@ fn a_context_without_features_is_a_constant() {
     let folder = TempDir::new().unwrap();
     let text: String = (0..40).map(|i| format!("0:-{}:0.5 |a x:{i}\n|a y\n\n", i % 2)).collect();
     let rounds = Rounds::read(&reader(&file(folder.path(), "logs.vw", &text)), &ReadRequest::default(), None).unwrap();
-    assert!(rounds.rounds[0].contexts().iter().all(|row| row.values() == [1.0]));
+    let contexts = rounds.rounds[0].contexts();
+    assert_eq!((contexts.len(), contexts.features()), (36, 1));
+    assert!(contexts.iter().all(|row| row.values() == [1.0]));
     assert_eq!(rounds.joint.unwrap().crosses(), []);
 }

@@ -107,6 +107,19 @@ fn times_dates_decimals_halves_and_bytes_become_what_a_table_has() {
 }
 
 #[test]
+fn the_features_of_actions_are_candidates_of_every_record_unless_they_only_number_them() {
+    let batch = one("obp/candidates.npz");
+    let lists = batch.column_by_name("candidates").unwrap().as_list::<i32>();
+    assert_eq!((lists.len(), lists.value_length(4)), (5, 3));
+    let items = lists.value(4);
+    let items = items.as_struct();
+    assert_eq!(items.column(0).as_string::<i32>().iter().flatten().collect::<Vec<_>>(), ["0", "1", "2"]);
+    let last = items.column(1).as_list::<i32>().value(2);
+    assert_eq!(last.as_primitive::<Float32Type>().values(), &[3.0, 1.0]);
+    assert!(one("obp/synthetic.npz").column_by_name("candidates").is_none());
+}
+
+#[test]
 fn lists_of_structs_are_read_with_the_fields_of_inner_structs() {
     let batch = one("parquet/pyarrow-candidates.parquet");
     let lists = batch.column_by_name("candidates").unwrap().as_list::<i32>();
