@@ -1,17 +1,21 @@
 //! Shared by the commands on log files: their flags, and the policies that the user names.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use surefoot::RewardRange;
-use surefoot_data::{Actions, ColumnNames, Format, LogReader, NamedPolicy, PolicyReader, RecordPolicy};
+use surefoot_data::{
+    ActionIs, Actions, Catalogue, ColumnNames, Format, LogReader, NamedPolicy, PolicyReader, RecordPolicy,
+};
 use surefoot_terminal::{Failure, Result};
 
 /// The log files, and the roles of their columns.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct LogFlags {
     #[arg(required = true, help = format!("Log files, in the order in which they were written; their names end in \
-        {}", Format::extensions()))]
+        {}, and in .gz or .zst if they are compressed. A folder stands for its files in the order of their names, and - for \
+        the standard input, with --format", Format::extensions()))]
     logs: Vec<PathBuf>,
     #[arg(long, help_heading = "Columns", help = format!("Format of the log files, if their names do not show it: \
         {}", Format::names()))]
@@ -39,10 +43,75 @@ pub(crate) struct LogFlags {
     /// Column of the version of the logging policy [default: policy_version, if it exists]
     #[arg(long, value_name = "COLUMN", help_heading = "Columns")]
     policy_version: Option<String>,
+    #[command(flatten)]
+    candidates: CandidateFlags,
+}
+
+/// How records with candidates are read.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct CandidateFlags {
+    /// Column of the candidates of each record, lists of objects with their features [default: candidates, if it exists]
+    #[arg(long, value_name = "COLUMN", help_heading = "Candidates")]
+    candidates: Option<String>,
+    /// Field of a candidate that is its identity [default: id, _id, _tag, item_id or action_id, if it exists]
+    #[arg(long, value_name = "FIELD", help_heading = "Candidates")]
+    identity: Option<String>,
+    /// How the action names the chosen candidate: place (counted from 0) or identity [default: identity, if action and
+    /// identities are both texts or both numbers; otherwise place]
+    #[arg(long, value_name = "HOW", help_heading = "Candidates")]
+    action_is: Option<ActionIs>,
+    /// Ignore the features of candidates: their places are the actions
+    #[arg(long, help_heading = "Candidates")]
+    positions: bool,
+    /// Every row is a candidate; rows next to each other with the same event id are one record [default: if there are
+    /// event ids and a column chosen]
+    #[arg(long, help_heading = "Candidates")]
+    rows_are_candidates: bool,
+    /// If rows are candidates: column that is 1 or true for the chosen one, or the column of the reward or propensity, if
+    /// only the chosen one has it [default: chosen]
+    #[arg(long, value_name = "COLUMN", help_heading = "Candidates")]
+    chosen: Option<String>,
+    /// If rows are candidates: columns that are features of candidates, separated by commas [default: those that differ
+    /// between the rows of a record]
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', help_heading = "Candidates")]
+    candidate_features: Option<Vec<String>>,
+    /// File with the features of candidates, one row per identity, in any of the log formats. Without a column of
+    /// candidates, these are the eligible actions of a record, or all rows of the file
+    #[arg(long, value_name = "FILE", help_heading = "Candidates")]
+    catalogue: Option<PathBuf>,
+    /// Column of the identity in the catalogue [default: id, _id, _tag, item_id, action_id or action]
+    #[arg(long, value_name = "COLUMN", help_heading = "Candidates", requires = "catalogue")]
+    catalogue_key: Option<String>,
+}
+
+impl CandidateFlags {
+    /// Adds these columns.
+    pub(crate) fn columns(&self, columns: ColumnNames) -> ColumnNames {
+        let flags = self.clone();
+        ColumnNames {
+            candidates: flags.candidates,
+            identity: flags.identity,
+            action_is: flags.action_is,
+            positions: flags.positions,
+            rows_are_candidates: flags.rows_are_candidates,
+            chosen: flags.chosen,
+            candidate_features: flags.candidate_features,
+            ..columns
+        }
+    }
+
+    /// The catalogue, if one was given.
+    pub(crate) fn catalogue(&self) -> Result<Option<Arc<Catalogue>>> {
+        let read = |path: &PathBuf| {
+            let reader = LogReader::new(vec![path.clone()], None, ColumnNames::default());
+            Catalogue::read(&reader, self.catalogue_key.as_deref()).map(Arc::new).map_err(Failure::new)
+        };
+        self.catalogue.as_ref().map(read).transpose()
+    }
 }
 
 impl LogFlags {
-    pub(crate) fn reader(&self) -> LogReader {
+    pub(crate) fn reader(&self) -> Result<LogReader> {
         let columns = ColumnNames {
             event_id: self.event_id.clone(),
             action: self.action.clone(),
@@ -50,8 +119,11 @@ impl LogFlags {
             reward: self.reward.clone(),
             policy_version: self.policy_version.clone(),
             from_one: self.actions_from_one,
+            ..ColumnNames::default()
         };
-        LogReader::new(self.logs.clone(), self.format, columns).with_actions(self.actions.clone())
+        let columns = self.candidates.columns(columns);
+        let reader = LogReader::new(self.logs.clone(), self.format, columns).with_actions(self.actions.clone());
+        Ok(reader.with_catalogue(self.candidates.catalogue()?))
     }
 }
 

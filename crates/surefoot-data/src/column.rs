@@ -24,6 +24,8 @@ pub(crate) struct Column<'a> {
     pub(crate) start: usize,
     /// The rows of the records, counted from `start`, if some records were left out.
     pub(crate) rows: Option<&'a [usize]>,
+    /// The place of each candidate among those of its record, if the column is one of candidates.
+    pub(crate) places: Option<&'a [usize]>,
     pub(crate) name: &'a str,
     pub(crate) array: &'a ArrayRef,
 }
@@ -36,7 +38,7 @@ pub(crate) struct Lists<T> {
 }
 
 impl<T> Lists<T> {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Lists { offsets: vec![0], values: Vec::new() }
     }
 
@@ -48,7 +50,7 @@ impl<T> Lists<T> {
         &self.values[self.offsets[i]..self.offsets[i + 1]]
     }
 
-    fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         self.offsets.push(self.values.len());
     }
 }
@@ -98,7 +100,11 @@ pub(crate) fn parse(text: &str) -> Option<f64> {
 impl<'a> Column<'a> {
     /// The place of a record, for error messages.
     pub(crate) fn at(&self, i: usize) -> String {
-        format!("{}, row {}", self.place, self.start + self.rows.map_or(i, |rows| rows[i]))
+        let row = self.start + self.rows.map_or(i, |rows| rows[i]);
+        match self.places {
+            None => format!("{}, row {row}", self.place),
+            Some(places) => format!("{}, row {row}, candidate {}", self.place, places[i]),
+        }
     }
 
     /// An error about the cell of a record.
@@ -107,7 +113,7 @@ impl<'a> Column<'a> {
         Error::Field { place: self.at(i), column: self.name.into(), allowed, found }
     }
 
-    fn mistyped(&self, allowed: &str) -> Error {
+    pub(crate) fn mistyped(&self, allowed: &str) -> Error {
         Error::Field {
             place: self.place.into(),
             column: format!("the type of column {}", self.name),
@@ -297,7 +303,7 @@ mod tests {
     use super::*;
 
     fn column(array: &ArrayRef) -> Column<'_> {
-        Column { place: "x.csv", start: 10, rows: None, name: "f", array }
+        Column { place: "x.csv", start: 10, rows: None, places: None, name: "f", array }
     }
 
     #[test]

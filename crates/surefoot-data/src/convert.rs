@@ -3,6 +3,8 @@
 //! It takes two passes: the first finds a type that fits all cells of a column, the second writes the cells. Nothing is
 //! repaired or dropped. If the target format has no place for something, the writer returns an error.
 
+mod candidates;
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::logs::{Actions, LogBatch, LogReader, Role};
 use crate::scan::{Grouping, Scan};
 use crate::table::{Format, write_table};
+use candidates::Fields;
 
 /// The common type of all cells of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +32,8 @@ enum Kind {
     Text,
     Numbers,
     Texts,
+    /// Lists of candidates.
+    Objects,
 }
 
 impl Kind {
@@ -78,6 +83,7 @@ impl Kind {
             (Unknown, kind) | (kind, Unknown) => Some(kind),
             // An empty list fits any list type.
             (Numbers, Texts) | (Texts, Numbers) => Some(Texts),
+            (Objects, _) | (_, Objects) => None,
             (Numbers | Texts, _) | (_, Numbers | Texts) => None,
             (Text, _) | (_, Text) => Some(Text),
             _ => Some(Number),
@@ -93,6 +99,8 @@ impl Kind {
             Kind::Unknown | Kind::Text => DataType::Utf8,
             Kind::Numbers => list(DataType::Float64),
             Kind::Texts => list(DataType::Utf8),
+            // The fields are those of all batches ([`candidates::Fields`]).
+            Kind::Objects => DataType::Null,
         }
     }
 }
@@ -104,6 +112,8 @@ struct Target {
     from: String,
     role: Option<Role>,
     kind: Kind,
+    /// The fields of candidates.
+    fields: Fields,
 }
 
 /// The result of a conversion.
@@ -121,9 +131,16 @@ pub struct Converted {
 /// ends in `*` matches all columns that begin with what precedes it.
 pub fn convert(reader: &LogReader, path: &Path, format: Format, ignore: &[String]) -> Result<Converted> {
     let reader = reader.clone().with_skipped();
-    let mut targets = targets(&reader)?;
+    let (mut targets, named) = targets(&reader)?;
     targets.retain(|target| !among(ignore, &target.from));
     let strict = format.has_fixed_columns();
+    if targets.iter().any(Target::is_candidates) && matches!(format, Format::Csv | Format::Obp) {
+        let reason = format!(
+            "{format} has no place for candidates with features: parquet, jsonl, dsjson and vw have, or the column \
+             candidates can be left out"
+        );
+        return Err(Error::Malformed { place: path.display().to_string(), reason });
+    }
     let actions = match targets.iter().any(|target| target.role == Some(Role::Action)) {
         true => match reader.given_actions() {
             Some(actions) => actions.clone(),
@@ -131,7 +148,7 @@ pub fn convert(reader: &LogReader, path: &Path, format: Format, ignore: &[String
         },
         false => Actions::Count(0),
     };
-    let writer = Writer { targets, strict, actions };
+    let writer = Writer { targets, strict, actions, named_candidates: named && !strict };
     let schema = writer.schema();
     let mut tables = reader.batches().map(|batch| writer.table(&batch?, &schema));
     let records = write_table(path, format, &schema, &mut tables)?;
@@ -146,25 +163,38 @@ pub fn convert(reader: &LogReader, path: &Path, format: Format, ignore: &[String
     Ok(Converted { records, renamed: renamed.collect(), numbered })
 }
 
-/// The columns of all batches, in the order in which they first appear.
-fn targets(reader: &LogReader) -> Result<Vec<Target>> {
+/// The columns of all batches, in the order in which they first appear, and whether actions are identities of candidates.
+fn targets(reader: &LogReader) -> Result<(Vec<Target>, bool)> {
     let mut targets: Vec<Target> = Vec::new();
+    let mut named = false;
     for batch in reader.batches() {
         let batch = batch?;
+        named = named || candidates::are_named(&batch)?;
         for (column, role) in batch.columns() {
-            let kind = Kind::of(&column);
-            match targets.iter_mut().find(|target| target.from == column.name) {
-                None => targets.push(Target { from: column.name.into(), role, kind }),
-                Some(target) => {
-                    target.kind = target.kind.or(kind).ok_or_else(|| column.mixed())?;
+            let kind = if role == Some(Role::Candidates) { Kind::Objects } else { Kind::of(&column) };
+            let target = match targets.iter_mut().position(|target| target.from == column.name) {
+                None => {
+                    targets.push(Target { from: column.name.into(), role, kind, fields: Fields::default() });
+                    targets.len() - 1
                 }
+                Some(at) => {
+                    targets[at].kind = targets[at].kind.or(kind).ok_or_else(|| column.mixed())?;
+                    at
+                }
+            };
+            if kind == Kind::Objects {
+                targets[target].fields.add(&column)?;
             }
         }
     }
-    Ok(targets)
+    Ok((targets, named))
 }
 
 impl Target {
+    fn is_candidates(&self) -> bool {
+        self.role == Some(Role::Candidates)
+    }
+
     fn name(&self) -> &str {
         self.role.map_or(self.from.as_str(), |role| role.name())
     }
@@ -176,6 +206,8 @@ struct Writer {
     /// Whether the format accepts only the types of the table in `table.rs`.
     strict: bool,
     actions: Actions,
+    /// Whether actions and eligible actions stay the identities of candidates.
+    named_candidates: bool,
 }
 
 impl Writer {
@@ -191,6 +223,8 @@ impl Writer {
     fn data_type(&self, target: &Target) -> DataType {
         let list = |item| DataType::List(Arc::new(Field::new("item", item, true)));
         match (target.role, target.name()) {
+            (Some(Role::Candidates), _) => target.fields.data_type(self.strict),
+            (Some(Role::Action | Role::Eligible), _) if self.named_candidates => target.kind.data_type(),
             (Some(Role::EventId | Role::PolicyVersion), _) => DataType::Utf8,
             (Some(Role::Timestamp), _) if self.strict => DataType::Utf8,
             (Some(Role::Action), _) => {
@@ -224,8 +258,21 @@ impl Writer {
             return Ok(arrow_array::new_null_array(&wanted, batch.len()));
         };
         let there = |i: usize| !column.array.is_null(i);
+        if target.is_candidates() {
+            return target.fields.array(batch, &column, &wanted, self.strict);
+        }
+        if self.named_candidates && matches!(target.role, Some(Role::Action | Role::Eligible)) {
+            return cast(&column, &wanted, batch.len());
+        }
         Ok(match (target.role, &wanted) {
-            (Some(Role::Action), DataType::UInt32) => Arc::new(UInt32Array::from(batch.action(&self.actions)?)),
+            (Some(Role::Action), DataType::UInt32) => {
+                let mut action = batch.action(&self.actions)?;
+                if let Some(candidates) = batch.candidates()? {
+                    action.iter_mut().enumerate().for_each(|(i, a)| *a = candidates.in_file(i, *a));
+                }
+                Arc::new(UInt32Array::from(action))
+            }
+            (Some(Role::Eligible), _) if batch.has_candidates() => candidates::eligible(batch, there)?,
             (Some(Role::Eligible), _) if !self.named() => {
                 let lists = batch.eligible_lists(&self.actions)?.unwrap_or_else(|| unreachable!("it has the column"));
                 let mut builder = ListBuilder::new(UInt32Builder::new());
@@ -239,62 +286,70 @@ impl Writer {
                 let reward = batch.reward()?;
                 Arc::new((0..batch.len()).map(|i| there(i).then_some(reward[i])).collect::<Float64Array>())
             }
-            (_, DataType::Float64) => {
-                let numbers = column.numbers()?;
-                Arc::new((0..batch.len()).map(|i| there(i).then_some(numbers[i])).collect::<Float64Array>())
-            }
-            (_, DataType::Boolean) => {
-                let numbers = column.numbers()?;
-                Arc::new((0..batch.len()).map(|i| there(i).then_some(numbers[i] == 1.0)).collect::<BooleanArray>())
-            }
-            (_, DataType::Int64) => {
-                let whole = |(i, text): (usize, Option<std::borrow::Cow<'_, str>>)| match text {
-                    None => Ok(None),
-                    Some(text) => text.parse().map(Some).map_err(|_| column.error(i, "a whole number", text)),
-                };
-                Arc::new(column.texts()?.into_iter().enumerate().map(whole).collect::<Result<Int64Array>>()?)
-            }
-            (_, DataType::List(item)) => match item.data_type() {
-                DataType::Utf8 => {
-                    let lists = column.text_lists()?;
-                    let mut builder = ListBuilder::new(StringBuilder::new());
-                    for i in 0..lists.len() {
-                        lists.get(i).iter().for_each(|text| builder.values().append_value(text));
-                        builder.append(there(i));
-                    }
-                    Arc::new(builder.finish())
-                }
-                DataType::UInt32 => {
-                    let lists = column.lists()?;
-                    let mut builder = ListBuilder::new(UInt32Builder::new());
-                    for i in 0..lists.len() {
-                        for &x in lists.get(i) {
-                            builder.values().append_value(column.whole(i, x)?);
-                        }
-                        builder.append(there(i));
-                    }
-                    Arc::new(builder.finish())
-                }
-                DataType::Float32 => {
-                    let lists = column.lists()?;
-                    let mut builder = ListBuilder::new(Float32Builder::new());
-                    for i in 0..lists.len() {
-                        lists.get(i).iter().for_each(|&x| builder.values().append_value(x as f32));
-                        builder.append(there(i));
-                    }
-                    Arc::new(builder.finish())
-                }
-                _ => {
-                    let lists = column.lists()?;
-                    let mut builder = ListBuilder::new(Float64Builder::new());
-                    for i in 0..lists.len() {
-                        builder.values().append_slice(lists.get(i));
-                        builder.append(there(i));
-                    }
-                    Arc::new(builder.finish())
-                }
-            },
-            _ => Arc::new(column.texts()?.into_iter().collect::<StringArray>()),
+            (_, wanted) => cast(&column, wanted, batch.len())?,
         })
     }
+}
+
+/// A column as one of this type.
+fn cast(column: &Column<'_>, wanted: &DataType, rows: usize) -> Result<ArrayRef> {
+    let there = |i: usize| !column.array.is_null(i);
+    Ok(match wanted {
+        DataType::Float64 => {
+            let numbers = column.numbers()?;
+            Arc::new((0..rows).map(|i| there(i).then_some(numbers[i])).collect::<Float64Array>())
+        }
+        DataType::Boolean => {
+            let numbers = column.numbers()?;
+            Arc::new((0..rows).map(|i| there(i).then_some(numbers[i] == 1.0)).collect::<BooleanArray>())
+        }
+        DataType::Int64 => {
+            let whole = |(i, text): (usize, Option<std::borrow::Cow<'_, str>>)| match text {
+                None => Ok(None),
+                Some(text) => text.parse().map(Some).map_err(|_| column.error(i, "a whole number", text)),
+            };
+            Arc::new(column.texts()?.into_iter().enumerate().map(whole).collect::<Result<Int64Array>>()?)
+        }
+        DataType::List(item) => match item.data_type() {
+            DataType::Utf8 => {
+                let lists = column.text_lists()?;
+                let mut builder = ListBuilder::new(StringBuilder::new());
+                for i in 0..lists.len() {
+                    lists.get(i).iter().for_each(|text| builder.values().append_value(text));
+                    builder.append(there(i));
+                }
+                Arc::new(builder.finish())
+            }
+            DataType::UInt32 => {
+                let lists = column.lists()?;
+                let mut builder = ListBuilder::new(UInt32Builder::new());
+                for i in 0..lists.len() {
+                    for &x in lists.get(i) {
+                        builder.values().append_value(column.whole(i, x)?);
+                    }
+                    builder.append(there(i));
+                }
+                Arc::new(builder.finish())
+            }
+            DataType::Float32 => {
+                let lists = column.lists()?;
+                let mut builder = ListBuilder::new(Float32Builder::new());
+                for i in 0..lists.len() {
+                    lists.get(i).iter().for_each(|&x| builder.values().append_value(x as f32));
+                    builder.append(there(i));
+                }
+                Arc::new(builder.finish())
+            }
+            _ => {
+                let lists = column.lists()?;
+                let mut builder = ListBuilder::new(Float64Builder::new());
+                for i in 0..lists.len() {
+                    builder.values().append_slice(lists.get(i));
+                    builder.append(there(i));
+                }
+                Arc::new(builder.finish())
+            }
+        },
+        _ => Arc::new(column.texts()?.into_iter().collect::<StringArray>()),
+    })
 }

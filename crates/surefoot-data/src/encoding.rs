@@ -4,18 +4,22 @@
 //! same raw record always gives the same features. Values that did not occur when the encoding was fitted (a new
 //! category, a missing number) are encoded too; they are not errors.
 
+mod candidates;
 mod encode;
 mod fit;
 mod identity;
 mod listed;
+mod namespaces;
 
+pub use candidates::CandidateInputs;
 pub use encode::Rows;
 pub(crate) use fit::LIST;
 pub(crate) use fit::among;
 pub use fit::{EncodingFit, EncodingSettings};
-use fit::{NAMES, VALUES};
+pub(crate) use fit::{NAMES, VALUES};
 pub use identity::Identity;
 pub use listed::NamedPart;
+pub(crate) use namespaces::joint;
 
 use serde::{Deserialize, Serialize};
 
@@ -74,6 +78,9 @@ pub enum Field {
         values: String,
         /// The base-2 logarithm of the number of features.
         bits: u32,
+        /// If given, only the names of this namespace count; empty for names without one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        namespace: Option<String>,
     },
     /// Numbers with names, of which there are few enough for features of their own. Names that did not occur when the
     /// encoding was fitted give no feature.
@@ -85,6 +92,8 @@ pub enum Field {
         /// The features made from each name.
         parts: Vec<NamedPart>,
     },
+    /// One feature, which is 1 for every record. For records whose candidates have features and whose context has none.
+    Constant {},
 }
 
 impl Field {
@@ -95,13 +104,14 @@ impl Field {
             Field::Hashed { bits, .. } | Field::Named { bits, .. } => 1 << bits,
             Field::Vector { width, .. } | Field::Sparse { width, .. } => *width,
             Field::Listed { parts, .. } => parts.iter().map(NamedPart::width).sum(),
+            Field::Constant {} => 1,
         }
     }
 
     /// Whether most of its features are 0.
     fn is_sparse(&self) -> bool {
         match self {
-            Field::Number { .. } | Field::Vector { .. } => false,
+            Field::Number { .. } | Field::Vector { .. } | Field::Constant {} => false,
             Field::Listed { parts, .. } => !parts.iter().all(|part| matches!(part, NamedPart::Number { .. })),
             _ => true,
         }
@@ -117,6 +127,7 @@ impl Field {
             Field::Sparse { indices, values, .. } => vec![indices, values],
             Field::Named { names, values, .. } => vec![names, values],
             Field::Listed { parts, .. } => parts.iter().map(NamedPart::column).collect(),
+            Field::Constant {} => Vec::new(),
         }
     }
 
@@ -174,6 +185,11 @@ impl Encoding {
         }
     }
 
+    /// The encoding of contexts without features.
+    pub(crate) fn constant() -> Self {
+        Encoding { fields: vec![Field::Constant {}] }
+    }
+
     /// The fields.
     pub fn fields(&self) -> &[Field] {
         &self.fields
@@ -190,7 +206,7 @@ impl Encoding {
             return self.width();
         }
         let entries = |field: &Field| match field {
-            Field::Number { .. } | Field::OneHot { .. } | Field::Hashed { .. } => 1,
+            Field::Number { .. } | Field::OneHot { .. } | Field::Hashed { .. } | Field::Constant {} => 1,
             Field::Vector { width, .. } => *width,
             Field::Listed { parts, .. } => parts.iter().map(NamedPart::width).sum(),
             Field::Sparse { .. } | Field::Named { .. } => 0,
@@ -213,10 +229,14 @@ impl Encoding {
             }
             Field::OneHot { column, categories } => categories.iter().map(|c| format!("{column}={c}")).collect(),
             Field::Hashed { column, bits } => numbered(&format!("{column}#"), 1 << bits),
-            Field::Named { names, bits, .. } => numbered(&format!("{names}#"), 1 << bits),
+            Field::Named { names, bits, namespace, .. } => numbered(
+                &format!("{}#", namespace.as_deref().filter(|name| !name.is_empty()).unwrap_or(names)),
+                1 << bits,
+            ),
             Field::Vector { column, width } => numbered(column, *width),
             Field::Sparse { values, width, .. } => numbered(values, *width),
             Field::Listed { parts, .. } => parts.iter().flat_map(NamedPart::names).collect(),
+            Field::Constant {} => vec!["1".into()],
         };
         self.fields.iter().flat_map(names).collect()
     }

@@ -13,7 +13,7 @@ pub(crate) mod faults;
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, ErrorKind, Read as _, Seek, SeekFrom, Write};
+use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -386,10 +386,11 @@ impl Undo<'_> {
     }
 }
 
-/// The largest number of bytes that are read from a pipe: 64 GiB.
+/// The largest number of bytes that are copied to a temporary file: 64 GiB.
 const MOST_PIPED: u64 = 1 << 36;
 
-/// The content of a pipe in a temporary file, so that it can be read several times. Only its owner can read it.
+/// The content of a pipe or of a compressed file in a temporary file, so that it can be read several times and at any
+/// place. Only its owner can read it.
 #[derive(Debug)]
 pub(crate) struct Spool(Temporary);
 
@@ -400,12 +401,21 @@ impl Spool {
     }
 
     fn copy_at_most(path: &Path, most: u64) -> Result<(Self, u64)> {
-        let failed = |reason| Error::io(path, reason);
-        let mut pipe = File::open(path).map_err(failed)?;
+        let pipe = File::open(path).map_err(|reason| Error::io(path, reason))?;
+        Self::fill_at_most(&path.display().to_string(), "the size of a pipe in bytes", pipe, most)
+    }
+
+    /// Reads a stream to its end, and returns its size too. In errors, `place` is its name and `what` its size.
+    pub(crate) fn fill(place: &str, what: &str, stream: impl io::Read) -> Result<(Self, u64)> {
+        Self::fill_at_most(place, what, stream, MOST_PIPED)
+    }
+
+    fn fill_at_most(place: &str, what: &str, stream: impl io::Read, most: u64) -> Result<(Self, u64)> {
+        let failed = |reason| Error::Io { place: place.to_owned(), reason };
         let (spool, mut file) = Temporary::new(&std::env::temp_dir(), create_private).map_err(failed)?;
-        let size = io::copy(&mut (&mut pipe).take(most + 1), &mut file).map_err(failed)?;
+        let size = io::copy(&mut stream.take(most + 1), &mut file).map_err(failed)?;
         if size > most {
-            let (place, what) = (path.display().to_string(), "the size of a pipe in bytes".into());
+            let (place, what) = (place.to_owned(), what.to_owned());
             return Err(Error::TooLarge { place, what, limit: most, found: "more".into() });
         }
         Ok((Spool(spool), size))

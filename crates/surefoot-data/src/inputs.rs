@@ -1,10 +1,12 @@
 //! How a policy applies to raw records, and where it comes from. Policy files contain it.
 
 use serde::{Deserialize, Serialize};
-use surefoot::{Fingerprint, Learner, Policy, RewardRange};
+use surefoot::logs::Eligible;
+use surefoot::{Contexts, Fingerprint, Learner, LinearGaussian, Policy, RewardRange};
 
-use crate::encoding::Encoding;
-use crate::logs::Actions;
+use crate::encoding::{CandidateInputs, Encoding};
+use crate::error::{Error, Result};
+use crate::logs::{Actions, LogBatch};
 
 /// How a policy turns records into features, and where it comes from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -14,11 +16,15 @@ pub struct Inputs {
     pub actions: Actions,
     /// How records become features.
     pub encoding: Encoding,
+    /// How candidates become features, if the policy chooses among candidates with features. The actions are then the
+    /// places of candidates, as many as the record with the most candidates had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub candidates: Option<CandidateInputs>,
     /// The lowest and the highest possible reward.
     pub reward: [f64; 2],
     /// Where the policy comes from.
     pub lineage: Lineage,
-    /// The SHA-256 of the JSON of the first three fields.
+    /// The SHA-256 of the JSON of actions, encoding, reward range and, if there are some, candidates.
     hash: Fingerprint,
 }
 
@@ -39,11 +45,36 @@ pub struct Lineage {
 impl Inputs {
     /// Combines the parts and computes their hash.
     pub fn new(actions: Actions, encoding: Encoding, reward: [f64; 2], lineage: Lineage) -> Self {
-        let hash = hash(&actions, &encoding, reward);
-        Inputs { actions, encoding, reward, lineage, hash }
+        let hash = hash(&actions, &encoding, reward, None);
+        Inputs { actions, encoding, candidates: None, reward, lineage, hash }
     }
 
-    /// The fingerprint of actions, encoding and reward range.
+    /// For a policy that chooses among candidates with features.
+    #[must_use]
+    pub fn with_candidates(mut self, candidates: Option<CandidateInputs>) -> Self {
+        self.hash = hash(&self.actions, &self.encoding, self.reward, candidates.as_ref());
+        Inputs { candidates, ..self }
+    }
+
+    /// The contexts of a batch, and its eligible actions with their features, if the policy chooses among candidates with
+    /// features; otherwise `None`.
+    pub(crate) fn encode(&self, batch: &LogBatch) -> Result<(Contexts, Option<Eligible>)> {
+        let candidates = match &self.candidates {
+            Some(candidates) => Some(candidates.encode(batch)?),
+            None if batch.has_candidates() => {
+                return Err(Error::Malformed {
+                    place: batch.place().to_owned(),
+                    reason: "the records have candidates with features, but the policy chooses among fixed actions; \
+                        option positions ignores the features"
+                        .into(),
+                });
+            }
+            None => None,
+        };
+        Ok((self.encoding.encode(batch)?, candidates))
+    }
+
+    /// The fingerprint of actions, encodings and reward range.
     pub fn fingerprint(&self) -> Fingerprint {
         self.hash
     }
@@ -57,7 +88,7 @@ impl Inputs {
     /// Checks that the inputs fit this policy.
     pub(crate) fn check(&self, policy: &dyn Policy, input: Option<usize>) -> std::result::Result<(), String> {
         Encoding::new(self.encoding.fields().to_vec())?;
-        let found = hash(&self.actions, &self.encoding, self.reward);
+        let found = hash(&self.actions, &self.encoding, self.reward, self.candidates.as_ref());
         if found != self.hash {
             return Err(format!("the inputs should have the hash {}, as the file says, but have {found}", self.hash));
         }
@@ -69,11 +100,31 @@ impl Inputs {
             let found = self.encoding.width();
             return Err(format!("the encoding should have {p} features, as the policy, but has {found}"));
         }
+        let joint = policy.as_gaussian().and_then(LinearGaussian::joint);
+        match (&self.candidates, joint) {
+            (None, None) => {}
+            (Some(candidates), Some(joint)) => {
+                Encoding::new(candidates.encoding.fields().to_vec())?;
+                let (p, found) = (joint.candidates(), candidates.encoding.width());
+                if p != found {
+                    return Err(format!("candidates should have {p} features, as in the policy, but have {found}"));
+                }
+            }
+            (inputs, _) => {
+                let (expected, found) = if inputs.is_some() { ("absent", "given") } else { ("given", "absent") };
+                return Err(format!(
+                    "the inputs of candidates should be {expected}, as in the policy, but are {found}"
+                ));
+            }
+        }
         RewardRange::new(self.reward[0], self.reward[1]).map(|_| ()).map_err(|reason| reason.to_string())
     }
 }
 
-fn hash(actions: &Actions, encoding: &Encoding, reward: [f64; 2]) -> Fingerprint {
-    let text = serde_json::to_string(&(actions, encoding, reward)).expect("no map has keys that are no texts");
-    Fingerprint::of_bytes(text.as_bytes())
+fn hash(actions: &Actions, encoding: &Encoding, reward: [f64; 2], candidates: Option<&CandidateInputs>) -> Fingerprint {
+    let text = match candidates {
+        None => serde_json::to_string(&(actions, encoding, reward)),
+        Some(candidates) => serde_json::to_string(&(actions, encoding, reward, candidates)),
+    };
+    Fingerprint::of_bytes(text.expect("no map has keys that are no texts").as_bytes())
 }

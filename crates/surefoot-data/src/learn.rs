@@ -13,6 +13,7 @@ use surefoot::audit::{
 use surefoot::contexts::Labelled;
 use surefoot::learn::{Family, MemberKind, MemberReport, Retrained, StepReport, retrain};
 use surefoot::observer::Observer;
+use surefoot::policy::{Posterior, Scale};
 use surefoot::{Certificate, FeatureMap, Gate, Learner, LinearGaussian, Logs, Policy, RewardRange};
 
 use crate::certificate_file::Certificates;
@@ -117,8 +118,14 @@ pub struct LearnSummary {
     pub features: usize,
     /// The columns that became features.
     pub columns: Vec<String>,
-    /// The number of actions.
+    /// The number of actions, or the largest number of candidates of a record.
     pub actions: usize,
+    /// The features of candidates, if records have candidates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub candidates: Option<CandidateSummary>,
+    /// The number of decisions without a label, which were left out.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unlabelled: usize,
     /// The lambda that was used; 0 for a portfolio, which has none.
     pub lambda: f64,
     /// The KL divergence of the policy from its prior; 0 for a portfolio.
@@ -144,6 +151,36 @@ pub struct LearnSummary {
     pub reveals: Reveals,
     /// Warnings for the user.
     pub warnings: Vec<String>,
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+/// The features of candidates, and the joint features of contexts and candidates.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct CandidateSummary {
+    /// The number of features of a candidate.
+    pub features: usize,
+    /// The fields of candidates that became features.
+    pub columns: Vec<String>,
+    /// The number of joint features: those of candidates, and products of context features and candidate features.
+    pub joint: usize,
+    /// Whether the joint features are hashed, so that some of them share a weight.
+    pub hashed: bool,
+}
+
+impl CandidateSummary {
+    fn of(rounds: &Rounds, policy: &LinearGaussian) -> Option<Self> {
+        let (inputs, joint) = (rounds.candidates.as_ref()?, policy.joint()?);
+        Some(CandidateSummary {
+            features: inputs.encoding.width(),
+            columns: inputs.encoding.columns().into_iter().map(str::to_owned).collect(),
+            joint: joint.output(),
+            hashed: joint.is_hashed(),
+        })
+    }
 }
 
 /// A member of a portfolio, in rewards.
@@ -186,7 +223,7 @@ pub struct Vocabulary {
 
 impl Reveals {
     fn of(rounds: &Rounds, policy: &LinearGaussian) -> Self {
-        let listed = rounds.encoding.fields().iter().flat_map(Field::vocabularies);
+        let listed = fields(rounds).flat_map(Field::vocabularies);
         let vocabulary = |(column, values): (&str, usize)| Vocabulary { column: column.into(), values };
         Reveals {
             vocabularies: listed.map(vocabulary).collect(),
@@ -200,10 +237,16 @@ impl Reveals {
     }
 }
 
+/// The fields of contexts and candidates.
+fn fields(rounds: &Rounds) -> impl Iterator<Item = &Field> {
+    let candidates = rounds.candidates.iter().flat_map(|candidates| candidates.encoding.fields());
+    rounds.encoding.fields().iter().chain(candidates)
+}
+
 /// A warning for each column that looks like an identity.
 fn identity_warnings(rounds: &Rounds) -> Vec<String> {
     let warning = |(column, identity): &(String, Identity)| {
-        let mut listed = rounds.encoding.fields().iter().flat_map(Field::vocabularies);
+        let mut listed = fields(rounds).flat_map(Field::vocabularies);
         let what = match listed.any(|(other, _)| other == column) {
             true => "the policy file lists its values",
             false => "it is hashed, and the policy file does not list its values",
@@ -257,7 +300,7 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
         retrain(&learner, &prior, logs, observer).map_err(|reason| refuted(rounds, reason))?;
     let certified = provenance.certified();
     let mut warnings = audit::warnings(&provenance, &proven, &better);
-    if family != request.learner.family && step.members.is_empty() {
+    if family != request.learner.family && step.members.is_empty() && prior.joint().is_none() {
         warnings.push(format!(
             "the posterior has a scale per feature (per-feature, not shaped): principal axes are for at most {} \
              features, and there are {}",
@@ -267,6 +310,13 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
     }
     if rounds.interleaved {
         warnings.push("rounds are interleaved: a policy logs records after the next policy has begun".into());
+    }
+    if rounds.unlabelled > 0 {
+        warnings.push(format!(
+            "{} decisions without action, propensity and reward were left out: if a reward is missing because it is 0, \
+             write it, since leaving it out changes the log",
+            rounds.unlabelled
+        ));
     }
     warnings.extend(identity_warnings(rounds));
     warnings.extend_from_slice(&rounds.warnings);
@@ -288,6 +338,8 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
         features: rounds.encoding.width(),
         columns: rounds.encoding.columns().into_iter().map(str::to_owned).collect(),
         actions: policy.actions(),
+        candidates: CandidateSummary::of(rounds, &policy),
+        unlabelled: rounds.unlabelled,
         members: step.members.iter().map(member).collect(),
         lambda: step.lambda,
         kl: step.kl,
@@ -307,13 +359,17 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
         learner: Some(learner.clone()),
         made_by: format!("surefoot {}", env!("CARGO_PKG_VERSION")),
     };
-    let inputs = Inputs::new(rounds.actions.clone(), rounds.encoding.clone(), rounds.reward_range, lineage);
+    let inputs = Inputs::new(rounds.actions.clone(), rounds.encoding.clone(), rounds.reward_range, lineage)
+        .with_candidates(rounds.candidates.clone());
     Ok(Learned { policy, prior, inputs, learner, step, summary, proven, better })
 }
 
 /// The family of the posterior of a new loop: one with a scale per feature if there are too many features for principal
-/// axes.
+/// axes, and one with fixed scales for candidates.
 pub fn family(wanted: Family, prior: &LinearGaussian) -> Family {
+    if prior.joint().is_some() {
+        return Family::Isotropic;
+    }
     let made = wanted == Family::Shaped && prior.posterior().basis().is_none();
     if made { Family::for_features(prior.features().output()) } else { wanted }
 }
@@ -397,7 +453,41 @@ fn check_parameters(actions: usize, features: usize) -> Result<()> {
     }
 }
 
+/// The prior over candidates.
+fn prior_over_candidates(rounds: &Rounds, request: &LearnRequest) -> Result<LinearGaussian> {
+    let actions = rounds.actions.len();
+    match (&request.prior, &rounds.joint) {
+        (Prior::Policy { policy, inputs }, _) => {
+            let same = |inputs: &Inputs| inputs.encoding == rounds.encoding && inputs.candidates == rounds.candidates;
+            if inputs.as_ref().is_some_and(|inputs| !same(inputs)) {
+                return Err(Error::setting("the prior", "one over the features of the rounds", "another"));
+            }
+            let gaussian = policy.as_gaussian().filter(|policy| policy.joint().is_some());
+            let gaussian = gaussian
+                .ok_or_else(|| Error::setting("the prior", "a linear Gaussian policy over candidates", "another"))?;
+            Ok(gaussian.with_most_candidates(actions)?)
+        }
+        (Prior::Uniform, Some(joint)) => {
+            check_parameters(1, joint.output())?;
+            let posterior = Posterior::over_candidates(vec![0.0; joint.output()], Scale::Shared(1.0))?;
+            let map = FeatureMap::identity(rounds.encoding.width());
+            let made = LinearGaussian::over_candidates(map, joint.clone(), actions, posterior)?;
+            Ok(made.with_exploration(request.exploration)?)
+        }
+        (Prior::Uniform, None) => {
+            Err(Error::setting("the prior", "the policy whose features the rounds have", "uniform"))
+        }
+        (Prior::Estimated, _) => {
+            let allowed = "uniform or a policy file, as the records have candidates with features";
+            Err(Error::setting("the prior", allowed, "estimated"))
+        }
+    }
+}
+
 fn prior(rounds: &Rounds, request: &LearnRequest) -> Result<LinearGaussian> {
+    if rounds.candidates.is_some() {
+        return prior_over_candidates(rounds, request);
+    }
     let actions = rounds.actions.len();
     check_parameters(actions, rounds.encoding.width().saturating_add(usize::from(request.intercept)))?;
     let map = || {

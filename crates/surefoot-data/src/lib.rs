@@ -27,7 +27,7 @@
 //! Reading it never panics, and never takes more memory than its bytes can account for (except for the weights of
 //! random Fourier features, which are generated from a seed).
 //!
-//! Not supported: features of actions, dates as features, and compressed text files.
+//! Not supported: features of actions, and dates as features.
 
 pub mod catalogue;
 mod certificate_file;
@@ -49,6 +49,7 @@ mod mixture_file;
 mod moments;
 mod npy;
 mod npz;
+mod packed;
 mod policy_file;
 mod record_policy;
 mod round_file;
@@ -67,17 +68,19 @@ use std::path::Path;
 
 pub use certificate_file::{Certificates, read_certificates, write_certificates};
 pub use convert::{Converted, convert};
-pub use encoding::{Encoding, EncodingFit, EncodingSettings, Field, Identity, NamedPart, Rows as EncodedRows};
+pub use encoding::{
+    CandidateInputs, Encoding, EncodingFit, EncodingSettings, Field, Identity, NamedPart, Rows as EncodedRows,
+};
 pub use error::{Error, Result};
 pub use evaluate::{EvaluateRequest, Evaluated, EvaluatedPolicy, ModelRequest, NamedEstimate, NamedPolicy, evaluate};
 pub use files::{check_output, interrupted, replace, replace_all};
 pub use inputs::{Inputs, Lineage};
 pub use learn::{
-    LearnRequest, LearnSummary, Learned, MemberSummary, Prior, Reveals, RoundSummary, Vocabulary, family, learn,
-    learn_from,
+    CandidateSummary, LearnRequest, LearnSummary, Learned, MemberSummary, Prior, Reveals, RoundSummary, Vocabulary,
+    family, learn, learn_from,
 };
 pub use learned_files::{certificates_path, check_learned_to, write_certified, write_learned_to};
-pub use logs::{Actions, Batches, Check, ColumnNames, LogBatch, LogReader, Records};
+pub use logs::{ActionIs, Actions, Batches, Catalogue, Check, ColumnNames, LogBatch, LogReader, Records};
 pub use mixture_file::{Part, read_mixture, write_mixture};
 pub use npz::write_npz;
 pub use policy_file::{PolicyReader, read_policy, write_policy, write_policy_with};

@@ -10,6 +10,7 @@
 //! Each statistical test has the false alarm rate [`LEVEL`], which is divided among the comparisons that it makes. So
 //! each test calls about one in ten thousand correct logs wrong.
 
+mod candidates;
 mod cells;
 mod choices;
 mod distribution;
@@ -33,6 +34,7 @@ use serde::Serialize;
 use crate::error::Result;
 use crate::logs::{LogBatch, Role};
 use crate::record_policy::{Cells, RecordPolicy};
+use candidates::Candidates;
 use cells::Numbers;
 use choices::Choices;
 use distribution::Distributions;
@@ -132,6 +134,7 @@ pub struct Lint {
     records: usize,
     propensities: Propensities,
     choices: Choices,
+    candidates: Candidates,
     distributions: Distributions,
     rewards: Rewards,
     ids: Ids,
@@ -154,6 +157,7 @@ impl Lint {
             records: 0,
             propensities: Propensities::default(),
             choices: Choices::default(),
+            candidates: Candidates::default(),
             distributions: Distributions::default(),
             rewards: Rewards::new(settings.rewards),
             ids: Ids::new(settings.ids),
@@ -175,8 +179,19 @@ impl Lint {
         self.records += batch.len();
         let propensity = Numbers::of(batch, batch.expected(Role::Propensity)?)?;
         let propensity = self.propensities.add(batch, &propensity);
-        let action = self.choices.actions(batch)?;
-        let eligible = self.choices.eligible(batch)?;
+        let labelled = self.candidates.labels(batch, &mut self.choices.vocabulary)?;
+        let (action, eligible) = match labelled {
+            None => {
+                let (action, eligible) = (self.choices.actions(batch)?, self.choices.eligible(batch)?);
+                self.candidates.without(eligible.as_ref(), &self.choices.vocabulary);
+                (action, eligible)
+            }
+            Some(labelled) => {
+                self.candidates.add(batch, &labelled, &propensity)?;
+                self.choices.of_candidates();
+                (labelled.action, Some(labelled.eligible))
+            }
+        };
         let mut seen = Seen { action, propensity, sound: Vec::new(), version: batch.policy_version()? };
         seen.sound = self.choices.sound(batch, &seen, eligible.as_ref());
         let sets = self.distributions.add(batch, &seen, eligible.as_ref(), &mut self.choices.vocabulary)?;
@@ -223,6 +238,7 @@ impl Lint {
         let dropped = self.thinning.constant();
         let ones = self.propensities.ones();
         self.choices.findings(&mut findings);
+        self.candidates.findings(&mut findings);
         self.propensities.findings(self.choices.uniform(), &mut findings);
         self.distributions.findings(&self.choices.vocabulary, &mut findings);
         let about = verdict::About { dropped, ones, chosen: self.choices.chosen() };

@@ -6,14 +6,20 @@
 
 mod actions;
 mod batch;
+mod candidates;
 mod check;
+mod join;
+mod long;
 mod passes;
 mod roles;
+mod sources;
 
 pub use actions::Actions;
 pub use batch::LogBatch;
+pub(crate) use candidates::{Candidates, ID, identity_field, takes_places};
 pub use check::{Check, Records};
-pub use roles::ColumnNames;
+pub use join::Catalogue;
+pub use roles::{ActionIs, ColumnNames};
 pub(crate) use roles::{COST, Role};
 
 use std::fmt;
@@ -22,40 +28,27 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use batch::Position;
+use long::{Grouped, is_long};
 use passes::Passes;
+use sources::Source;
 
 use crate::error::{Error, Result};
 use crate::table::{Format, Labels, Tables, memory, read_table_as};
-
-/// Where the records come from.
-#[derive(Debug, Clone)]
-enum Source {
-    File(PathBuf),
-    /// Batches in memory, and their name in errors.
-    Table(String, Arc<[RecordBatch]>),
-}
-
-impl Source {
-    fn place(&self) -> String {
-        match self {
-            Source::File(path) => path.display().to_string(),
-            Source::Table(name, _) => name.clone(),
-        }
-    }
-}
 
 /// Reads records from one or several files, or from a table in memory.
 #[derive(Debug, Clone)]
 pub struct LogReader {
     sources: Vec<Source>,
     format: Option<Format>,
-    columns: ColumnNames,
+    columns: Arc<ColumnNames>,
     /// Whether to return records that the logger asks to skip.
     skipped: bool,
     /// All actions, if the user gave them.
     given: Option<Actions>,
     /// Whether records may have no action, propensity or reward.
     unlabelled: bool,
+    /// The features of candidates by identity, if they are not in the records.
+    catalogue: Option<Arc<Catalogue>>,
     stop: Stop,
     passes: Arc<Passes>,
 }
@@ -72,8 +65,12 @@ impl fmt::Debug for Stop {
 
 impl LogReader {
     /// Reads these files in order, as one log. Without `format`, the extension of each file tells its format.
+    ///
+    /// A folder stands for its files in the order of their names, which must all be of one format; it is listed here,
+    /// so that all passes read the same files. The path `-` is the standard input, for which `format` is needed. A file
+    /// that is compressed with gzip or zstd is read like any other.
     pub fn new(paths: Vec<PathBuf>, format: Option<Format>, columns: ColumnNames) -> Self {
-        LogReader { format, ..LogReader::of(paths.into_iter().map(Source::File).collect(), columns) }
+        LogReader { format, ..LogReader::of(sources::of_paths(paths, format), columns) }
     }
 
     /// Reads a table in memory, such as a data frame, without copying it; `name` is its name in errors.
@@ -85,10 +82,11 @@ impl LogReader {
         LogReader {
             sources,
             format: None,
-            columns,
+            columns: Arc::new(columns),
             skipped: false,
             given: None,
             unlabelled: false,
+            catalogue: None,
             stop: Stop::default(),
             passes: Arc::default(),
         }
@@ -123,9 +121,43 @@ impl LogReader {
         self
     }
 
+    /// Joins the features of a catalogue to the candidates of every record, by identity. If records have no candidates,
+    /// these are the eligible actions, or all identities of the catalogue.
+    #[must_use]
+    pub fn with_catalogue(mut self, catalogue: Option<Arc<Catalogue>>) -> Self {
+        self.catalogue = catalogue;
+        self
+    }
+
+    /// All tables, as they are in the files.
+    fn tables(&self) -> Result<Tables> {
+        let open = |source: &Source| Ok(self.open(source, Labels::Optional)?.0);
+        let tables: Vec<Tables> = self.sources.iter().map(open).collect::<Result<_>>()?;
+        Ok(Box::new(tables.into_iter().flatten()))
+    }
+
+    /// The tables of a file, and whether they may have different columns.
+    fn open(&self, source: &Source, labels: Labels) -> Result<(Tables, bool)> {
+        match source {
+            Source::File(path) => {
+                let format = self.format.map_or_else(|| sources::format(path), Ok)?;
+                let opened = self.passes.open(path, format)?;
+                let tables = read_table_as(&source.place(), &opened.path, format, labels, opened.expanded)?;
+                Ok((tables, format.is_ragged()))
+            }
+            Source::Refused { place, reason } => Err(Error::Malformed { place: place.clone(), reason: reason.clone() }),
+            Source::Table(name, batches) => Ok((memory::read(name, batches.clone()), false)),
+        }
+    }
+
     /// The actions that the user gave.
     pub(crate) fn given_actions(&self) -> Option<&Actions> {
         self.given.as_ref()
+    }
+
+    /// The field of candidates that the user named as their identity.
+    pub(crate) fn identity(&self) -> Option<String> {
+        self.columns.identity.clone()
     }
 
     /// The actions as a policy should store them. Actions that are counted from 1 become names, so that nobody later
@@ -147,7 +179,7 @@ impl LogReader {
     fn unchanged(&self, source: &Source) -> Result<()> {
         match source {
             Source::File(path) => self.passes.unchanged(path),
-            Source::Table(..) => Ok(()),
+            Source::Refused { .. } | Source::Table(..) => Ok(()),
         }
     }
 
@@ -161,7 +193,7 @@ impl LogReader {
     pub(crate) fn bytes(&self) -> Option<u64> {
         let size = |source: &Source| match source {
             Source::File(path) => self.passes.size(path),
-            Source::Table(..) => None,
+            Source::Refused { .. } | Source::Table(..) => None,
         };
         self.sources.iter().map(size).try_fold(0u64, |sum, size| Some(sum.saturating_add(size?)))
     }
@@ -173,7 +205,18 @@ impl LogReader {
 
     /// The batches of all files in order, without the records that the logger asks to skip.
     pub fn batches(&self) -> Batches<'_> {
-        Batches { reader: self, file: 0, tables: None, start: 0, row: 0, skipped: 0, ragged: false }
+        Batches {
+            reader: self,
+            file: 0,
+            tables: None,
+            start: 0,
+            row: 0,
+            skipped: 0,
+            unlabelled: 0,
+            ragged: false,
+            columns: Arc::clone(&self.columns),
+            candidates: None,
+        }
     }
 }
 
@@ -189,7 +232,11 @@ pub struct Batches<'a> {
     /// The number of records returned so far, over all files.
     row: usize,
     skipped: usize,
+    unlabelled: usize,
     ragged: bool,
+    columns: Arc<ColumnNames>,
+    /// Whether the records have candidates, once that is known.
+    candidates: Option<bool>,
 }
 
 impl Batches<'_> {
@@ -198,30 +245,67 @@ impl Batches<'_> {
         self.skipped
     }
 
+    /// The number of decisions without a label that were left out so far.
+    pub fn unlabelled(&self) -> usize {
+        self.unlabelled
+    }
+
     fn open(&mut self, source: &Source) -> Result<Tables> {
-        self.ragged = false;
-        match source {
-            Source::File(path) => {
-                let format = self.reader.format.map_or_else(|| Format::of(path), Ok)?;
-                self.ragged = format.is_ragged();
-                let labels = if self.reader.unlabelled { Labels::Optional } else { Labels::Required };
-                read_table_as(&source.place(), &self.reader.passes.open(path)?, format, labels)
+        let labels = if self.reader.unlabelled { Labels::Optional } else { Labels::Required };
+        let (tables, ragged) = self.reader.open(source, labels)?;
+        self.ragged = ragged;
+        let (mut tables, given) = (tables.peekable(), &self.reader.columns);
+        self.columns = Arc::clone(given);
+        match tables.peek() {
+            Some(Ok(table)) if is_long(table, given) => {
+                self.columns = Arc::new(Grouped::columns(given));
+                Ok(Box::new(Grouped::new(&source.place(), Box::new(tables), given)))
             }
-            Source::Table(name, batches) => Ok(memory::read(name, batches.clone())),
+            _ => Ok(Box::new(tables)),
         }
     }
 
     fn batch(&mut self, source: &Source, table: RecordBatch) -> Result<LogBatch> {
         let rows = table.num_rows();
         let position = Position { file: self.file, start: self.start, row: self.row };
-        let mut batch = LogBatch::new(source.place(), position, table, &self.reader.columns, self.ragged)?;
+        let mut batch = LogBatch::new(source.place(), position, table, &self.columns, self.ragged)?;
         self.start += rows;
+        batch.take_rows();
+        batch.leave_out_candidates();
+        if let Some(catalogue) = self.reader.catalogue.as_ref().filter(|_| !self.columns.positions) {
+            let joined = catalogue.join(&batch)?;
+            batch = batch.with_table(joined)?;
+        }
+        if rows > 0 {
+            self.same_kind(&batch)?;
+        }
         if !self.reader.skipped {
             batch.leave_out_skipped()?;
         }
-        self.row += batch.len();
         self.skipped += rows - batch.len();
+        let labelled = batch.len();
+        if !self.reader.unlabelled {
+            batch.leave_out_unlabelled()?;
+        }
+        self.unlabelled += labelled - batch.len();
+        self.row += batch.len();
         Ok(batch)
+    }
+
+    /// Checks that either all records have candidates or none.
+    fn same_kind(&mut self, batch: &LogBatch) -> Result<()> {
+        let (found, first) = (batch.has_candidates(), *self.candidates.get_or_insert(batch.has_candidates()));
+        if found == first {
+            return Ok(());
+        }
+        let (file, row) = batch.place_of(0);
+        let said = |candidates: bool| if candidates { "with features" } else { "without features" };
+        Err(Error::Field {
+            place: format!("{file}, row {row}"),
+            column: "the candidates from this record on".into(),
+            allowed: format!("{}, as those before; or their features are ignored (option positions)", said(first)),
+            found: said(found).into(),
+        })
     }
 }
 

@@ -312,7 +312,7 @@ pub(crate) fn integer(kind: Kind, _: usize) -> Option<impl Fn(&[u8]) -> i128> {
 }
 
 /// Converts a position in row-major order (the last index varies fastest) to Fortran order (the first one does).
-fn fortran_place(mut place: usize, shape: &[usize]) -> usize {
+pub(crate) fn fortran_place(mut place: usize, shape: &[usize]) -> usize {
     // Takes the indices off from the last to the first, and multiplies each by its stride.
     let mut stride: usize = shape.iter().product();
     shape.iter().rev().fold(0, |at, &size| {

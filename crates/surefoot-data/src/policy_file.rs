@@ -2,12 +2,14 @@
 //! policies of a loop share them and they are by far the largest part (for the pixels of MNIST a basis takes 5 MB, the
 //! rest of a policy 63 kB).
 
+mod joint;
 mod shared;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize};
+use surefoot::features::Joint;
 use surefoot::policy::{Class, Posterior, Scale, Softmax, Uniform};
 use surefoot::{Fingerprint, LinearGaussian, Policy};
 
@@ -16,12 +18,13 @@ use crate::files::Together;
 use crate::inputs::Inputs;
 use crate::source::display_shape;
 use crate::tensors::{Tensor, Tensors, check_fingerprint, write};
+use joint::JointHeader;
 use shared::{Features, Shared, stage_basis, stage_features};
 
 const POLICY: &str = "surefoot-policy";
 const VERSION: u64 = 1;
 
-/// The largest number of actions of a uniform policy.
+/// The largest number of actions of a uniform policy, and of candidates.
 const MOST_ACTIONS: usize = 1_000_000;
 
 /// The metadata of a policy file.
@@ -37,6 +40,8 @@ struct PolicyHeader {
     // Each class has some of the next fields ([`PolicyHeader::only`]). All classes write `basis`, which is often null.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     features: Option<Features>,
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    joint: Option<JointHeader>,
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     exploration: Option<f64>,
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
@@ -59,6 +64,7 @@ impl PolicyHeader {
             class,
             actions: _,
             features,
+            joint,
             exploration,
             alpha,
             basis,
@@ -67,6 +73,7 @@ impl PolicyHeader {
         } = self;
         let given = [
             ("features", features.is_some()),
+            ("joint", joint.is_some()),
             ("exploration", exploration.is_some()),
             ("alpha", alpha.is_some()),
             ("basis", basis.is_some()),
@@ -91,6 +98,8 @@ fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(input: D) -> std::resul
 enum ClassName {
     #[default]
     LinearGaussian,
+    /// Linear Gaussian, over candidates with features.
+    Candidates,
     Softmax,
     Uniform,
 }
@@ -129,6 +138,7 @@ pub(crate) fn stage_policy(
         class: ClassName::Uniform,
         actions: policy.actions(),
         features: None,
+        joint: None,
         exploration: None,
         alpha: None,
         basis: None,
@@ -141,7 +151,11 @@ pub(crate) fn stage_policy(
             if let Some(basis) = posterior.basis() {
                 stage_basis(together, path, basis)?;
             }
-            header.class = ClassName::LinearGaussian;
+            header.class = match policy.joint() {
+                None => ClassName::LinearGaussian,
+                Some(_) => ClassName::Candidates,
+            };
+            header.joint = policy.joint().map(JointHeader::of);
             header.features = Some(stage_features(together, path, policy.features())?);
             header.exploration = Some(policy.exploration());
             header.basis = posterior.basis().map(|basis| basis.fingerprint());
@@ -150,7 +164,9 @@ pub(crate) fn stage_policy(
                 Scale::PerFeature(sigmas) => Tensor::new("scale", &[sigmas.len()], sigmas.iter().copied()),
             };
             let shape = [posterior.features(), posterior.actions()];
-            vec![Tensor::new("mean", &shape, posterior.mean().iter().copied()), scale]
+            // Candidates share one weight per joint feature.
+            let shape = if policy.joint().is_some() { &shape[..1] } else { &shape };
+            vec![Tensor::new("mean", shape, posterior.mean().iter().copied()), scale]
         }
         Class::Softmax(policy) => {
             header.class = ClassName::Softmax;
@@ -191,7 +207,7 @@ impl PolicyReader {
         let place = file.place();
         let header: PolicyHeader = file.header(POLICY, VERSION)?;
         let policy: Arc<dyn Policy> = match header.class {
-            ClassName::LinearGaussian => Arc::new(self.gaussian(path, &file, &header)?),
+            ClassName::LinearGaussian | ClassName::Candidates => Arc::new(self.gaussian(path, &file, &header)?),
             ClassName::Softmax => {
                 header.only(&file, &["features", "alpha"])?;
                 file.expect(&["weights"])?;
@@ -205,14 +221,7 @@ impl PolicyReader {
                 header.only(&file, &[])?;
                 file.expect(&[])?;
                 // No tensor has a size by which the number of actions could be checked.
-                if header.actions > MOST_ACTIONS {
-                    return Err(Error::TooLarge {
-                        place: file.place_of("metadata"),
-                        what: "the number of actions".into(),
-                        limit: MOST_ACTIONS as u64,
-                        found: header.actions.to_string(),
-                    });
-                }
+                few_actions(&file, header.actions)?;
                 Arc::new(at(place, Uniform::new(header.actions))?)
             }
         };
@@ -228,11 +237,24 @@ impl PolicyReader {
 
     fn gaussian(&mut self, path: &Path, file: &Tensors, header: &PolicyHeader) -> Result<LinearGaussian> {
         let place = file.place();
-        header.only(file, &["features", "exploration", "basis"])?;
+        let over_candidates = header.class == ClassName::Candidates;
+        let allowed = ["features", "exploration", "basis", "joint"];
+        header.only(file, if over_candidates { &allowed } else { &allowed[..3] })?;
         file.expect(&["mean", "scale"])?;
         let features = required(file, "features", header.features)?;
-        let p = features.output();
-        let mean = file.items("mean", &[p, header.actions])?;
+        let joint = match over_candidates {
+            true => Some(required(file, "joint", header.joint.clone())?.joint(&file.place_of("metadata"))?),
+            false => None,
+        };
+        // No tensor has a size by which the number of candidates could be checked.
+        if joint.is_some() {
+            few_actions(file, header.actions)?;
+        }
+        let p = joint.as_ref().map_or(features.output(), Joint::output);
+        let mean = match joint {
+            None => file.items("mean", &[p, header.actions])?,
+            Some(_) => file.items("mean", &[p])?,
+        };
         let scale = match file.shape("scale") {
             Some([]) => Scale::Shared(file.items("scale", &[])?[0]),
             Some([n]) if *n == p => Scale::PerFeature(file.items("scale", &[p])?),
@@ -244,15 +266,36 @@ impl PolicyReader {
                 });
             }
         };
-        let mut posterior = at(place, Posterior::new(header.actions, mean, scale))?;
+        let posterior = match joint {
+            None => Posterior::new(header.actions, mean, scale),
+            Some(_) => Posterior::over_candidates(mean, scale),
+        };
+        let mut posterior = at(place, posterior)?;
         if let Some(basis) = header.basis {
             let basis = self.shared.basis(path, basis, p)?;
             posterior = at(place, posterior.with_basis(basis))?;
         }
         let map = self.shared.map(path, file, features)?;
         let exploration = required(file, "exploration", header.exploration)?;
-        at(place, LinearGaussian::new(map, posterior).and_then(|policy| policy.with_exploration(exploration)))
+        let policy = match joint {
+            None => LinearGaussian::new(map, posterior),
+            Some(joint) => LinearGaussian::over_candidates(map, joint, header.actions, posterior),
+        };
+        at(place, policy.and_then(|policy| policy.with_exploration(exploration)))
     }
+}
+
+/// Fails for more actions than any policy has.
+fn few_actions(file: &Tensors, actions: usize) -> Result<()> {
+    if actions <= MOST_ACTIONS {
+        return Ok(());
+    }
+    Err(Error::TooLarge {
+        place: file.place_of("metadata"),
+        what: "the number of actions".into(),
+        limit: MOST_ACTIONS as u64,
+        found: actions.to_string(),
+    })
 }
 
 /// A field of the metadata that this class of policies requires.

@@ -160,13 +160,15 @@ impl RecordPolicy {
                 Ok((0..n).map(|i| 1.0 / count(i) as f64).collect())
             }
             RecordPolicy::Encoded { policy, inputs } => {
-                let contexts = inputs.encoding.encode(batch)?;
-                let p = policy.propensity(&contexts, &records.action, records.eligible.as_ref());
+                let (contexts, candidates) = inputs.encode(batch)?;
+                let eligible = candidates.as_ref().or(records.eligible.as_ref());
+                let p = wide(policy, candidates.as_ref())?.propensity(&contexts, &records.action, eligible);
                 p.map_err(|reason| batch.refused(reason))
             }
             RecordPolicy::Mixture(parts) => mixed(parts, |part| part.propensity(batch, records, actions)),
             // Column by column, without a matrix of all numbers.
-            RecordPolicy::Given(Cells::Columns(prefix)) => {
+            RecordPolicy::Given(given @ Cells::Columns(prefix)) => {
+                given.check(batch)?;
                 let columns = columns(prefix, batch, actions)?;
                 let cells = numbers(&columns)?;
                 check(&columns[0], n, records.eligible.as_ref(), |i| cells.iter().map(move |column| column[i]))?;
@@ -185,10 +187,12 @@ impl RecordPolicy {
         check_probabilities(batch, k)?;
         match self {
             RecordPolicy::Encoded { policy, inputs } => {
-                let contexts = inputs.encoding.encode(batch)?;
+                let (contexts, candidates) = inputs.encode(batch)?;
+                let eligible = candidates.as_ref().or(eligible);
+                let policy = wide(policy, candidates.as_ref())?;
                 let p = policy.distribution(&contexts, eligible).map_err(|reason| batch.refused(reason))?;
-                sums(batch, k, &p)?;
-                Ok(p)
+                sums(batch, policy.actions(), &p)?;
+                Ok(resized(p, policy.actions(), k))
             }
             RecordPolicy::Uniform => {
                 let mut p = vec![0.0; n * k];
@@ -214,6 +218,25 @@ impl RecordPolicy {
             }
         }
     }
+}
+
+/// The policy for these candidates: records may have more of them than the records that it was learned from.
+pub(crate) fn wide<'p>(policy: &'p Arc<dyn Policy>, candidates: Option<&Eligible>) -> Result<Cow<'p, Arc<dyn Policy>>> {
+    match (candidates.map(Eligible::most), policy.as_gaussian()) {
+        (Some(most), Some(gaussian)) if most > policy.actions() => {
+            let wider: Arc<dyn Policy> = Arc::new(gaussian.with_most_candidates(most)?);
+            Ok(Cow::Owned(wider))
+        }
+        _ => Ok(Cow::Borrowed(policy)),
+    }
+}
+
+/// Rows of `from` probabilities as rows of `to`. What is cut off, or added, is 0.
+fn resized(p: Vec<f64>, from: usize, to: usize) -> Vec<f64> {
+    if from == to {
+        return p;
+    }
+    p.chunks_exact(from).flat_map(|row| (0..to).map(|a| row.get(a).copied().unwrap_or(0.0))).collect()
 }
 
 /// The weighted sum over the parts of a mixture.
@@ -248,7 +271,11 @@ fn logged(batch: &LogBatch, actions: &Actions) -> Result<Vec<f64>> {
     let Some(lists) = batch.probabilities()? else {
         return Err(batch.missing("probabilities"));
     };
-    let (n, k, sets) = (batch.len(), actions.len(), batch.eligible_lists(actions)?);
+    let (n, k) = (batch.len(), actions.len());
+    let sets = match batch.candidates()? {
+        Some(candidates) => Some(candidates.order.clone()),
+        None => batch.eligible_lists(actions)?,
+    };
     let mut p = vec![0.0; n * k];
     for i in 0..n {
         let set = sets.as_ref().map(|sets| sets.get(i)).filter(|set| !set.is_empty());
@@ -267,6 +294,7 @@ fn logged(batch: &LogBatch, actions: &Actions) -> Result<Vec<f64>> {
 impl Cells {
     /// The actions for which there are numbers.
     fn actions(&self, first: &LogBatch) -> Result<Option<Actions>> {
+        self.check(first)?;
         let prefix = match self {
             Cells::Columns(prefix) => prefix,
             Cells::List(column) => {
@@ -289,6 +317,20 @@ impl Cells {
         Ok(Some(if counted { Actions::Count(names.len()) } else { Actions::Names(names) }))
     }
 
+    /// Fails for records with candidates if there is a column per action.
+    fn check(&self, batch: &LogBatch) -> Result<()> {
+        match self {
+            Cells::Columns(prefix) if batch.has_candidates() => Err(Error::Malformed {
+                place: format!("columns:{prefix}"),
+                reason:
+                    "a column per action is for fixed actions, but the records have candidates: use list:COLUMN, a \
+                    column with the list of the numbers of all candidates"
+                        .into(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// The first column, for errors.
     fn first<'a>(&self, batch: &'a LogBatch, actions: &Actions) -> Result<Column<'a>> {
         match self {
@@ -298,8 +340,24 @@ impl Cells {
     }
 
     /// The numbers of all actions, one row of `K` numbers per record.
+    ///
+    /// If the records have candidates, a list has a number for each of them, and the others are 0.
     pub fn read(&self, batch: &LogBatch, actions: &Actions) -> Result<Vec<f64>> {
         let (n, k) = (batch.len(), actions.len());
+        self.check(batch)?;
+        if let (Cells::List(name), Some(candidates)) = (self, batch.candidates()?) {
+            let column = batch.required(name)?;
+            let lists = column.lists()?;
+            let mut p = vec![0.0; n * k];
+            for (i, row) in p.chunks_exact_mut(k).enumerate() {
+                let (found, count) = (lists.get(i), candidates.range(i).len());
+                if found.len() != count {
+                    return Err(column.error(i, format!("{count} numbers, one per candidate"), found.len()));
+                }
+                row[..count].copy_from_slice(found);
+            }
+            return Ok(p);
+        }
         match self {
             Cells::Columns(prefix) => {
                 let cells = numbers(&columns(prefix, batch, actions)?)?;

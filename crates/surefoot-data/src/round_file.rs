@@ -33,6 +33,9 @@ struct Header {
     records: usize,
     actions: usize,
     features: usize,
+    /// The number of features of a candidate. Absent without candidates, and in old files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    candidates: Option<usize>,
     policy_version: String,
     policy: Option<Fingerprint>,
     fingerprint: Fingerprint,
@@ -52,6 +55,7 @@ pub fn write_round(path: &Path, logs: &Logs, policy: Option<Fingerprint>) -> Res
         records: n,
         actions: logs.actions(),
         features: contexts.features(),
+        candidates: logs.eligible().and_then(Eligible::features),
         policy_version: logs.policy_version().to_owned(),
         policy,
         fingerprint: logs.fingerprint(),
@@ -61,26 +65,87 @@ pub fn write_round(path: &Path, logs: &Logs, policy: Option<Fingerprint>) -> Res
         Tensor::new("propensity", &[n], logs.propensity().iter().copied()),
         Tensor::new("cost", &[n], logs.cost().iter().copied()),
     ];
-    let values = || contexts.iter().flat_map(|row| row.values().iter().copied());
-    if contexts.is_sparse() {
-        let offsets = offsets(contexts.iter().map(|row| row.values().len()));
-        let stored = offsets[n] as usize;
-        tensors.push(Tensor::new("context.offsets", &[n + 1], offsets));
-        tensors.push(Tensor::new("context.indices", &[stored], contexts.iter().flat_map(indices)));
-        tensors.push(Tensor::new("context.values", &[stored], values()));
-    } else {
-        tensors.push(Tensor::new("context", &[n, contexts.features()], values()));
-    }
+    rows_of(&mut tensors, &CONTEXT, || contexts.iter(), [n, contexts.features()], contexts.is_sparse());
     if let Some(eligible) = logs.eligible() {
         let sets = || (0..n).map(|i| eligible.get(i));
         let offsets = offsets(sets().map(<[u32]>::len));
         let stored = offsets[n] as usize;
-        tensors.push(Tensor::new("eligible.offsets", &[n + 1], offsets));
-        tensors.push(Tensor::new("eligible.actions", &[stored], sets().flatten().copied()));
+        match eligible.features() {
+            None => {
+                tensors.push(Tensor::new("eligible.offsets", &[n + 1], offsets));
+                tensors.push(Tensor::new("eligible.actions", &[stored], sets().flatten().copied()));
+            }
+            Some(features) => {
+                tensors.push(Tensor::new("candidates.offsets", &[n + 1], offsets));
+                let of = |i: usize| (0..eligible.get(i).len()).filter_map(move |a| eligible.candidate(i, a));
+                let rows = || (0..n).flat_map(of);
+                let sparse = matches!(rows().next(), Some(Row::Sparse { .. }));
+                rows_of(&mut tensors, &CANDIDATE, rows, [stored, features], sparse);
+            }
+        }
     }
     let mut together = Together::default();
     write(&mut together, path, &header, tensors)?;
     together.commit()
+}
+
+/// The names of the tensors of rows of features: dense, or sparse.
+struct Names {
+    dense: &'static str,
+    offsets: &'static str,
+    indices: &'static str,
+    values: &'static str,
+}
+
+const CONTEXT: Names =
+    Names { dense: "context", offsets: "context.offsets", indices: "context.indices", values: "context.values" };
+
+const CANDIDATE: Names = Names {
+    dense: "candidate",
+    offsets: "candidate.offsets",
+    indices: "candidate.indices",
+    values: "candidate.values",
+};
+
+impl Names {
+    /// Those that a file has.
+    fn of(&self, file: &Tensors) -> Vec<&'static str> {
+        match file.has(self.offsets) {
+            true => vec![self.offsets, self.indices, self.values],
+            false => vec![self.dense],
+        }
+    }
+
+    /// Reads rows of `features` features.
+    fn read(&self, file: &Tensors, rows: usize, features: usize) -> Result<Contexts> {
+        let contexts = if file.has(self.offsets) {
+            let offsets = list_of_offsets(file, self.offsets, rows)?;
+            Contexts::sparse(offsets, file.list(self.indices)?, file.list(self.values)?, features)
+        } else {
+            Contexts::dense(file.items(self.dense, &[rows, features])?, features)
+        };
+        at(&file.place_of(self.dense), contexts)
+    }
+}
+
+/// Adds the tensors of rows of features, dense or sparse.
+fn rows_of<'a, I: Iterator<Item = Row<'a>>>(
+    tensors: &mut Vec<Tensor>,
+    names: &Names,
+    rows: impl Fn() -> I,
+    shape: [usize; 2],
+    sparse: bool,
+) {
+    let values = rows().flat_map(|row| row.values().iter().copied());
+    if sparse {
+        let offsets = offsets(rows().map(|row| row.values().len()));
+        let stored = offsets[shape[0]] as usize;
+        tensors.push(Tensor::new(names.offsets, &[shape[0] + 1], offsets));
+        tensors.push(Tensor::new(names.indices, &[stored], rows().flat_map(indices)));
+        tensors.push(Tensor::new(names.values, &[stored], values));
+    } else {
+        tensors.push(Tensor::new(names.dense, &shape, values));
+    }
 }
 
 /// The offsets of consecutive lists with these lengths, including the end of the last one.
@@ -106,32 +171,36 @@ pub fn read_round(path: &Path) -> Result<SavedRound> {
     let file = Tensors::read(path)?;
     let place = file.place();
     let header: Header = file.header(FORMAT, VERSION)?;
-    let (sparse, restricted) = (file.has("context.offsets"), file.has("eligible.offsets"));
+    let restricted = file.has("eligible.offsets");
     let mut names = vec!["action", "propensity", "cost"];
-    names.extend_from_slice(match sparse {
-        true => &["context.offsets", "context.indices", "context.values"],
-        false => &["context"],
-    });
+    names.extend(CONTEXT.of(&file));
     if restricted {
         names.extend_from_slice(&["eligible.offsets", "eligible.actions"]);
+    }
+    if header.candidates.is_some() {
+        names.push("candidates.offsets");
+        names.extend(CANDIDATE.of(&file));
     }
     file.expect(&names)?;
 
     let n = header.records;
-    let contexts = if sparse {
-        let offsets = list_of_offsets(&file, "context.offsets", n)?;
-        let (indices, values) = (file.list("context.indices")?, file.list("context.values")?);
-        Contexts::sparse(offsets, indices, values, header.features)
-    } else {
-        Contexts::dense(file.items("context", &[n, header.features])?, header.features)
-    };
-    let contexts = at(&file.place_of("context"), contexts)?;
+    let contexts = CONTEXT.read(&file, n, header.features)?;
     let (action, propensity) = (file.items("action", &[n])?, file.items("propensity", &[n])?);
     let logs = Logs::new(header.actions, contexts, action, propensity, file.items("cost", &[n])?);
     let mut logs = at(place, logs)?;
     if restricted {
         let sets = eligible(&file, n)?;
         logs = at(place, logs.with_eligible(sets))?;
+    }
+    if let Some(features) = header.candidates {
+        if restricted {
+            let (part, allowed, found) = ("candidates".into(), "absent, as there are eligible actions".into(), "given");
+            return Err(Error::Header { place: file.place_of("metadata"), part, allowed, found: found.into() });
+        }
+        let offsets = list_of_offsets(&file, "candidates.offsets", n)?;
+        let rows = CANDIDATE.read(&file, offsets[n], features)?;
+        let candidates = at(&file.place_of("candidates.offsets"), Eligible::candidates(offsets, rows))?;
+        logs = at(place, logs.with_eligible(candidates))?;
     }
     check_fingerprint(place, header.fingerprint, logs.fingerprint())?;
     Ok(SavedRound { logs: logs.with_policy_version(header.policy_version), policy: header.policy })

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use surefoot::audit::{ActionsFrom, FeaturesFrom};
+use surefoot::features::Joint;
 use surefoot::logs::Eligible;
 use surefoot::{Contexts, Logs, RewardRange};
 
-use crate::encoding::{Encoding, EncodingFit, EncodingSettings, Identity, Rows};
+use crate::encoding::{self, CandidateInputs, Encoding, EncodingFit, EncodingSettings, Identity, Rows};
 use crate::error::{Error, Result};
 use crate::inputs::Inputs;
 use crate::lint::Screen;
@@ -45,6 +46,10 @@ impl Default for ReadRequest {
 pub struct Rounds {
     /// The encoding of the records.
     pub encoding: Encoding,
+    /// The encoding of the candidates, if the records have candidates with features.
+    pub candidates: Option<CandidateInputs>,
+    /// The joint features of contexts and candidates, unless a given policy has them.
+    pub joint: Option<Joint>,
     /// What the encoding was fitted to.
     pub features_from: FeaturesFrom,
     /// The actions.
@@ -60,6 +65,8 @@ pub struct Rounds {
     pub set_aside: Option<(Contexts, Vec<u32>)>,
     /// The number of records that were skipped because the logger asked for it.
     pub skipped: usize,
+    /// The number of decisions without a label, which were left out.
+    pub unlabelled: usize,
     /// Whether the records of some round continue after another round has begun.
     pub interleaved: bool,
     /// The columns that look like identities, and why, if the encoding was fitted to these records.
@@ -78,17 +85,29 @@ struct RoundBuilder {
     cost: Vec<f64>,
     /// The eligible actions of each record, once they are known for some record.
     eligible: Option<Vec<Vec<u32>>>,
+    /// The candidates, and their number in each record, if the records have candidates with features.
+    candidates: Option<(Rows, Vec<usize>)>,
 }
 
 impl RoundBuilder {
-    fn new(encoding: &Encoding) -> Self {
+    fn new(encoding: &Encoding, candidates: Option<&CandidateInputs>) -> Self {
         let (action, propensity, cost) = (Vec::new(), Vec::new(), Vec::new());
-        RoundBuilder { rows: encoding.rows(), action, propensity, cost, eligible: None }
+        let candidates = candidates.map(|candidates| (candidates.encoding.rows(), Vec::new()));
+        RoundBuilder { rows: encoding.rows(), action, propensity, cost, eligible: None, candidates }
     }
 
     fn logs(self, actions: usize, name: &str) -> surefoot::Result<Logs> {
         let contexts = self.rows.contexts()?;
         let logs = Logs::new(actions, contexts, self.action, self.propensity, self.cost)?;
+        if let Some((rows, counts)) = self.candidates {
+            let mut offsets = vec![0];
+            offsets.extend(counts.iter().scan(0, |sum, count| {
+                *sum += count;
+                Some(*sum)
+            }));
+            let logs = logs.with_eligible(Eligible::candidates(offsets, rows.contexts()?)?)?;
+            return Ok(logs.with_policy_version(name));
+        }
         // Where every action is always eligible, there is nothing to store: some formats have the column anyway.
         let logs = match self.eligible.filter(|sets| sets.iter().any(|set| set.len() < actions)) {
             Some(sets) => logs.with_eligible(Eligible::new(&sets)?)?,
@@ -137,11 +156,10 @@ impl Rounds {
         let range = RewardRange::new(reward_range[0], reward_range[1])?;
         let scan = Scan::of(reader, grouping)?;
         let place = reader.place();
-        let mut identities = Vec::new();
-        let (encoding, aside, features_from, warnings) = match known {
+        let (fitted, aside, features_from) = match known {
             Some(inputs) => {
                 let learned = !inputs.lineage.logs.is_empty();
-                (inputs.encoding.clone(), 0, FeaturesFrom::Policy { learned }, Vec::new())
+                (Fitted::known(inputs, &scan, &place)?, 0, FeaturesFrom::Policy { learned })
             }
             None => {
                 if !(0.0..1.0).contains(set_aside) {
@@ -151,16 +169,19 @@ impl Rounds {
                 let aside = (set_aside * scan.groups[0].1 as f64).ceil() as usize;
                 let fitted_to = if aside > 0 { aside } else { scan.records };
                 let from = if aside > 0 { FeaturesFrom::SetAside } else { FeaturesFrom::AllRecords };
-                let fitted = fit(reader, encoding.clone(), fitted_to, &place)?;
-                identities = fitted.identities;
-                (fitted.encoding, aside, from, fitted.warnings)
+                (Fitted::to(reader, encoding, fitted_to, &scan)?, aside, from)
             }
         };
+        let Fitted { encoding, candidates, joint, identities, warnings } = fitted;
         check_entries(reader, &encoding, scan.records)?;
+        if let (Some(inputs), Some(count)) = (&candidates, scan.candidates) {
+            check_entries(reader, &inputs.encoding, count)?;
+        }
         let (actions, actions_from) = actions(reader, &scan, known, aside)?;
         let places: HashMap<&str, usize> = scan.groups.iter().map(|(name, _)| name.as_str()).zip(0..).collect();
-        let mut rounds: Vec<RoundBuilder> = scan.groups.iter().map(|_| RoundBuilder::new(&encoding)).collect();
-        let mut head = RoundBuilder::new(&encoding);
+        let mut rounds: Vec<RoundBuilder> =
+            scan.groups.iter().map(|_| RoundBuilder::new(&encoding, candidates.as_ref())).collect();
+        let mut head = RoundBuilder::new(&encoding, candidates.as_ref());
         let mut check = Check::new(actions.clone(), range);
         let mut screen = Screen::default();
         for batch in reader.batches() {
@@ -180,9 +201,15 @@ impl Rounds {
                     Some(&round) => &mut rounds[round],
                     None => return Err(reader.changed()),
                 };
-                encoding.encode_into(&batch.slice(start..end), &mut into.rows)?;
-                let sets = records.eligible.as_ref().map(|sets| sets.slice(start..end));
-                into.restrict(sets.as_ref(), end - start, actions.len(), &place)?;
+                let part = batch.slice(start..end);
+                encoding.encode_into(&part, &mut into.rows)?;
+                match (&candidates, &mut into.candidates) {
+                    (Some(inputs), Some((rows, counts))) => inputs.encode_into(&part, rows, counts)?,
+                    _ => {
+                        let sets = records.eligible.as_ref().map(|sets| sets.slice(start..end));
+                        into.restrict(sets.as_ref(), end - start, actions.len(), &place)?;
+                    }
+                }
                 into.action.extend_from_slice(&records.action[start..end]);
                 into.propensity.extend_from_slice(&records.propensity[start..end]);
                 into.cost.extend_from_slice(&records.cost[start..end]);
@@ -207,6 +234,8 @@ impl Rounds {
         let flaws = screen.flaws(&place, &actions, |round| &scan.groups[round].0)?;
         Ok(Rounds {
             encoding,
+            candidates,
+            joint,
             features_from,
             actions,
             actions_from,
@@ -214,6 +243,7 @@ impl Rounds {
             rounds: logs,
             set_aside,
             skipped: scan.skipped,
+            unlabelled: scan.unlabelled,
             interleaved: scan.interleaved,
             identities,
             flaws,
@@ -248,6 +278,13 @@ fn check_entries(reader: &LogReader, encoding: &Encoding, records: usize) -> Res
 /// The actions, and what determined them. `aside` is the number of records set aside, which are the first.
 fn actions(reader: &LogReader, scan: &Scan, known: Option<&Inputs>, aside: usize) -> Result<(Actions, ActionsFrom)> {
     let given = reader.given_actions().map(|actions| reader.named(actions));
+    if scan.candidates.is_some() {
+        if let Some(given) = given {
+            return Err(given_with_candidates(&given));
+        }
+        // The candidates of every record are logged, so nothing about them depends on other records.
+        return Ok((scan.actions.clone(), ActionsFrom::Given));
+    }
     match (known, given) {
         (Some(inputs), Some(given)) if inputs.actions != given => {
             let allowed = format!("those of the prior, {}", inputs.actions.described());
@@ -264,23 +301,74 @@ fn actions(reader: &LogReader, scan: &Scan, known: Option<&Inputs>, aside: usize
     }
 }
 
-/// An encoding that was fitted, and what its user should know about the columns.
+/// The error if the user gave the actions of records that have candidates.
+pub(crate) fn given_with_candidates(given: &Actions) -> Error {
+    let allowed = "not given, as every record has its own candidates (option positions ignores their features)";
+    Error::setting("actions", allowed, given.described())
+}
+
+/// Encodings, and what their user should know about the columns.
 struct Fitted {
     encoding: Encoding,
+    candidates: Option<CandidateInputs>,
+    joint: Option<Joint>,
     identities: Vec<(String, Identity)>,
     warnings: Vec<String>,
 }
 
-/// Fits the encoding to the first records.
-fn fit(reader: &LogReader, settings: EncodingSettings, records: usize, place: &str) -> Result<Fitted> {
-    let mut fit = EncodingFit::new(settings).map_err(|reason| Error::Malformed { place: place.into(), reason })?;
-    for batch in reader.batches() {
-        let batch = batch?;
-        if batch.row() >= records {
-            break;
+impl Fitted {
+    /// The encodings of a policy.
+    fn known(inputs: &Inputs, scan: &Scan, place: &str) -> Result<Self> {
+        let what = |candidates: bool| if candidates { "candidates with features" } else { "fixed actions" };
+        let (policy, logs) = (inputs.candidates.is_some(), scan.candidates.is_some());
+        if policy != logs {
+            let reason = format!("should have {}, as the prior, but has {}", what(policy), what(logs));
+            return Err(Error::Malformed { place: place.into(), reason });
         }
-        fit.add(&batch.slice(0..batch.len().min(records - batch.row())))?;
+        Ok(Fitted {
+            encoding: inputs.encoding.clone(),
+            candidates: inputs.candidates.clone(),
+            joint: None,
+            identities: Vec::new(),
+            warnings: Vec::new(),
+        })
     }
-    let (identities, warnings) = (fit.identities(), fit.warnings());
-    Ok(Fitted { encoding: fit.finish(place)?, identities, warnings })
+
+    /// Fits the encodings to the first records.
+    fn to(reader: &LogReader, settings: &EncodingSettings, records: usize, scan: &Scan) -> Result<Self> {
+        let place = reader.place();
+        let malformed = |reason| Error::Malformed { place: place.clone(), reason };
+        let over_candidates = scan.candidates.is_some();
+        let fit = match over_candidates {
+            true => EncodingFit::of_namespaces(settings.for_contexts()),
+            false => EncodingFit::new(settings.clone()),
+        };
+        let mut fit = fit.map_err(malformed)?;
+        let mut candidates = EncodingFit::of_candidates(settings.for_candidates()).map_err(malformed)?;
+        for batch in reader.batches() {
+            let batch = batch?;
+            if batch.row() >= records {
+                break;
+            }
+            let batch = batch.slice(0..batch.len().min(records - batch.row()));
+            fit.add(&batch)?;
+            if let Some(found) = batch.candidates()? {
+                candidates.add(&found.rows)?;
+            }
+        }
+        let (mut identities, mut warnings) = (fit.identities(), fit.warnings());
+        let encoding = match over_candidates && fit.is_empty() {
+            true => Encoding::constant(),
+            false => fit.finish(&place)?,
+        };
+        let (mut inputs, mut joint) = (None, None);
+        if over_candidates {
+            identities.extend(candidates.identities());
+            warnings.extend(candidates.warnings());
+            let found = candidates.finish(&place)?;
+            joint = Some(encoding::joint(&encoding, &found, settings)?);
+            inputs = Some(CandidateInputs { encoding: found, identity: reader.identity() });
+        }
+        Ok(Fitted { encoding, candidates: inputs, joint, identities, warnings })
+    }
 }

@@ -25,6 +25,10 @@ pub struct Scan {
     pub eligible: bool,
     /// Whether the records of some group continue after another group has begun.
     pub interleaved: bool,
+    /// The number of candidates of all records, if records have candidates. The actions are then places among them.
+    pub candidates: Option<usize>,
+    /// The number of decisions without a label, which are left out.
+    pub unlabelled: usize,
 }
 
 /// How records are grouped.
@@ -87,13 +91,17 @@ impl Scan {
                 groups[place].1 += 1;
             }
         }
+        let (skipped, unlabelled) = (batches.skipped(), batches.unlabelled());
         if records == 0 {
-            let reason = "should have records, but has none".into();
+            let reason = match unlabelled {
+                0 => "should have records, but has none".into(),
+                n => format!("should have records with action, propensity and reward, but has {n} without"),
+            };
             return Err(Error::Malformed { place: reader.place(), reason });
         }
-        let skipped = batches.skipped();
-        let eligible = !seen.unrestricted;
-        Ok(Scan { records, skipped, actions: seen.actions(&reader.place())?, groups, eligible, interleaved })
+        let (eligible, candidates) = (!seen.unrestricted, seen.candidates);
+        let actions = seen.actions(&reader.place())?;
+        Ok(Scan { records, skipped, actions, groups, eligible, interleaved, candidates, unlabelled })
     }
 
     /// The actions that occur in the first `records` records.
@@ -121,10 +129,17 @@ struct Seen {
     text: bool,
     /// Whether some record does not list its eligible actions.
     unrestricted: bool,
+    /// The number of candidates, if records have candidates.
+    candidates: Option<usize>,
 }
 
 impl Seen {
     fn add(&mut self, batch: &LogBatch) -> Result<()> {
+        if let Some(candidates) = batch.candidates()? {
+            self.count = self.count.max(candidates.most);
+            *self.candidates.get_or_insert(0) += candidates.rows.len();
+            return Ok(());
+        }
         let first = usize::from(batch.counts_from_one());
         let column = batch.required_role(Role::Action)?;
         let eligible = batch.role(Role::Eligible);

@@ -12,8 +12,8 @@ use surefoot::policy::Decision;
 use twox_hash::XxHash64;
 
 use crate::error::{Error, Result};
-use crate::logs::{Actions, ColumnNames, LogBatch, LogReader, Role};
-use crate::record_policy::RecordPolicy;
+use crate::logs::{Actions, ColumnNames, ID, LogBatch, LogReader, Role};
+use crate::record_policy::{RecordPolicy, wide};
 use crate::table::{Format, read_table_bytes};
 
 /// Makes decisions on records, one at a time or in batches. An event with the same id always gets the same decision,
@@ -26,12 +26,25 @@ pub struct Scorer {
     seed: u64,
     probabilities: bool,
     schema: SchemaRef,
+    candidates: Option<Candidates>,
+}
+
+/// How decisions on candidates are written.
+#[derive(Debug, Clone)]
+struct Candidates {
+    /// Whether by identity, and not by place.
+    identities: bool,
+    /// The field of the identity, if it has none of the usual names.
+    field: Option<String>,
 }
 
 impl Scorer {
     /// A scorer for a policy that says how records become its features, or a mixture of such policies. With
     /// `probabilities`, the probabilities of all actions are returned too. Decisions are logged with the policy's
     /// [version](RecordPolicy::version).
+    ///
+    /// If the policy chooses among candidates, an action is the identity of the chosen candidate, as a text, if the policy
+    /// knows identities, and otherwise its place among the candidates of the record, counted from 0.
     pub fn new(policy: RecordPolicy, seed: u64, probabilities: bool) -> Result<Self> {
         let encoded = match &policy {
             RecordPolicy::Mixture(parts) => parts.first().map(|(_, part)| part),
@@ -46,9 +59,13 @@ impl Scorer {
             });
         };
         let actions = inputs.actions.clone();
-        let action = match actions {
-            Actions::Count(_) => DataType::UInt32,
-            Actions::Names(_) => DataType::Utf8,
+        let candidates = inputs.candidates.as_ref().map(|candidates| Candidates {
+            identities: candidates.encoding.columns().contains(&ID),
+            field: candidates.identity.clone(),
+        });
+        let action = match (&actions, &candidates) {
+            (_, Some(Candidates { identities: true, .. })) | (Actions::Names(_), None) => DataType::Utf8,
+            _ => DataType::UInt32,
         };
         let mut fields = vec![
             Field::new(Role::EventId.name(), DataType::Utf8, false),
@@ -61,7 +78,7 @@ impl Scorer {
             fields.push(Field::new(Role::Probabilities.name(), DataType::List(item), true));
         }
         let schema = Arc::new(Schema::new(fields));
-        Ok(Scorer { policy, actions, version, seed, probabilities, schema })
+        Ok(Scorer { policy, actions, version, seed, probabilities, schema, candidates })
     }
 
     /// The actions it chooses from.
@@ -114,14 +131,17 @@ impl Scorer {
     /// no ids, each gets a new random id from the operating system. A key that is not random, such as the row, would
     /// give the first record of every batch the same draw, and its propensity would be wrong.
     pub fn score(&self, batch: &LogBatch) -> Result<RecordBatch> {
-        let actions = &self.actions;
-        let sets = batch.eligible(actions)?;
+        let batch = &*batch.identified_by(self.candidates.as_ref().and_then(|candidates| candidates.field.as_deref()));
+        let sets = batch.eligible(&self.actions)?;
         let (ids, keys) = keys(batch)?;
         let decisions = self.decisions(batch, sets.as_ref(), &keys)?;
         let chosen = decisions.iter().map(|decision| decision.action);
-        let action: ArrayRef = match actions {
-            Actions::Count(_) => Arc::new(UInt32Array::from_iter_values(chosen)),
-            Actions::Names(names) => Arc::new(StringArray::from_iter_values(chosen.map(|a| &names[a as usize]))),
+        let action: ArrayRef = match (&self.actions, &self.candidates) {
+            (_, Some(Candidates { identities: true, .. })) => Arc::new(StringArray::from(identities(batch, chosen)?)),
+            (Actions::Names(names), None) => {
+                Arc::new(StringArray::from_iter_values(chosen.map(|a| &names[a as usize])))
+            }
+            _ => Arc::new(UInt32Array::from_iter_values(chosen)),
         };
         let mut columns: Vec<ArrayRef> = vec![
             Arc::new(StringArray::from(ids)),
@@ -130,8 +150,15 @@ impl Scorer {
             Arc::new(StringArray::from_iter_values(decisions.iter().map(|_| &self.version))),
         ];
         if self.probabilities {
-            let p = self.policy.distribution(batch, sets.as_ref(), actions)?;
-            let lists = p.chunks_exact(actions.len()).map(|row| Some(row.iter().copied().map(Some)));
+            let actions = self.actions_of(batch)?;
+            let p = self.policy.distribution(batch, sets.as_ref(), &actions)?;
+            // A record has no more probabilities than candidates.
+            let count = |i: usize| match &sets {
+                Some(sets) if self.candidates.is_some() => sets.get(i).len(),
+                _ => actions.len(),
+            };
+            let rows = p.chunks_exact(actions.len()).enumerate();
+            let lists = rows.map(|(i, row)| Some(row[..count(i)].iter().copied().map(Some)));
             columns.push(Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(lists)));
         }
         RecordBatch::try_new(Arc::clone(&self.schema), columns)
@@ -139,19 +166,47 @@ impl Scorer {
     }
 }
 
+/// The identities of the chosen candidates.
+fn identities(batch: &LogBatch, chosen: impl Iterator<Item = u32>) -> Result<Vec<String>> {
+    let missing = |place: String| Error::Field {
+        place,
+        column: ID.into(),
+        allowed: "the identity of the candidate".into(),
+        found: "missing".into(),
+    };
+    let Some(candidates) = batch.candidates()? else { return Err(missing(batch.place().to_owned())) };
+    let identity = |(i, place): (usize, u32)| {
+        let row = candidates.range(i).start + place as usize;
+        let id = candidates.identities.as_ref().and_then(|ids| ids.of[row].clone());
+        let (file, row) = batch.place_of(i);
+        id.ok_or_else(|| missing(format!("{file}, row {row}, candidate {place}")))
+    };
+    chosen.enumerate().map(identity).collect()
+}
+
 impl Scorer {
+    /// The actions of a batch: its own, if its records have candidates.
+    fn actions_of(&self, batch: &LogBatch) -> Result<Actions> {
+        match batch.candidates()?.filter(|_| self.candidates.is_some()) {
+            Some(candidates) => Ok(Actions::Count(candidates.most.max(2))),
+            None => Ok(self.actions.clone()),
+        }
+    }
+
     /// Draws a decision for each record by its key.
     fn decisions(&self, batch: &LogBatch, sets: Option<&Eligible>, keys: &[u64]) -> Result<Vec<Decision>> {
         match &self.policy {
             // This needs no integral per action, and is more accurate.
             RecordPolicy::Encoded { policy, inputs } => {
-                let contexts = inputs.encoding.encode(batch)?;
-                let decided = policy.decide_keyed(&contexts, sets, self.seed, keys);
+                let (contexts, candidates) = inputs.encode(batch)?;
+                let policy = wide(policy, candidates.as_ref())?;
+                let decided = policy.decide_keyed(&contexts, candidates.as_ref().or(sets), self.seed, keys);
                 decided.map_err(|reason| batch.refused(reason))
             }
             mixture => {
-                let p = mixture.distribution(batch, sets, &self.actions)?;
-                let rows = p.chunks_exact(self.actions.len()).zip(keys);
+                let actions = self.actions_of(batch)?;
+                let p = mixture.distribution(batch, sets, &actions)?;
+                let rows = p.chunks_exact(actions.len()).zip(keys);
                 Ok(rows.map(|(p, &key)| Decision::draw(p, self.seed, key)).collect())
             }
         }

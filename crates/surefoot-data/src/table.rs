@@ -17,18 +17,27 @@
 //! | `context` | list of `Float32` | features by index |
 //! | `context_indices`, `context_values` | lists of `UInt32` and `Float32` | non-zero features, by index |
 //! | `context_names`, `context_values` | lists of text and `Float32` | non-zero features, by name |
+//! | `candidates` | list of structs | the candidates of the record, with their features |
 //! | any other | `Float64`, `Boolean` or text | one feature, or ignored |
+//!
+//! A candidate is a struct of such columns: numbers, truths, texts and lists of numbers, and an identity (`id`). In
+//! formats whose features have names, it is a struct of `id`, `names` and `values`, as `context_names` and
+//! `context_values` are for the context. If a record has candidates, its action is a place among them or an identity, and
+//! `eligible` names those that were eligible, if not all were. If no record of a batch has candidates, there is no such
+//! column.
 //!
 //! A reader takes no more memory than a batch, a line or a row group needs. It never panics, and its errors name the
 //! line or row and the field. In formats without a header (JSON lines), the batches of one file may have different
 //! columns: a field that no row of a batch has is not in it.
 
+pub(crate) mod candidates;
 mod cells;
 pub(crate) mod csv;
 mod decisions;
 pub(crate) mod dsjson;
 mod json;
 pub(crate) mod json_lines;
+mod kinds;
 mod lines;
 pub(crate) mod memory;
 pub(crate) mod obp;
@@ -49,7 +58,8 @@ use bytes::Bytes;
 use ::parquet::file::reader::ChunkReader;
 
 use crate::error::{Error, Result};
-use crate::files::replace_with;
+use crate::files::{Spool, replace_with};
+use crate::packed::{Expanded, Packing, pack, unpack, unpacked_name};
 
 /// The largest number of rows of a batch.
 pub const ROWS: usize = 8192;
@@ -99,24 +109,27 @@ struct About {
     fixed_columns: bool,
     /// Whether it has no header, so that the batches of a file may have different columns.
     ragged: bool,
+    /// Whether it is read from the start to the end, so that a stream is enough.
+    streamed: bool,
 }
 
 impl Format {
     fn about(self) -> About {
-        let about = |name, extensions| About { name, extensions, fixed_columns: false, ragged: false };
+        let about = |name, extensions| About { name, extensions, fixed_columns: false, ragged: false, streamed: true };
         match self {
-            Format::Parquet => about("parquet", &["parquet", "pq"]),
+            Format::Parquet => About { streamed: false, ..about("parquet", &["parquet", "pq"]) },
             Format::Csv => about("csv", &["csv"]),
             Format::JsonLines => About { ragged: true, ..about("jsonl", &["jsonl", "ndjson"]) },
             Format::Dsjson => About { fixed_columns: true, ..about("dsjson", &["dsjson"]) },
             Format::Vw => About { fixed_columns: true, ..about("vw", &["vw", "dat"]) },
-            Format::Obp => About { fixed_columns: true, ..about("obp", &["npz"]) },
+            Format::Obp => About { fixed_columns: true, streamed: false, ..about("obp", &["npz"]) },
         }
     }
 
-    /// The format implied by the extension of a file name.
+    /// The format implied by the extension of a file name. A last extension `.gz` or `.zst` is left out.
     pub fn of(path: &Path) -> Result<Self> {
-        let end = path.extension().and_then(|end| end.to_str()).map(str::to_ascii_lowercase).unwrap_or_default();
+        let end = unpacked_name(path);
+        let end = end.extension().and_then(|end| end.to_str()).map(str::to_ascii_lowercase).unwrap_or_default();
         let found = Format::ALL.into_iter().find(|format| format.about().extensions.contains(&end.as_str()));
         found.ok_or_else(|| Error::UnknownFormat { path: path.to_owned() })
     }
@@ -139,6 +152,11 @@ impl Format {
     /// Whether the batches of a file may have different columns.
     pub(crate) fn is_ragged(self) -> bool {
         self.about().ragged
+    }
+
+    /// Whether it is read from the start to the end, so that a stream is enough.
+    pub(crate) fn is_streamed(self) -> bool {
+        self.about().streamed
     }
 
     /// The names of all formats as a text: `parquet, csv or ...`.
@@ -189,7 +207,7 @@ trait Input: Sized {
     type Seekable: Read + Seek + Send + 'static;
 
     /// From the start to the end.
-    fn text(self) -> impl BufRead + Send + 'static;
+    fn text(self) -> io::Result<impl BufRead + Send + 'static>;
 
     /// At any place, from several threads.
     fn chunks(self) -> impl ChunkReader + 'static;
@@ -201,13 +219,18 @@ trait Input: Sized {
 struct OnDisk<'a> {
     path: &'a Path,
     file: File,
+    /// For formats that are streamed; a file of another format has been unpacked.
+    packing: Option<(Packing, Expanded)>,
 }
 
 impl Input for OnDisk<'_> {
     type Seekable = BufReader<File>;
 
-    fn text(self) -> impl BufRead + Send + 'static {
-        BufReader::new(self.file)
+    fn text(self) -> io::Result<impl BufRead + Send + 'static> {
+        Ok(match self.packing {
+            None => Box::new(BufReader::new(self.file)) as Box<dyn BufRead + Send>,
+            Some((packing, expanded)) => Box::new(unpack(self.file, packing, expanded)?),
+        })
     }
 
     fn chunks(self) -> impl ChunkReader + 'static {
@@ -222,8 +245,8 @@ impl Input for OnDisk<'_> {
 impl Input for Bytes {
     type Seekable = Cursor<Bytes>;
 
-    fn text(self) -> impl BufRead + Send + 'static {
-        Cursor::new(self)
+    fn text(self) -> io::Result<impl BufRead + Send + 'static> {
+        Ok(Cursor::new(self))
     }
 
     fn chunks(self) -> impl ChunkReader + 'static {
@@ -235,9 +258,9 @@ impl Input for Bytes {
     }
 }
 
-/// Reads a file as batches.
+/// Reads a file as batches. It may be compressed with gzip or zstd.
 pub fn read_table(path: &Path, format: Format) -> Result<Tables> {
-    read_table_as(&path.display().to_string(), path, format, Labels::Required)
+    read_table_as(&path.display().to_string(), path, format, Labels::Required, Expanded::default())
 }
 
 /// Whether every decision must have an action, a propensity and a reward, in formats that are made of labelled
@@ -248,10 +271,32 @@ pub(crate) enum Labels {
     Optional,
 }
 
-/// Like [`read_table`], with another name of the file in errors.
-pub(crate) fn read_table_as(place: &str, path: &Path, format: Format, labels: Labels) -> Result<Tables> {
+/// Like [`read_table`], with another name of the file in errors. Tells how far a compressed file expands.
+pub(crate) fn read_table_as(
+    place: &str,
+    path: &Path,
+    format: Format,
+    labels: Labels,
+    expanded: Expanded,
+) -> Result<Tables> {
+    let packing = Packing::of_file(place, path)?;
+    let spool = match packing {
+        Some(packing) if !format.is_streamed() => Some(unpack_file(place, path, packing)?),
+        _ => None,
+    };
+    // The reader opens the copy before it is removed.
+    let path = spool.as_ref().map_or(path, |(spool, _)| spool.path());
     let file = File::open(path).map_err(|reason| Error::Io { place: place.into(), reason })?;
-    read(place, OnDisk { path, file }, format, labels)
+    let packing = packing.filter(|_| spool.is_none()).map(|packing| (packing, expanded));
+    read(place, OnDisk { path, file, packing }, format, labels)
+}
+
+/// Unpacks a file of a format that is read at any place. Returns the number of its bytes too.
+pub(crate) fn unpack_file(place: &str, path: &Path, packing: Packing) -> Result<(Spool, u64)> {
+    let failed = |reason| Error::Io { place: place.to_owned(), reason };
+    let file = File::open(path).map_err(failed)?;
+    let stream = unpack(file, packing, Expanded::default()).map_err(failed)?;
+    Spool::fill(place, "the number of bytes that it expands to", stream)
 }
 
 /// Reads a file in memory as batches; `place` is its name in errors.
@@ -260,18 +305,19 @@ pub fn read_table_bytes(place: &str, bytes: Vec<u8>, format: Format) -> Result<T
 }
 
 fn read(place: &str, input: impl Input, format: Format, labels: Labels) -> Result<Tables> {
+    let unread = |reason| Error::Io { place: place.to_owned(), reason };
     match format {
         Format::Parquet => parquet::read(place, input.chunks()),
-        Format::Csv => csv::read(place, input.text()),
-        Format::JsonLines => json_lines::read(place, input.text()),
-        Format::Dsjson => dsjson::read(place, input.text(), labels == Labels::Required),
-        Format::Vw => vw::read(place, input.text(), labels == Labels::Required),
+        Format::Csv => csv::read(place, input.text().map_err(unread)?),
+        Format::JsonLines => json_lines::read(place, input.text().map_err(unread)?),
+        Format::Dsjson => dsjson::read(place, input.text().map_err(unread)?, labels == Labels::Required),
+        Format::Vw => vw::read(place, input.text().map_err(unread)?, labels == Labels::Required),
         Format::Obp => obp::read(place, || input.again()),
     }
 }
 
 /// Writes batches, which must all have this schema, and returns the number of rows. The file is written completely or
-/// not at all.
+/// not at all. It is compressed if its name ends in `.gz` or `.zst`.
 ///
 /// dsjson, Vowpal Wabbit's text and Open Bandit Pipeline's arrays can hold only certain columns. Batches for them have
 /// the columns and types of the table at the top of this module, with actions as numbers; any other column is taken as
@@ -286,13 +332,13 @@ pub fn write_table(
     let (mut rows, mut failed) = (0, None);
     let mut counted = tables.inspect(|table| rows += table.as_ref().map_or(0, |table| table.num_rows() as u64));
     let written = replace_with(path, |file| {
-        let mut out = BufWriter::with_capacity(1 << 16, file);
-        write_table_to(&place, &mut out, format, schema, &mut counted).map_err(|error| {
-            let text = error.to_string();
-            failed = Some(error);
-            io::Error::other(text)
-        })?;
-        out.flush()
+        pack(BufWriter::with_capacity(1 << 16, file), Packing::of_name(path), |out| {
+            write_table_to(&place, out, format, schema, &mut counted).map_err(|error| {
+                let text = error.to_string();
+                failed = Some(error);
+                io::Error::other(text)
+            })
+        })
     });
     // The error of the format is more precise than what remains of it after it passed through an `io::Error`.
     match (written, failed) {

@@ -90,7 +90,9 @@ impl PySource {
     /// Parameters
     /// ----------
     /// source : path, list of paths, or table
-    ///     Files, the oldest first, or any object with Arrow's C stream, which is not copied.
+    ///     Files, the oldest first, or any object with Arrow's C stream, which is not copied. Files may be compressed
+    ///     (``.gz``, ``.zst``). A folder stands for its files in the order of their names, and ``"-"`` for the standard
+    ///     input.
     /// format : str, optional
     ///     The format of the files, one of :func:`surefoot.formats`. By default it is taken from the extension of the name.
     /// action, propensity, reward, event_id, policy_version : str, optional
@@ -127,7 +129,9 @@ impl PySource {
         actions: Option<&Bound<'_, PyAny>>,
     ) -> Result<Self> {
         let actions = actions.map(all_actions).transpose()?;
-        let columns = ColumnNames { event_id, action, propensity, reward, policy_version, from_one: actions_from_one };
+        let from_one = actions_from_one;
+        let columns =
+            ColumnNames { event_id, action, propensity, reward, policy_version, from_one, ..ColumnNames::default() };
         if source.hasattr("__arrow_c_stream__")? {
             format.map(of_name).transpose()?;
             let reader = hearing(LogReader::in_memory("logs".into(), table(source)?.0, columns));
@@ -358,7 +362,15 @@ impl PySource {
         let request = ReadRequest {
             grouping: grouping(by),
             reward_range: reward_range.into(),
-            encoding: EncodingSettings { features, ignore, categorical, vocabulary, hash_bits, standardise },
+            encoding: EncodingSettings {
+                features,
+                ignore,
+                categorical,
+                vocabulary,
+                hash_bits,
+                standardise,
+                ..EncodingSettings::default()
+            },
             set_aside,
         };
         Ok(PyRounds { rounds: run(py, || Rounds::read(&self.reader, &request, known))? })

@@ -53,8 +53,9 @@ impl Convert {
         let format = self.to.map_or_else(|| Format::of(&self.out), Ok).map_err(Failure::new)?;
         check_output(&self.out).map_err(Failure::new)?;
         let bar = progress::doing("converting", self.running.quiet);
-        let Converted { records, renamed, numbered } = convert(&self.logs.reader(), &self.out, format, &self.ignore)
-            .map_err(|e| Failure::new(e).hint("use --ignore to leave out columns that the format cannot store"))?;
+        let Converted { records, renamed, numbered } =
+            convert(&self.logs.reader()?, &self.out, format, &self.ignore)
+                .map_err(|e| Failure::new(e).hint("use --ignore to leave out columns that the format cannot store"))?;
         bar.finish_and_clear();
         let version = env!("CARGO_PKG_VERSION");
         let output = Output { version, file: &self.out, records, renamed: &renamed, numbered: numbered.as_deref() };

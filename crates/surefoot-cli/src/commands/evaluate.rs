@@ -83,7 +83,7 @@ impl Evaluate {
             seed: self.seed,
         };
         let bar = progress::records(self.running.quiet);
-        let evaluated = evaluate(&self.logs.reader(), &request, |records| bar.inc(records as u64));
+        let evaluated = evaluate(&self.logs.reader()?, &request, |records| bar.inc(records as u64));
         bar.finish_and_clear();
         let evaluated = evaluated.map_err(logs_failure)?;
         if let Some(stem) = &self.figure {

@@ -62,6 +62,15 @@ pub(crate) struct Learn {
     /// Add no constant feature
     #[arg(long, help_heading = "Features")]
     no_intercept: bool,
+    /// Products of context features and candidate features, as a pair of namespaces such as user:article; * means all.
+    /// Repeat the option for several pairs; none for no products [default: all features with all, but not with the
+    /// identity, unless it is all that a candidate has]
+    #[arg(long, value_name = "CONTEXT:CANDIDATE", help_heading = "Candidates")]
+    cross: Vec<String>,
+    /// If the own features of candidates and the products are more than 2^BITS, they are hashed into so many; BITS is at
+    /// most 30
+    #[arg(long, value_name = "BITS", default_value_t = 18, help_heading = "Candidates")]
+    cross_bits: u8,
 
     /// The prior: the file of the first deployed policy, uniform, or estimated (from the actions that were set aside).
     /// A policy file also determines the features
@@ -142,7 +151,7 @@ impl Learn {
         if let Some(folder) = &self.save {
             check_new_folder(folder).map_err(folder_failure)?;
         }
-        let reader = self.logs.reader();
+        let reader = self.logs.reader()?;
         let bar = progress::doing("reading the logs", self.running.quiet);
         let request = self.request()?;
         let rounds = Rounds::read(&reader, &request.read, request.prior.inputs()).map_err(logs_failure)?;
@@ -180,6 +189,12 @@ impl Learn {
                     vocabulary: self.vocabulary,
                     hash_bits: self.hash_bits,
                     standardise: !self.raw,
+                    crosses: match &self.cross[..] {
+                        [] => None,
+                        [one] if one == "none" => Some(Vec::new()),
+                        crosses => Some(crosses.to_vec()),
+                    },
+                    cross_bits: self.cross_bits,
                 },
                 set_aside: self.set_aside,
             },
@@ -235,9 +250,21 @@ fn text(output: &Output, certificates: &Path, rewards: [f64; 2]) -> String {
     if summary.skipped > 0 {
         table.add_row(["skipped on request of the logger", &summary.skipped.to_string()]);
     }
+    if summary.unlabelled > 0 {
+        table.add_row(["without a label, left out", &summary.unlabelled.to_string()]);
+    }
     table.add_row(["features", &summary.features.to_string()]);
     table.add_row(["... from the columns", &shortened(&summary.columns)]);
-    table.add_row(["actions", &summary.actions.to_string()]);
+    match &summary.candidates {
+        None => table.add_row(["actions", &summary.actions.to_string()]),
+        Some(candidates) => {
+            table.add_row(["candidates of a record, at most", &summary.actions.to_string()]);
+            table.add_row(["features of a candidate", &candidates.features.to_string()]);
+            table.add_row(["... from the fields", &shortened(&candidates.columns)]);
+            let hashed = if candidates.hashed { "hashed to " } else { "" };
+            table.add_row(["joint features", &format!("{hashed}{}", candidates.joint)])
+        }
+    };
     if summary.members.is_empty() {
         table.add_row(["lambda", &summary.lambda.to_string()]);
     }

@@ -62,7 +62,7 @@ impl Lint {
             deployed: deployed(&self.deployed)?,
             ..LintSettings::default()
         };
-        let reader = self.logs.reader();
+        let reader = self.logs.reader()?;
         let (mut lint, mut batches) = (Linter::new(settings), reader.batches());
         let bar = progress::records(self.running.quiet);
         for batch in batches.by_ref() {

@@ -10,14 +10,15 @@ use surefoot_data::{
 };
 use surefoot_terminal::{Failure, Result, print};
 
-use crate::logs::opened;
+use crate::logs::{CandidateFlags, opened};
 
 /// Decide on raw records with a policy: write actions with their propensities
 ///
 /// The policy file defines how columns become features. A decision depends only on the features, the seed and the id of
 /// the event. So the same event always gets the same action, alone or among others. An event without an id gets a new
 /// random one, which is written with its decision. Log event_id, action, pscore and policy_version together with the
-/// reward: surefoot lint and learn need them.
+/// reward: surefoot lint and learn need them. If the policy chooses among candidates, the action is the identity of the
+/// chosen candidate if the policy knows identities, and otherwise its place, counted from 0.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     surefoot score next.safetensors visitors.csv --seed 7 --out decisions.parquet\n  \
@@ -25,7 +26,7 @@ use crate::logs::opened;
 pub(crate) struct Score {
     /// Policy file written by surefoot learn, or mixture written by surefoot select
     policy: PathBuf,
-    /// Files of contexts, in any of the log formats
+    /// Files of contexts, in any of the log formats; may be compressed, a folder of files, or - for the standard input
     #[arg(required = true)]
     contexts: Vec<PathBuf>,
     #[arg(long, help = format!("Format of the files of contexts, if their names do not show it: {}", Format::names()))]
@@ -33,6 +34,8 @@ pub(crate) struct Score {
     /// Column of the event's id [default: event_id or EventId, if it exists]
     #[arg(long, value_name = "COLUMN")]
     event_id: Option<String>,
+    #[command(flatten)]
+    candidates: CandidateFlags,
     /// Seed of the decisions; use a new one for each deployment
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -71,8 +74,10 @@ impl Score {
             None => RecordPolicy::open_file(&self.policy, &mut files).map_err(Failure::new)?,
         };
         let scorer = Scorer::new(policy, self.seed, self.probabilities).map_err(Failure::new)?;
-        let columns = ColumnNames { event_id: self.event_id, ..ColumnNames::default() };
-        let reader = LogReader::new(self.contexts, self.format, columns).without_labels();
+        let columns = self.candidates.columns(ColumnNames { event_id: self.event_id, ..ColumnNames::default() });
+        let reader = LogReader::new(self.contexts, self.format, columns)
+            .without_labels()
+            .with_catalogue(self.candidates.catalogue()?);
         let drawn = Cell::new(false);
         let decisions = reader.batches().map(|batch| {
             let batch = batch?;

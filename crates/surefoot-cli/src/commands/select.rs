@@ -61,7 +61,7 @@ impl Select {
         };
         let bar = progress::records(self.running.quiet);
         let selected =
-            select(&self.logs.reader(), &request, |records| bar.inc(records as u64)).map_err(logs_failure)?;
+            select(&self.logs.reader()?, &request, |records| bar.inc(records as u64)).map_err(logs_failure)?;
         bar.finish_and_clear();
         if let Some(path) = &self.mixture {
             let weights = selected.candidates.iter().map(|candidate| candidate.weight);

@@ -1,5 +1,6 @@
 //! The binary as its users run it: one test binary, since linking takes longer than the tests.
 
+mod candidates;
 mod data;
 mod logs;
 mod matrix;

@@ -77,6 +77,49 @@ fn pipes_are_read_like_files() {
 }
 
 #[test]
+fn every_form_of_input_gives_the_same_policy_in_every_format() {
+    let folder = folder("forms");
+    let run = |line: &str| {
+        let done = shell(&folder, line);
+        assert!(done.status.success(), "{line}: {}", text(&done.stderr));
+    };
+    for (format, end) in
+        [("csv", "csv"), ("jsonl", "jsonl"), ("parquet", "parquet"), ("dsjson", "dsjson"), ("vw", "vw"), ("obp", "npz")]
+    {
+        let ignored = if matches!(format, "vw" | "obp") { "--ignore policy_version" } else { "" };
+        run(&format!("mkdir {format} && surefoot convert logs.csv --out {format}/logs.{end} {ignored}"));
+        run(&format!(
+            "surefoot convert {format}/logs.{end} --out {format}.{end}.zst && gzip -c {format}/logs.{end} > {format}.gz"
+        ));
+        let learned = |from: &str| {
+            run(&from.replace("LEARN", "TMPDIR=. surefoot learn --epochs 1 --out p.safetensors"));
+            fs::read(folder.join("p.safetensors")).unwrap()
+        };
+        let expected = learned(&format!("LEARN {format}/logs.{end}"));
+        for from in [
+            format!("LEARN {format}"),
+            format!("LEARN {format}/"),
+            format!("LEARN {format}.{end}.zst"),
+            format!("LEARN {format}.gz --format {format}"),
+            format!("cat {format}/logs.{end} | LEARN - --format {format}"),
+            format!("LEARN - --format {format} < {format}/logs.{end}"),
+            format!("cat {format}.gz | LEARN - --format {format}"),
+        ] {
+            assert!(learned(&from) == expected, "{from}");
+        }
+    }
+    let left: Vec<PathBuf> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(!left.iter().any(|path| path.to_string_lossy().contains(".surefoot-")), "{left:?}");
+    run(
+        "surefoot lint csv.csv.zst && surefoot lint csv && cat logs.csv | surefoot evaluate - --format csv --policy logged",
+    );
+    run("surefoot learn csv --epochs 1 --out p.safetensors");
+    run(
+        "surefoot convert csv --out both.jsonl.gz && zcat both.jsonl.gz | surefoot score p.safetensors - --format jsonl",
+    );
+}
+
+#[test]
 fn escape_codes_in_names_of_columns_are_shown_and_not_sent_to_the_terminal() {
     let folder = folder("escapes");
     fs::write(folder.join("bad.csv"), "\u{1b}[31mred,\u{202e}x,action\n1,2,0\n").unwrap();

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use surefoot::Contexts;
 use twox_hash::XxHash64;
 
+use super::namespaces::prefix;
 use super::{Encoding, Field, listed};
 use crate::column::{Column, Lists};
 use crate::error::Result;
@@ -138,6 +139,8 @@ enum Encoded<'a> {
     Listed(Box<listed::Cells<'a>>),
     /// No record of the batch has the column.
     Nothing,
+    /// 1 for each record.
+    One,
 }
 
 impl<'a> Encoded<'a> {
@@ -187,13 +190,28 @@ impl<'a> Encoded<'a> {
                 }
                 Self::entries(values, places, &found.offsets, lists)
             }
-            Field::Named { names, values, bits } => {
+            Field::Named { names, values, bits, namespace } => {
                 let (Some(names), Some(values)) = (batch.feature(names)?, batch.feature(values)?) else {
                     return missing();
                 };
                 let (found, lists) = (names.text_lists()?, values.lists()?);
-                let places = found.values.iter().map(|name| place(&[name.as_bytes()], *bits)).collect();
-                Self::entries(values, places, &found.offsets, lists)
+                let at = |name: &String| place(&[name.as_bytes()], *bits);
+                let Some(namespace) = namespace else {
+                    let places = found.values.iter().map(at).collect();
+                    return Self::entries(values, places, &found.offsets, lists);
+                };
+                matching(&values, &found.offsets, &lists)?;
+                let (mut places, mut kept) = (Vec::new(), Lists::new());
+                for i in 0..found.len() {
+                    for (name, &x) in found.get(i).iter().zip(lists.get(i)) {
+                        if prefix(name) == namespace {
+                            places.push(at(name));
+                            kept.values.push(x);
+                        }
+                    }
+                    kept.end();
+                }
+                Ok(Encoded::Entries { column: values, places, lists: kept })
             }
             Field::Listed { names, values, parts } => {
                 let (Some(names), Some(values)) = (batch.feature(names)?, batch.feature(values)?) else {
@@ -203,6 +221,7 @@ impl<'a> Encoded<'a> {
                 matching(&values, &found.offsets, &lists)?;
                 Ok(Encoded::Listed(Box::new(listed::Cells::new(parts, values, found, lists))))
             }
+            Field::Constant {} => Ok(Encoded::One),
         }
     }
 
@@ -241,6 +260,7 @@ impl<'a> Encoded<'a> {
             Encoded::Missing => entries.push((first + 1, 1.0)),
             Encoded::Listed(cells) => cells.put(i, first, entries)?,
             Encoded::Nothing => {}
+            Encoded::One => entries.push((first, 1.0)),
         }
         Ok(())
     }

@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 use super::encode::matching;
 use super::identity::Values;
 use super::listed::ListedFit;
+use super::namespaces::prefix;
 use super::{Encoding, Field, Identity, MOST_BITS};
-use crate::column::{Column, parse};
+use crate::column::{Column, Lists, parse};
 use crate::error::{Error, Result};
-use crate::logs::{LogBatch, Role};
+use crate::logs::{ID, LogBatch, Role};
 use crate::moments::Moments;
 
 /// Whether a column is among these names. A name that ends in `*` matches all columns that begin with what precedes it.
@@ -34,6 +35,17 @@ pub struct EncodingSettings {
     pub hash_bits: u32,
     /// Whether numbers are centred and divided by their standard deviation. Lists are left unchanged.
     pub standardise: bool,
+    /// For candidates: the products of context features and candidate features, as pairs of namespaces such as
+    /// `user:article`. `None`: of all features, but not of identities.
+    #[serde(default)]
+    pub crosses: Option<Vec<String>>,
+    /// For candidates: if own features and products are more than 2 to this power, they are hashed into so many.
+    #[serde(default = "cross_bits")]
+    pub cross_bits: u8,
+}
+
+fn cross_bits() -> u8 {
+    18
 }
 
 impl Default for EncodingSettings {
@@ -45,14 +57,16 @@ impl Default for EncodingSettings {
             vocabulary: 64,
             hash_bits: 8,
             standardise: true,
+            crosses: None,
+            cross_bits: cross_bits(),
         }
     }
 }
 
 pub(crate) const LIST: &str = "context";
 const INDICES: &str = "context_indices";
-pub(super) const NAMES: &str = "context_names";
-pub(super) const VALUES: &str = "context_values";
+pub(crate) const NAMES: &str = "context_names";
+pub(crate) const VALUES: &str = "context_values";
 
 /// What has been seen of a column so far.
 #[derive(Debug, Default)]
@@ -104,10 +118,25 @@ pub struct EncodingFit {
     lists: Vec<(String, usize)>,
     /// One more than the largest index in `context_indices`.
     sparse: Option<usize>,
-    named: Option<ListedFit>,
+    /// The named features: all of them, or those of each namespace.
+    named: Vec<(Option<String>, ListedFit)>,
     /// The number of records so far.
     records: usize,
+    /// Whether the records are candidates.
+    candidates: bool,
+    /// Whether the named features of each namespace are apart, so that they can be multiplied with others.
+    by_namespace: bool,
 }
+
+/// Fields of a candidate that tell which one was chosen or what it brought. They are never features.
+const TOLD: [&str; 7] = ["chosen", "reward", "click", "pscore", "propensity", "action_prob", "propensity_score"];
+
+/// The largest number of identities of candidates with a feature each. If there are more, they are hashed.
+const MOST_IDS: usize = 4096;
+/// The largest number of namespaces of named features, if they are apart.
+const MOST_NAMESPACES: usize = 256;
+/// The bits of the hash of identities.
+const ID_BITS: u32 = 12;
 
 impl EncodingFit {
     /// A fit that has seen no records yet.
@@ -116,7 +145,27 @@ impl EncodingFit {
             return Err(format!("the bits of a hash should be at most {MOST_BITS}, but are {}", settings.hash_bits));
         }
         let (order, seen) = (Vec::new(), HashMap::new());
-        Ok(EncodingFit { settings, order, seen, lists: Vec::new(), sparse: None, named: None, records: 0 })
+        Ok(EncodingFit {
+            settings,
+            order,
+            seen,
+            lists: Vec::new(),
+            sparse: None,
+            named: Vec::new(),
+            by_namespace: false,
+            records: 0,
+            candidates: false,
+        })
+    }
+
+    /// A fit for candidates. Lists of numbers are features of a candidate, and its identity is one of its own kind.
+    pub(crate) fn of_candidates(settings: EncodingSettings) -> std::result::Result<Self, String> {
+        Ok(EncodingFit { candidates: true, ..EncodingFit::of_namespaces(settings)? })
+    }
+
+    /// A fit for the contexts of candidates. Named features are encoded by namespace.
+    pub(crate) fn of_namespaces(settings: EncodingSettings) -> std::result::Result<Self, String> {
+        Ok(EncodingFit { by_namespace: true, ..EncodingFit::new(settings)? })
     }
 
     /// Adds the records of a batch to the fit.
@@ -129,7 +178,11 @@ impl EncodingFit {
             let asked = self.settings.features.as_ref();
             // A column with a usual name, such as `click`, that does not fill that role here is still not a feature
             // unless asked for.
-            let wanted = asked.map_or(!Role::is_usual(column.name), |names| among(names, column.name));
+            let usual = match self.candidates {
+                true => TOLD.contains(&column.name),
+                false => Role::is_usual(column.name),
+            };
+            let wanted = asked.map_or(!usual, |names| among(names, column.name));
             if !wanted || among(&self.settings.ignore, column.name) {
                 continue;
             }
@@ -142,7 +195,7 @@ impl EncodingFit {
                 INDICES => self.indices(&column)?,
                 NAMES => self.names(batch, &column)?,
                 VALUES => {}
-                _ if column.is_list() && asked.is_some() => self.list(&column)?,
+                _ if column.is_list() && (asked.is_some() || self.candidates) => self.list(&column)?,
                 // It may be a feature, or a logged distribution that is not for learning.
                 _ if column.is_list() => {
                     return Err(Error::Malformed {
@@ -195,7 +248,40 @@ impl EncodingFit {
         let Some(values) = batch.feature(VALUES)? else { return Ok(()) };
         let (names, lists) = (names.text_lists()?, values.lists()?);
         matching(&values, &names.offsets, &lists)?;
-        self.named.get_or_insert_default().add(&names, &lists, &self.settings);
+        if !self.by_namespace {
+            if self.named.is_empty() {
+                self.named.push((None, ListedFit::default()));
+            }
+            self.named[0].1.add(&names, &lists, &self.settings);
+            return Ok(());
+        }
+        for name in &names.values {
+            if !self.named.iter().any(|(namespace, _)| namespace.as_deref() == Some(prefix(name))) {
+                if self.named.len() == MOST_NAMESPACES {
+                    return Err(Error::Field {
+                        place: batch.place().to_owned(),
+                        column: "the number of namespaces of named features".into(),
+                        allowed: format!("at most {MOST_NAMESPACES}"),
+                        found: format!("more, such as {:?}", prefix(name)),
+                    });
+                }
+                self.named.push((Some(prefix(name).to_owned()), ListedFit::after(self.records)));
+            }
+        }
+        for (namespace, fit) in &mut self.named {
+            let (mut own, mut values) = (Lists::new(), Lists::new());
+            for i in 0..names.len() {
+                for (name, &x) in names.get(i).iter().zip(lists.get(i)) {
+                    if namespace.as_deref() == Some(prefix(name)) {
+                        own.values.push(name.clone());
+                        values.values.push(x);
+                    }
+                }
+                own.end();
+                values.end();
+            }
+            fit.add(&own, &values, &self.settings);
+        }
         Ok(())
     }
 
@@ -205,8 +291,9 @@ impl EncodingFit {
         }
         let late = Seen { missing: self.records > 0, ..Seen::default() };
         let seen = self.seen.entry(column.name.to_owned()).or_insert(late);
-        let most = self.settings.vocabulary.saturating_add(1);
-        let categorical = among(&self.settings.categorical, column.name);
+        let identity = self.candidates && column.name == ID;
+        let most = if identity { MOST_IDS + 1 } else { self.settings.vocabulary.saturating_add(1) };
+        let categorical = identity || among(&self.settings.categorical, column.name);
         if !column.is_text() && !categorical {
             for (i, &x) in column.numbers()?.iter().enumerate() {
                 if x.is_infinite() {
@@ -255,11 +342,11 @@ impl EncodingFit {
     /// categorical: then the categories of at most a vocabulary are stored.
     pub fn identities(&self) -> Vec<(String, Identity)> {
         let found = |column: &String| {
-            let seen = self.seen.get(column).filter(|seen| seen.text)?;
+            let seen = self.seen.get(column).filter(|seen| seen.text && !(self.candidates && column == ID))?;
             Some((column.clone(), seen.values.identity()?))
         };
         let columns = self.order.iter().filter_map(found);
-        columns.chain(self.named.iter().flat_map(ListedFit::identities)).collect()
+        columns.chain(self.named.iter().flat_map(|(_, named)| named.identities())).collect()
     }
 
     /// Warnings about columns of numbers that look like ids or times. A policy cannot use them for records that come later.
@@ -274,10 +361,17 @@ impl EncodingFit {
         self.order.iter().filter_map(strange).collect()
     }
 
+    /// Whether no column is a feature.
+    pub(crate) fn is_empty(&self) -> bool {
+        let named = self.named.iter().all(|(_, named)| named.is_empty());
+        self.order.is_empty() && self.lists.is_empty() && self.sparse.is_none() && named
+    }
+
     /// The fitted encoding; `place` names the records in errors.
     pub fn finish(self, place: &str) -> Result<Encoding> {
-        let EncodingFit { settings, order, mut seen, lists, sparse, named, .. } = self;
+        let EncodingFit { settings, order, mut seen, lists, sparse, named, candidates, .. } = self;
         let mut fields = Vec::new();
+        let ids = if candidates { seen.remove(ID).filter(|seen| !seen.categories.is_empty()) } else { None };
         for column in order {
             let Some(Seen { numbers, missing, text, categories, values, .. }) = seen.remove(&column) else { continue };
             let hidden = values.identity().is_some() && !among(&settings.categorical, &column);
@@ -294,7 +388,11 @@ impl EncodingFit {
         fields.extend(lists.into_iter().map(|(column, width)| Field::Vector { column, width }));
         let (indices, values) = (INDICES.into(), VALUES.to_owned());
         fields.extend(sparse.map(|width| Field::Sparse { indices, values, width }));
-        fields.extend(named.map(|named| named.finish(&settings)));
+        fields.extend(named.into_iter().map(|(namespace, named)| named.finish(&settings, namespace)));
+        fields.extend(ids.map(|Seen { categories, .. }| match categories.len() {
+            ..=MOST_IDS => Field::OneHot { column: ID.into(), categories: categories.into_iter().collect() },
+            _ => Field::Hashed { column: ID.into(), bits: settings.hash_bits.max(ID_BITS) },
+        }));
         Encoding::new(fields).map_err(|reason| Error::Malformed { place: place.into(), reason })
     }
 }

@@ -168,6 +168,9 @@ impl<'a> Cells<'a> {
 /// hashed.
 const MOST_NAMED: usize = 1024;
 
+/// The bits of the hash of a namespace with more names, if the namespaces are apart.
+const NAMESPACE_BITS: u32 = 16;
+
 /// What has been seen of a name so far.
 #[derive(Debug, Default)]
 struct Seen {
@@ -256,17 +259,28 @@ impl ListedFit {
         self.full = self.order.len() > MOST_NAMED;
     }
 
+    /// Whether no record has a name.
+    pub(super) fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
     /// The groups that look like identities, and why. They are hashed.
     pub(super) fn identities(&self) -> Vec<(String, Identity)> {
         let found = |(name, _): &(String, bool)| Some((name.clone(), self.groups.get(name)?.values.identity()?));
         self.order.iter().filter_map(found).collect()
     }
 
-    /// The field, with every name hashed if there are too many.
-    pub(super) fn finish(mut self, settings: &EncodingSettings) -> Field {
+    /// A fit that begins after some records, none of which has its names.
+    pub(super) fn after(records: usize) -> Self {
+        ListedFit { records, ..ListedFit::default() }
+    }
+
+    /// The field, with every name hashed if there are too many. It is for all names, or for those of a namespace.
+    pub(super) fn finish(mut self, settings: &EncodingSettings, namespace: Option<String>) -> Field {
         let (names, values) = (NAMES.to_owned(), VALUES.to_owned());
         if self.full || self.order.is_empty() {
-            return Field::Named { names, values, bits: settings.hash_bits.max(10) };
+            let least = if namespace.is_some() { NAMESPACE_BITS } else { 10 };
+            return Field::Named { names, values, bits: settings.hash_bits.max(least), namespace };
         }
         let records = self.records;
         let number = |seen: &mut HashMap<String, Seen>, name: String| {

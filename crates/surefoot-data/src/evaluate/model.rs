@@ -73,6 +73,10 @@ impl RewardModel {
         let mut fit = EncodingFit::new(settings).map_err(|reason| Error::Malformed { place: place.clone(), reason })?;
         for batch in reader.batches() {
             let batch = batch?;
+            if batch.has_candidates() {
+                let allowed = "none, list:COLUMN or columns of fixed actions, as the records have candidates";
+                return Err(Error::setting("the reward model", allowed, "linear, which has one regression per action"));
+            }
             on_batch(batch.len());
             fit.add(&batch)?;
         }

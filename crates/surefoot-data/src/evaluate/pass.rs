@@ -8,6 +8,7 @@ use crate::error::{Error, Result, at};
 use crate::lint::Screen;
 use crate::logs::{Actions, Check, LogBatch, LogReader, Records};
 use crate::record_policy::RecordPolicy;
+use crate::rounds::given_with_candidates;
 use crate::scan::{Grouping, Scan};
 
 /// A warning about a policy that was learned from logs: if it was learned from these logs, the results are too
@@ -26,6 +27,13 @@ pub(crate) fn actions_of(policies: &[NamedPolicy], reader: &LogReader) -> Result
     let Some(first) = reader.batches().next().transpose()? else {
         return Ok(Scan::of(reader, &Grouping::File)?.actions);
     };
+    if first.has_candidates() {
+        if let Some(given) = reader.given_actions() {
+            return Err(given_with_candidates(given));
+        }
+        // The numbers of candidates are found batch by batch.
+        return places(&first);
+    }
     let mut known: Option<(&str, Actions)> =
         reader.given_actions().map(|actions| ("the option actions", reader.named(actions)));
     for NamedPolicy { name, policy } in policies {
@@ -64,6 +72,11 @@ pub(crate) fn actions_of(policies: &[NamedPolicy], reader: &LogReader) -> Result
     }
 }
 
+/// The actions of a batch whose records have candidates: their places.
+fn places(batch: &LogBatch) -> Result<Actions> {
+    Ok(Actions::Count(batch.candidates()?.map_or(2, |candidates| candidates.most.max(2))))
+}
+
 /// The result of a pass over the logs.
 pub(crate) struct Seen {
     /// An evaluator for each policy.
@@ -94,6 +107,10 @@ pub(crate) fn observe(
         let batch = batch?;
         let records = check.records(&batch)?;
         screen.add(&batch, &records)?;
+        let actions = match batch.has_candidates() {
+            true => &places(&batch)?,
+            false => actions,
+        };
         let predicted = model.predict(&batch, actions, range)?;
         for (NamedPolicy { policy, .. }, evaluator) in policies.iter().zip(&mut evaluators) {
             add(evaluator, policy, &batch, &records, actions, predicted.as_deref())?;

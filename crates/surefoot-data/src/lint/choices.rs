@@ -44,6 +44,8 @@ pub(super) struct Choices {
     uniform: usize,
     /// Whether the propensities are too small, or too large for a sharp policy.
     pub(super) test: PropensityTest,
+    /// The number that the last action which is not told apart got in the test; they count downwards.
+    untold: u32,
 }
 
 impl Choices {
@@ -77,6 +79,11 @@ impl Choices {
         let lists = batch.role(Role::Eligible).map(|column| places(&column, &mut self.vocabulary)).transpose();
         self.grow();
         lists
+    }
+
+    /// Prepares for the identities of candidates, which are in the vocabulary.
+    pub(super) fn of_candidates(&mut self) {
+        self.grow();
     }
 
     fn grow(&mut self) {
@@ -127,7 +134,13 @@ impl Choices {
                 action.weights.add(1.0 / q);
             }
             let set = sets.map_or(&[][..], |sets| sets.get(i));
-            self.test.add(a, q, (!set.is_empty()).then_some(set));
+            if a == OTHER && !set.is_empty() {
+                // It is not told apart, and no later record has the same.
+                self.untold = self.untold.wrapping_sub(1);
+                self.test.add(self.untold, q, Some(&vec![self.untold; set.len()]));
+            } else {
+                self.test.add(a, q, (!set.is_empty()).then_some(set));
+            }
             match set {
                 [] => self.open.add(1.0 / q),
                 set => {

@@ -56,7 +56,10 @@ impl Known {
         let kept: Vec<bool> = (0..n)
             .map(|i| {
                 let set = eligible.map_or(&[][..], |sets| sets.get(i));
-                seen.sound[i] && wanted(i) && seen.action[i].is_some_and(knows) && set.iter().all(|&b| knows(b))
+                // A policy over candidates knows them by their features.
+                let known =
+                    batch.has_candidates() || seen.action[i].is_some_and(knows) && set.iter().all(|&b| knows(b));
+                seen.sound[i] && wanted(i) && known
             })
             .collect();
         let places: Vec<usize> = (0..n).filter(|&i| kept[i]).collect();

@@ -1,6 +1,8 @@
 //! The checks of a lint that decide whether numbers from some logs may be called certified. Every command that
 //! certifies something makes them in its own pass over the logs.
 
+use std::collections::HashMap;
+
 use surefoot::logs::{PropensityTest, REFUTED};
 
 use super::findings::{Finding, Row, Severity};
@@ -17,12 +19,57 @@ pub(crate) struct Screen {
     ids: Ids,
     /// The earliest timestamp of each round, and its record.
     begun: Vec<Option<(Time, Row)>>,
+    candidates: Numbers,
+}
+
+/// Numbers of candidates. Their places are none: a logger may put the chosen candidate first.
+#[derive(Debug, Default)]
+struct Numbers {
+    identities: HashMap<String, u32>,
+    next: u32,
+}
+
+/// The largest number of identities that are told apart.
+const IDENTITIES: usize = 100_000;
+
+impl Numbers {
+    /// The numbers of the candidates of a record: one per identity. Candidates without one are not told apart, and get
+    /// a new number in every record.
+    fn of(&mut self, ids: Option<&[Option<String>]>, count: usize) -> Vec<u32> {
+        let new = self.next;
+        self.next = self.next.wrapping_add(1);
+        let Some(ids) = ids else { return vec![new; count] };
+        let number = |id: &Option<String>| {
+            let id = id.as_ref()?;
+            if let Some(&number) = self.identities.get(id) {
+                return Some(number);
+            }
+            (self.identities.len() < IDENTITIES).then(|| {
+                self.next = self.next.wrapping_add(1);
+                self.identities.insert(id.clone(), self.next - 1);
+                self.next - 1
+            })
+        };
+        let numbers: Vec<Option<u32>> = ids.iter().map(number).collect();
+        numbers.into_iter().map(|number| number.unwrap_or(new)).collect()
+    }
+
+    fn name(&self, number: u32) -> String {
+        let known = self.identities.iter().find(|(_, other)| **other == number);
+        known.map_or_else(|| number.to_string(), |(name, _)| name.clone())
+    }
 }
 
 impl Default for Screen {
     fn default() -> Self {
         let ids = Ids::new(ids::CAPACITY);
-        Screen { records: 0, propensities: PropensityTest::default(), ids, begun: Vec::new() }
+        Screen {
+            records: 0,
+            propensities: PropensityTest::default(),
+            ids,
+            begun: Vec::new(),
+            candidates: Numbers::default(),
+        }
     }
 }
 
@@ -30,6 +77,15 @@ impl Screen {
     /// Adds the records of a batch, which follow those added before.
     pub(crate) fn add(&mut self, batch: &LogBatch, records: &Records) -> Result<()> {
         self.records += batch.len();
+        if let Some(candidates) = batch.candidates()? {
+            for (i, (&action, &q)) in records.action.iter().zip(&records.propensity).enumerate() {
+                let range = candidates.range(i);
+                let ids = candidates.identities.as_ref().map(|ids| &ids.of[range.clone()]);
+                let numbers = self.candidates.of(ids, range.len());
+                self.propensities.add(numbers[action as usize], q, Some(&numbers));
+            }
+            return self.ids.add(batch);
+        }
         for (i, (&action, &q)) in records.action.iter().zip(&records.propensity).enumerate() {
             self.propensities.add(action, q, records.eligible.as_ref().map(|sets| sets.get(i)));
         }
@@ -61,7 +117,10 @@ impl Screen {
         actions: &Actions,
         name: impl Fn(usize) -> &'a str,
     ) -> Result<Vec<String>> {
-        let named = |action: u32| actions.name(action as usize).into_owned();
+        let named = |action: u32| match self.candidates.next {
+            0 => actions.name(action as usize).into_owned(),
+            _ => self.candidates.name(action),
+        };
         if let Some(what) = self.propensities.contradiction(REFUTED, named) {
             let reason = surefoot::Error::Refuted { what };
             return Err(Error::Content { place: place.into(), reason });

@@ -1,5 +1,6 @@
 //! Simulated logs, right ones and wrong ones.
 
+mod candidates;
 mod chance;
 mod deployed;
 mod rounds;

@@ -3,13 +3,18 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use arrow_array::{BooleanArray, RecordBatch};
+use arrow_array::builder::{ListBuilder, UInt32Builder};
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, BooleanArray, ListArray, RecordBatch, UInt64Array};
+use arrow_schema::{Field, FieldRef, Schema};
 use arrow_select::filter::filter_record_batch;
 use surefoot::logs::Eligible;
 
 use super::actions::{Actions, some};
+use super::candidates::Candidates;
+use super::long::ROW;
 use super::roles::{COST, ColumnNames, Role, missing};
 use crate::column::{Column, Lists};
 use crate::error::{Error, Result};
@@ -23,7 +28,11 @@ pub struct LogBatch {
     row: usize,
     /// The rows of the records, counted from `start`, if some records were left out.
     rows: Option<Vec<usize>>,
-    from_one: bool,
+    /// The place of each row among the candidates of its record, if the rows are candidates.
+    places: Option<Vec<usize>>,
+    columns: Arc<ColumnNames>,
+    /// The candidates, once they were asked for.
+    candidates: OnceLock<Arc<Candidates>>,
     /// Whether the format omits a column from a batch if no record of the batch has it.
     ragged: bool,
     roles: HashMap<&'static str, usize>,
@@ -49,16 +58,116 @@ impl LogBatch {
         place: String,
         Position { file, start, row }: Position,
         table: RecordBatch,
-        columns: &ColumnNames,
+        columns: &Arc<ColumnNames>,
         ragged: bool,
     ) -> Result<Self> {
         let roles = columns.find(&place, &table, ragged)?;
-        let mut names = HashMap::with_capacity(table.num_columns());
-        for (i, field) in table.schema_ref().fields().iter().enumerate() {
-            names.entry(field.name().clone()).or_insert(i);
+        let (names, columns) = (named(&table), Arc::clone(columns));
+        let (rows, places, candidates) = (None, None, OnceLock::new());
+        Ok(LogBatch { place, file, start, row, rows, places, columns, candidates, ragged, roles, names, table })
+    }
+
+    /// The candidates of its records as rows of a table of their own: `rows` are their records, and `places` their places
+    /// among the candidates of these. Their columns have no roles.
+    pub(super) fn of_candidates(&self, table: RecordBatch, rows: Vec<usize>, places: Vec<usize>) -> Self {
+        let rows = rows.into_iter().map(|i| self.rows.as_ref().map_or(i, |rows| rows[i])).collect();
+        LogBatch {
+            rows: Some(rows),
+            places: Some(places),
+            place: self.place.clone(),
+            columns: Arc::clone(&self.columns),
+            candidates: OnceLock::new(),
+            roles: HashMap::new(),
+            names: named(&table),
+            table,
+            ..*self
         }
-        let (names, from_one) = (Arc::new(names), columns.from_one);
-        Ok(LogBatch { place, file, start, row, rows: None, from_one, ragged, roles, names, table })
+    }
+
+    /// The candidates of its records, if they have some.
+    pub(crate) fn candidates(&self) -> Result<Option<&Candidates>> {
+        if self.role(Role::Candidates).is_none() {
+            return Ok(None);
+        }
+        if let Some(known) = self.candidates.get() {
+            return Ok(Some(known));
+        }
+        let found = Arc::new(Candidates::of(self)?);
+        Ok(Some(self.candidates.get_or_init(|| found)))
+    }
+
+    /// The same records, with this field as the identity of candidates, unless the user named one.
+    pub(crate) fn identified_by(&self, identity: Option<&str>) -> Cow<'_, LogBatch> {
+        match identity {
+            Some(name) if self.columns.identity.is_none() => {
+                let columns = ColumnNames { identity: Some(name.to_owned()), ..(*self.columns).clone() };
+                Cow::Owned(LogBatch { columns: Arc::new(columns), candidates: OnceLock::new(), ..self.clone() })
+            }
+            _ => Cow::Borrowed(self),
+        }
+    }
+
+    /// Whether its records have candidates.
+    pub(crate) fn has_candidates(&self) -> bool {
+        self.role(Role::Candidates).is_some()
+    }
+
+    /// Leaves out the column of candidates if it says nothing, or if the user wants to ignore it.
+    pub(super) fn leave_out_candidates(&mut self) {
+        let Some(&i) = self.roles.get(Role::Candidates.name()) else { return };
+        let array = self.table.column(i);
+        if !self.columns.positions && (array.null_count() < array.len() || array.is_empty()) {
+            return;
+        }
+        let removed = self.table.remove_column(i);
+        self.roles.remove(Role::Candidates.name());
+        self.roles.values_mut().filter(|column| **column > i).for_each(|column| *column -= 1);
+        if let Some(lists) = removed.as_list_opt::<i32>().filter(|_| self.role(Role::Eligible).is_none())
+            && self.columns.positions
+        {
+            self.add_places(lists);
+        }
+        self.names = named(&self.table);
+    }
+
+    /// Adds the places of these candidates as eligible actions.
+    fn add_places(&mut self, candidates: &ListArray) {
+        let first = u32::from(self.columns.from_one);
+        let mut places = ListBuilder::new(UInt32Builder::new());
+        for i in 0..candidates.len() {
+            (0..candidates.value_length(i) as u32).for_each(|place| places.values().append_value(place + first));
+            places.append(candidates.is_valid(i));
+        }
+        let places: ArrayRef = Arc::new(places.finish());
+        let name = Role::Eligible.name();
+        let mut fields: Vec<FieldRef> = self.table.schema_ref().fields().iter().cloned().collect();
+        fields.push(Arc::new(Field::new(name, places.data_type().clone(), true)));
+        let columns = self.table.columns().iter().cloned().chain([places]).collect();
+        if let Ok(table) = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns) {
+            self.roles.insert(name, table.num_columns() - 1);
+            self.table = table;
+        }
+    }
+
+    /// Takes out the column with the rows of the records, if their candidates were rows of the file.
+    pub(super) fn take_rows(&mut self) {
+        let Some(&i) = self.names.get(ROW) else { return };
+        let rows = self.table.remove_column(i);
+        let rows: &UInt64Array = rows.as_primitive();
+        (self.start, self.rows) = (0, Some(rows.values().iter().map(|&row| row as usize).collect()));
+        self.names = named(&self.table);
+    }
+
+    /// The same records in another table.
+    pub(super) fn with_table(self, table: RecordBatch) -> Result<Self> {
+        let roles = self.columns.find(&self.place, &table, self.ragged)?;
+        let (names, candidates) = (named(&table), OnceLock::new());
+        Ok(LogBatch { table, roles, names, candidates, ..self })
+    }
+
+    /// The names of columns that the user gave.
+    pub(super) fn column_names(&self) -> &ColumnNames {
+        &self.columns
     }
 
     /// The number of records.
@@ -101,7 +210,10 @@ impl LogBatch {
             rows,
             row: self.row + range.start,
             table: self.table.slice(range.start, range.len()),
+            places: self.places.as_ref().map(|places| places[range].to_vec()),
             place: self.place.clone(),
+            columns: Arc::clone(&self.columns),
+            candidates: OnceLock::new(),
             roles: self.roles.clone(),
             names: Arc::clone(&self.names),
             ..*self
@@ -176,23 +288,26 @@ impl LogBatch {
             .map_err(|e| Error::Malformed { place: self.place.clone(), reason: e.to_string() })?;
         let row = |i: usize| self.rows.as_ref().map_or(i, |rows| rows[i]);
         let rows = (0..self.len()).filter(|&i| kept[i]).map(row).collect();
+        let places = self.places.as_ref().map(|all| (0..self.len()).filter(|&i| kept[i]).map(|i| all[i]).collect());
         let (place, roles, names) = (self.place.clone(), self.roles.clone(), Arc::clone(&self.names));
-        Ok(LogBatch { place, rows: Some(rows), roles, names, table, ..*self })
+        let (columns, candidates) = (Arc::clone(&self.columns), OnceLock::new());
+        Ok(LogBatch { place, rows: Some(rows), places, columns, candidates, roles, names, table, ..*self })
     }
 
     /// A batch that is not from a file.
     #[cfg(test)]
     pub(crate) fn of(place: &str, start: usize, table: RecordBatch, columns: &ColumnNames) -> Result<LogBatch> {
-        let mut batch = LogBatch::new(place.into(), Position { file: 0, start, row: start }, table, columns, false)?;
+        let (columns, position) = (Arc::new(columns.clone()), Position { file: 0, start, row: start });
+        let mut batch = LogBatch::new(place.into(), position, table, &columns, false)?;
         batch.leave_out_skipped()?;
         Ok(batch)
     }
 
     fn at(&self, i: usize) -> Column<'_> {
-        let rows = self.rows.as_deref();
+        let (rows, places) = (self.rows.as_deref(), self.places.as_deref());
         // The name is owned by the schema, which the table keeps.
         let name = self.table.schema_ref().field(i).name();
-        Column { place: &self.place, start: self.start, rows, name, array: self.table.column(i) }
+        Column { place: &self.place, start: self.start, rows, places, name, array: self.table.column(i) }
     }
 
     pub(super) fn leave_out_skipped(&mut self) -> Result<()> {
@@ -201,6 +316,21 @@ impl LogBatch {
         };
         let skip = column.numbers()?;
         let kept: Vec<bool> = skip.iter().map(|&skip| skip != 1.0).collect();
+        if kept.contains(&false) {
+            *self = self.keep(&kept)?;
+        }
+        Ok(())
+    }
+
+    /// Leaves out the decisions without a label: those without action, propensity and reward.
+    pub(super) fn leave_out_unlabelled(&mut self) -> Result<()> {
+        let labels: Vec<Column<'_>> =
+            [Role::Action, Role::Propensity, Role::Reward].into_iter().filter_map(|role| self.role(role)).collect();
+        // A log without such a column has no labels to leave out, and is refused elsewhere.
+        if labels.len() < 3 || labels.iter().any(|column| column.array.null_count() == 0) {
+            return Ok(());
+        }
+        let kept: Vec<bool> = (0..self.len()).map(|i| labels.iter().any(|column| !column.array.is_null(i))).collect();
         if kept.contains(&false) {
             *self = self.keep(&kept)?;
         }
@@ -216,10 +346,13 @@ impl LogBatch {
 
     /// The number of every action.
     pub fn action(&self, actions: &Actions) -> Result<Vec<u32>> {
+        if let Some(candidates) = self.candidates()? {
+            return candidates.action(self);
+        }
         let column = self.required_role(Role::Action)?;
         match actions {
             Actions::Count(k) => {
-                let first = u32::from(self.from_one);
+                let first = u32::from(self.columns.from_one);
                 let number = |(i, &x): (usize, &f64)| {
                     let a = column.whole(i, x)?;
                     match a.checked_sub(first).filter(|&a| (a as usize) < *k) {
@@ -283,7 +416,7 @@ impl LogBatch {
         let (offsets, values) = match actions {
             Actions::Count(k) => {
                 let lists = column.lists()?;
-                let first = u32::from(self.from_one);
+                let first = u32::from(self.columns.from_one);
                 let mut values = Vec::with_capacity(lists.values.len());
                 for i in 0..lists.len() {
                     for &x in lists.get(i) {
@@ -314,6 +447,10 @@ impl LogBatch {
 
     /// The eligible actions, if they are logged.
     pub fn eligible(&self, actions: &Actions) -> Result<Option<Eligible>> {
+        if let Some(candidates) = self.candidates()? {
+            let sets = (0..candidates.len()).map(|i| (0..candidates.range(i).len() as u32).collect::<Vec<u32>>());
+            return Eligible::new(sets).map(Some).map_err(|reason| self.refused(reason));
+        }
         let Some(lists) = self.eligible_lists(actions)? else {
             return Ok(None);
         };
@@ -342,7 +479,7 @@ impl LogBatch {
 
     /// Whether actions that are numbers are counted from 1 on.
     pub(crate) fn counts_from_one(&self) -> bool {
-        self.from_one
+        self.columns.from_one
     }
 
     /// An error about a missing column.
@@ -360,4 +497,13 @@ impl LogBatch {
             reason => Error::Content { place: self.place.clone(), reason },
         }
     }
+}
+
+/// The index of each column.
+fn named(table: &RecordBatch) -> Arc<HashMap<String, usize>> {
+    let mut names = HashMap::with_capacity(table.num_columns());
+    for (i, field) in table.schema_ref().fields().iter().enumerate() {
+        names.entry(field.name().clone()).or_insert(i);
+    }
+    Arc::new(names)
 }

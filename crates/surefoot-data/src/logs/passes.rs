@@ -1,5 +1,6 @@
 //! Several passes over the same files. Every pass must read the same records, so a file that changes is an error, and
-//! a pipe, which can be read only once, is copied to a temporary file first.
+//! a pipe or the standard input, which can be read only once, is copied to a temporary file first. So is the content of
+//! a compressed file in a format that is not read from the start to the end.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -11,8 +12,11 @@ use std::time::SystemTime;
 
 use twox_hash::XxHash64;
 
+use super::sources::{is_standard_input, place};
 use crate::error::{Error, Result};
 use crate::files::Spool;
+use crate::packed::{Expanded, Packing};
+use crate::table::{Format, unpack_file};
 
 /// The number of bytes at the beginning and at the end of a file that are compared.
 const COMPARED: u64 = 1 << 16;
@@ -22,10 +26,23 @@ const COMPARED: u64 = 1 << 16;
 pub(super) struct Passes(Mutex<HashMap<PathBuf, Known>>);
 
 #[derive(Debug)]
-enum Known {
-    File(Stamp),
-    /// The copy of a pipe, and its size.
-    Pipe(Spool, u64),
+struct Known {
+    /// What the file was; `None` for a pipe.
+    stamp: Option<Stamp>,
+    /// The copy to read instead, if there is one.
+    copy: Option<Spool>,
+    /// The number of bytes of the file, or of the copy.
+    size: u64,
+    expanded: Expanded,
+}
+
+/// A file to read.
+#[derive(Debug)]
+pub(super) struct Opened {
+    /// The file, or the copy.
+    pub(super) path: PathBuf,
+    /// How far it expands, if it is compressed.
+    pub(super) expanded: Expanded,
 }
 
 /// The size of a file, the time of its last change, and a digest of its beginning and end.
@@ -54,42 +71,21 @@ impl Stamp {
 }
 
 impl Passes {
-    /// The path to read from: the file, or the copy of a pipe.
-    pub(super) fn open(&self, path: &Path) -> Result<PathBuf> {
-        if self.known(path, |known| known.is_some()) {
+    /// The file to read; the copy of a pipe, or of a compressed file that must be read at any place.
+    pub(super) fn open(&self, path: &Path, format: Format) -> Result<Opened> {
+        if let Some(opened) = self.known(path, |known| known.map(|known| known.opened(path))) {
             self.unchanged(path)?;
-            return Ok(self.known(path, |known| match known {
-                Some(Known::Pipe(spool, _)) => spool.path().to_owned(),
-                _ => path.to_owned(),
-            }));
+            return Ok(opened);
         }
-        let failed = |reason| Error::io(path, reason);
-        let data = fs::metadata(path).map_err(failed)?;
-        if data.is_dir() {
-            return Ok(path.to_owned());
-        }
-        let known = match data.is_file() {
-            true => Known::File(Stamp::of(path).map_err(failed)?),
-            false => {
-                let (spool, size) = Spool::copy(path)?;
-                Known::Pipe(spool, size)
-            }
-        };
-        let from = match &known {
-            Known::Pipe(spool, _) => spool.path().to_owned(),
-            Known::File(_) => path.to_owned(),
-        };
+        let known = Known::of(path, format)?;
+        let opened = known.opened(path);
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), known);
-        Ok(from)
+        Ok(opened)
     }
 
     /// Fails if the file is not what it was when it was first opened.
     pub(super) fn unchanged(&self, path: &Path) -> Result<()> {
-        let before = self.known(path, |known| match known {
-            Some(Known::File(stamp)) => Some(stamp.clone()),
-            _ => None,
-        });
-        let Some(before) = before else { return Ok(()) };
+        let Some(before) = self.known(path, |known| known?.stamp.clone()) else { return Ok(()) };
         let now = Stamp::of(path).map_err(|reason| Error::io(path, reason))?;
         let how = match now == before {
             true => return Ok(()),
@@ -99,15 +95,41 @@ impl Passes {
         Err(Error::Changed { place: path.display().to_string(), how })
     }
 
-    /// The number of bytes of a file that has been opened.
+    /// The number of bytes of a file that has been opened, expanded as far as it was read.
     pub(super) fn size(&self, path: &Path) -> Option<u64> {
-        self.known(path, |known| match known? {
-            Known::File(stamp) => Some(stamp.size),
-            Known::Pipe(_, size) => Some(*size),
-        })
+        self.known(path, |known| known.map(|known| known.size.max(known.expanded.bytes())))
     }
 
     fn known<T>(&self, path: &Path, read: impl FnOnce(Option<&Known>) -> T) -> T {
         read(self.0.lock().unwrap_or_else(PoisonError::into_inner).get(path))
+    }
+}
+
+impl Known {
+    fn of(path: &Path, format: Format) -> Result<Self> {
+        let place = place(path);
+        let failed = |reason| Error::Io { place: place.clone(), reason };
+        let copied = |(copy, size)| Known { stamp: None, copy: Some(copy), size, expanded: Expanded::default() };
+        let mut known = if is_standard_input(path) {
+            copied(Spool::fill(&place, "the size of the standard input in bytes", io::stdin().lock())?)
+        } else if fs::metadata(path).map_err(failed)?.is_file() {
+            let stamp = Stamp::of(path).map_err(failed)?;
+            Known { size: stamp.size, stamp: Some(stamp), copy: None, expanded: Expanded::default() }
+        } else {
+            copied(Spool::copy(path)?)
+        };
+        if !format.is_streamed() {
+            let from = known.copy.as_ref().map_or(path, Spool::path);
+            if let Some(packing) = Packing::of_file(&place, from)? {
+                let (copy, size) = unpack_file(&place, from, packing)?;
+                (known.copy, known.size) = (Some(copy), size);
+            }
+        }
+        Ok(known)
+    }
+
+    fn opened(&self, path: &Path) -> Opened {
+        let path = self.copy.as_ref().map_or(path, Spool::path);
+        Opened { path: path.to_owned(), expanded: self.expanded.clone() }
     }
 }

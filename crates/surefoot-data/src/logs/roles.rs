@@ -1,6 +1,7 @@
 //! Which column plays which role.
 
 use std::collections::HashMap;
+use std::str::FromStr;
 
 use arrow_array::RecordBatch;
 
@@ -19,10 +20,11 @@ pub(crate) enum Role {
     Probabilities,
     DropProbability,
     Skip,
+    Candidates,
 }
 
 impl Role {
-    pub(super) const ALL: [Role; 10] = [
+    pub(super) const ALL: [Role; 11] = [
         Role::EventId,
         Role::Timestamp,
         Role::Action,
@@ -33,6 +35,7 @@ impl Role {
         Role::Probabilities,
         Role::DropProbability,
         Role::Skip,
+        Role::Candidates,
     ];
 
     /// The names by which it is found, our own first.
@@ -48,6 +51,7 @@ impl Role {
             Role::Probabilities => &["probabilities", "pi_b"],
             Role::DropProbability => &["pdrop"],
             Role::Skip => &["skip"],
+            Role::Candidates => &["candidates"],
         }
     }
 
@@ -80,6 +84,45 @@ pub struct ColumnNames {
     pub policy_version: Option<String>,
     /// Whether numeric actions are counted from 1.
     pub from_one: bool,
+    /// The candidates, lists of objects: `candidates`.
+    pub candidates: Option<String>,
+    /// The field of a candidate that is its identity: `id`, `_id`, `_tag`, `item_id` or `action_id`.
+    pub identity: Option<String>,
+    /// How the action names the chosen candidate. `None`: by its identity, if action and identities are both texts or
+    /// both numbers, and otherwise by its place.
+    pub action_is: Option<ActionIs>,
+    /// Whether the places of candidates are the actions, and their features are ignored.
+    pub positions: bool,
+    /// Whether every row is a candidate, and the rows with the same event id are a record. No row need be
+    /// marked as chosen, so that such records can be scored.
+    pub rows_are_candidates: bool,
+    /// If rows are candidates: the column that marks the chosen one, with 1 or true; or the column of the reward or the
+    /// propensity, if only the chosen one has it. A column `chosen` beside event ids is taken for it.
+    pub chosen: Option<String>,
+    /// If rows are candidates: the columns that are features of candidates. `None`: those that differ between the rows
+    /// of some record. A name that ends in `*` matches all columns that begin with what precedes it.
+    pub candidate_features: Option<Vec<String>>,
+}
+
+/// How the action names the chosen candidate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ActionIs {
+    /// By its place among the candidates of the record, counted from 0, or from 1 if the user says so.
+    Place,
+    /// By its identity.
+    Identity,
+}
+
+impl FromStr for ActionIs {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        match text {
+            "place" => Ok(ActionIs::Place),
+            "identity" => Ok(ActionIs::Identity),
+            other => Err(format!("should be place or identity, but is {other}")),
+        }
+    }
 }
 
 impl ColumnNames {
@@ -90,6 +133,7 @@ impl ColumnNames {
             Role::Propensity => self.propensity.as_deref(),
             Role::Reward => self.reward.as_deref(),
             Role::PolicyVersion => self.policy_version.as_deref(),
+            Role::Candidates => self.candidates.as_deref(),
             _ => None,
         }
     }

@@ -10,6 +10,7 @@ use arrow_array::types::{Float32Type, Float64Type, UInt32Type};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
+use super::candidates::{Candidate, Candidates, named};
 use super::cells::{Cell, cell, check, same_columns, unfit, unwritten};
 use crate::error::{Error, Result};
 
@@ -30,6 +31,8 @@ pub(super) struct Decision {
     pub(super) unlabelled: bool,
     /// Names and values of the non-zero features.
     pub(super) features: Vec<(String, f32)>,
+    /// The candidates, if they have features or identities; the action is then a place among them.
+    pub(super) candidates: Option<Vec<Candidate>>,
 }
 
 /// The columns of [`Decisions::finish`] that both formats have.
@@ -58,6 +61,7 @@ pub(super) struct Decisions {
     skip: BooleanBuilder,
     names: ListBuilder<StringBuilder>,
     values: ListBuilder<Float32Builder>,
+    candidates: Candidates,
 }
 
 impl Decisions {
@@ -80,6 +84,7 @@ impl Decisions {
         self.probabilities.append(decision.probabilities.is_some());
         self.pdrop.append_option(decision.pdrop);
         self.skip.append_value(decision.skip);
+        self.candidates.push(decision.candidates.as_deref());
         for (name, value) in &decision.features {
             self.names.values().append_value(name);
             self.values.values().append_value(*value);
@@ -88,9 +93,10 @@ impl Decisions {
         self.values.append(true);
     }
 
-    /// The batch, with the columns that the format supports. Starts a new batch.
+    /// The batch, with the columns that the format supports, and with `candidates` if a decision has some. Starts a new
+    /// batch.
     pub(super) fn finish(&mut self, place: &str, columns: &[&str]) -> Result<RecordBatch> {
-        let all: [(&str, ArrayRef); 12] = [
+        let mut all: Vec<(&str, ArrayRef)> = vec![
             ("event_id", Arc::new(self.event_id.finish())),
             ("timestamp", Arc::new(self.timestamp.finish())),
             ("action", Arc::new(self.action.finish())),
@@ -104,16 +110,18 @@ impl Decisions {
             ("context_names", Arc::new(self.names.finish())),
             ("context_values", Arc::new(self.values.finish())),
         ];
-        let kept = all.into_iter().filter(|(name, _)| columns.contains(name));
+        all.retain(|(name, _)| columns.contains(name));
+        all.extend(self.candidates.finish().map(|column| ("candidates", column)));
         let (fields, arrays): (Vec<Field>, Vec<ArrayRef>) =
-            kept.map(|(name, array)| (Field::new(name, array.data_type().clone(), true), array)).unzip();
+            all.into_iter().map(|(name, array)| (Field::new(name, array.data_type().clone(), true), array)).unzip();
         RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
             .map_err(|error| Error::Malformed { place: place.to_owned(), reason: error.to_string() })
     }
 }
 
 /// Columns that are not features.
-const KNOWN: [&str; 14] = [
+const KNOWN: [&str; 15] = [
+    "candidates",
     "event_id",
     "timestamp",
     "policy_version",
@@ -176,7 +184,8 @@ pub(super) fn write_lines<A: AsRef<str>, B: AsRef<str>>(
 /// Rejects columns whose types differ from the table in `table.rs`, and a table without the columns that every format
 /// needs.
 fn types(place: &str, schema: &SchemaRef) -> Result<()> {
-    check(place, schema)?;
+    let plain = schema.fields().iter().filter(|field| field.name() != "candidates").cloned().collect::<Vec<_>>();
+    check(place, &Arc::new(Schema::new(plain)))?;
     for field in schema.fields() {
         let (name, kind) = (field.name().as_str(), field.data_type());
         let list = |item: DataType| matches!(kind, DataType::List(of) if *of.data_type() == item);
@@ -189,6 +198,7 @@ fn types(place: &str, schema: &SchemaRef) -> Result<()> {
             "probabilities" => ("a list of Float64", list(DataType::Float64)),
             "context" | "context_values" => ("a list of Float32", list(DataType::Float32)),
             "context_names" => ("a list of text", list(DataType::Utf8)),
+            "candidates" => ("a list of structs of id, names and values", *kind == Candidates::data_type()),
             _ => ("a truth, a number or text, as a feature", !kind.is_nested()),
         };
         if !fits {
@@ -242,6 +252,7 @@ impl Rows<'_> {
             skip,
             unlabelled: false,
             features: self.features(i, row)?,
+            candidates: self.candidates(i, row)?,
         })
     }
 
@@ -335,6 +346,17 @@ impl Rows<'_> {
             }
         }
         Ok(features)
+    }
+
+    fn candidates(&self, i: usize, row: u64) -> Result<Option<Vec<Candidate>>> {
+        let Some(Cell::List(items)) = self.cell("candidates", i) else { return Ok(None) };
+        let Some(items) = items.as_struct_opt() else { return Ok(None) };
+        let one = |j| {
+            named(items, j, Some("id")).map_err(|(field, allowed, found)| {
+                unfit(self.place, row, &format!("{field} of candidate {j}"), allowed, found)
+            })
+        };
+        (0..items.len()).map(one).collect::<Result<_>>().map(Some)
     }
 
     fn names(&self, i: usize, row: u64) -> Result<Option<Vec<String>>> {

@@ -13,12 +13,16 @@
 //! multiply `_label_probability` by `1 - pdrop`, the probability that the record was kept, and also write `pdrop`. So
 //! `_label_probability` is not used, but it must agree with `p[0]`, with or without that factor, to a relative 1e-4
 //! (loggers use 32 bits). Probabilities are read unchanged, whereas Vowpal Wabbit clips those above 1. `_multi`, with
-//! one object per action, must have as many objects as the largest number in `a`; the action features in it are not
-//! kept. If `a` has only one action but `_multi` has more, the probabilities of the others are unknown, and `eligible`
-//! and `probabilities` are null.
+//! one object per action, must have as many objects as the largest number in `a`. If `a` has only one action but `_multi`
+//! has more, the probabilities of the others are unknown, and `eligible` and `probabilities` are null.
+//!
+//! **Candidates.** If an object in `_multi` has a feature or an identity (`_tag`, or else `_id`), the objects are the
+//! `candidates` of the decision, and `action` and `eligible` are places among them. If all objects are empty, there are no
+//! candidates, only numbers of actions.
 //!
 //! **Lines that are not decisions** (rewards that were never joined, decisions with several slots) are errors: reading
-//! the log without them would change it.
+//! the log without them would change it. A decision without `_label_cost` has no label: `action`, `pscore` and `reward`
+//! are null.
 //!
 //! **Features.** `"ns": {"age": 3, "city": "Rome", "new": true}` in `c` gives `ns.age` with 3, `ns.city=Rome` with 1
 //! and `ns.new` with 1; `false`, `null` and 0 give no feature. Fields of `c` that are not objects have no `ns.` prefix.
@@ -26,6 +30,8 @@
 //! read as if it stood there alone (`"FromUrl": [{"weather": "sunny"}]` is common). Names that start with `_`, such as
 //! `_multi`, `_tag` or `_text`, are instructions to Vowpal Wabbit; they are left out with everything in them.
 
+mod bare;
+mod features;
 mod write;
 
 use std::collections::HashSet;
@@ -33,15 +39,20 @@ use std::io::BufRead;
 
 use super::decisions::{ALWAYS, DSJSON, Decision, Decisions, negated};
 use super::json::Json;
-use super::lines::{BATCH, LONGEST, Lines, field, long_names, malformed, shown, tables};
+use super::kinds;
+use super::lines::{BATCH, Lines, field, malformed, shown, tables};
 use super::{ROWS, Tables};
 use crate::error::{Error, Result};
 pub(crate) use write::write;
 
+/// The fields of a decision that are not features.
+const ENVELOPE: [&str; 10] =
+    ["a", "c", "p", "EventId", "Timestamp", "VWState", "pdrop", "RewardValue", "DeferredAction", "ActionTaken"];
+
 /// The tolerance for `_label_probability`.
 const AGREE: f64 = 1e-4;
 
-/// Reads decisions. Without `labels`, a line needs only the context `c`.
+/// Reads decisions. A decision without `_label_cost` has no label. Without `labels`, a line needs only the context `c`.
 pub(crate) fn read(place: &str, input: impl BufRead + Send + 'static, labels: bool) -> Result<Tables> {
     let mut lines = Lines::new(place, input);
     let place = place.to_owned();
@@ -54,9 +65,10 @@ pub(crate) fn read(place: &str, input: impl BufRead + Send + 'static, labels: bo
             if line.is_blank() {
                 continue;
             }
-            let object = Json::parse(line.text).map_err(|reason| malformed(&place, line.number, reason))?;
+            let object =
+                Json::parse_features(line.text, &ENVELOPE).map_err(|reason| malformed(&place, line.number, reason))?;
             let record = Record { place: &place, line: line.number, object };
-            decisions.push(&if labels { record.decision()? } else { record.context()? });
+            decisions.push(&record.read(labels)?);
             bytes += line.text.len();
         }
         if decisions.len() == 0 { Ok(None) } else { decisions.finish(&place, &columns).map(Some) }
@@ -79,8 +91,24 @@ impl<'a> Record<'a> {
         field(self.place, self.line, name, allowed, found.describe())
     }
 
-    fn decision(&self) -> Result<Decision> {
+    fn read(&self, labels: bool) -> Result<Decision> {
+        if let Some(reason) = kinds::of_object(&self.object) {
+            return Err(self.malformed(reason));
+        }
+        if self.is_bare() {
+            return self.bare();
+        }
+        if !labels {
+            return self.context();
+        }
         self.kind()?;
+        match self.object.get("_label_cost") {
+            None | Some(Json::Null) => self.context(),
+            Some(_) => self.decision(),
+        }
+    }
+
+    fn decision(&self) -> Result<Decision> {
         let actions = self.actions()?;
         let probabilities = self.probabilities(actions.len())?;
         let &[action, ..] = &actions[..] else { return Err(self.malformed("a should have an action, but is empty")) };
@@ -90,8 +118,7 @@ impl<'a> Record<'a> {
         self.same_probability(pscore, pdrop)?;
         let known = self.known(&actions)?;
         let cost = self.number("_label_cost")?;
-        let cost =
-            cost.ok_or_else(|| self.malformed("a decision without _label_cost: rewards must be joined first"))?;
+        let cost = cost.ok_or_else(|| self.malformed("a decision should have a _label_cost, but has none"))?;
         let version = match self.object.get("VWState") {
             None | Some(Json::Null) => None,
             Some(state @ Json::Object(_)) => self.text("VWState.m", state.get("m"))?,
@@ -113,8 +140,9 @@ impl<'a> Record<'a> {
             probabilities: known.then_some(probabilities),
             pdrop,
             skip,
-            unlabelled: false,
             features: self.features()?,
+            candidates: self.candidates()?,
+            ..Decision::default()
         })
     }
 
@@ -133,7 +161,11 @@ impl<'a> Record<'a> {
             Some(other) => return Err(self.field("c._multi", "an array with an object for each action", other)),
         };
         let eligible = match has("a") {
-            true => Some(self.actions()?).filter(|actions| actions.len() > 1).or(all),
+            true => {
+                let actions = self.actions()?;
+                self.known(&actions)?;
+                Some(actions).filter(|actions| actions.len() > 1).or(all)
+            }
             false => all,
         };
         Ok(Decision {
@@ -142,6 +174,7 @@ impl<'a> Record<'a> {
             eligible,
             unlabelled: true,
             features: self.features()?,
+            candidates: self.candidates()?,
             ..Decision::default()
         })
     }
@@ -152,9 +185,6 @@ impl<'a> Record<'a> {
             return Err(self.malformed(format!("should be a JSON object, but is {}", self.object.describe())));
         }
         let has = |name| self.object.get(name).is_some();
-        if has("_outcomes") {
-            return Err(self.malformed("should be a decision for one slot, but is one for several (_outcomes)"));
-        }
         let observed = ["RewardValue", "DeferredAction", "ActionTaken"].into_iter().find(|name| has(name));
         if let Some(name) = observed
             && !has("a")
@@ -279,82 +309,5 @@ impl<'a> Record<'a> {
             }
             _ => Ok(actions.len() > 1 || all == 1),
         }
-    }
-
-    fn features(&self) -> Result<Vec<(String, f32)>> {
-        let context = match self.object.get("c") {
-            Some(Json::Object(context)) => context,
-            other => return Err(self.field("c", "an object", other.unwrap_or(&Json::Null))),
-        };
-        let mut features = Features { record: self, room: LONGEST, found: Vec::new() };
-        for (name, value) in context {
-            if !name.starts_with('_') {
-                features.add(name, value)?;
-            }
-        }
-        let mut seen = HashSet::with_capacity(features.found.len());
-        match features.found.iter().find(|(name, _)| !seen.insert(name.as_str())) {
-            Some((name, _)) => {
-                Err(self.malformed(format!("c should have every feature once, but has {} twice", shown(name))))
-            }
-            None => Ok(features.found),
-        }
-    }
-}
-
-/// The features of a record.
-struct Features<'r, 'a> {
-    record: &'r Record<'a>,
-    /// The number of bytes that names may still take: a long name of an object is repeated for each of its fields.
-    room: usize,
-    found: Vec<(String, f32)>,
-}
-
-impl Features<'_, '_> {
-    fn push(&mut self, name: String, value: f32) -> Result<()> {
-        self.spend(&name)?;
-        self.found.push((name, value));
-        Ok(())
-    }
-
-    fn add(&mut self, name: &str, value: &Json<'_>) -> Result<()> {
-        match value {
-            Json::Null | Json::Bool(false) => Ok(()),
-            Json::Bool(true) => self.push(name.to_owned(), 1.0),
-            Json::Text(text) => self.push(format!("{name}={text}"), 1.0),
-            // Parsed directly as 32 bits, since rounding twice could give another number.
-            Json::Number(digits) => match digits.parse::<f32>().ok().filter(|value| value.is_finite()) {
-                Some(0.0) => Ok(()),
-                Some(number) => self.push(name.to_owned(), number),
-                None => Err(self.record.field(&format!("c.{name}"), "a number within the range of 32 bits", value)),
-            },
-            Json::Object(fields) => {
-                for (inner, value) in fields.iter().filter(|(inner, _)| !inner.starts_with('_')) {
-                    self.inner(&format!("{name}.{inner}"), value)?;
-                }
-                Ok(())
-            }
-            Json::Array(items) => {
-                for (i, item) in items.iter().enumerate() {
-                    match item {
-                        Json::Text(_) | Json::Object(_) => self.add(name, item)?,
-                        _ => self.inner(&format!("{name}[{i}]"), item)?,
-                    }
-                }
-                Ok(())
-            }
-        }
-    }
-
-    /// Descends one level.
-    fn inner(&mut self, name: &str, value: &Json<'_>) -> Result<()> {
-        self.spend(name)?;
-        self.add(name, value)
-    }
-
-    fn spend(&mut self, name: &str) -> Result<()> {
-        let Record { place, line, .. } = self.record;
-        self.room = self.room.checked_sub(name.len()).ok_or_else(|| long_names(place, *line))?;
-        Ok(())
     }
 }

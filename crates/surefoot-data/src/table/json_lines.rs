@@ -9,10 +9,13 @@
 //! | arrays of numbers | list of `Float64` |
 //! | arrays of texts, or of texts and numbers | list of text |
 //! | objects | one column per field, with `.` between the names |
+//! | arrays of objects | list of structs, with one field per name in any of the objects |
 //!
 //! `null` means the same as an absent field, except that its column exists. Types are determined batch by batch. Other
-//! mixtures of types, and arrays of anything else, are errors. Blank lines are skipped. Repeated names are an error,
+//! mixtures of types, arrays of anything else, and arrays of objects in arrays of objects are errors. Blank lines are skipped. Repeated names are an error,
 //! even if one of them is `a.b` and the other is `b` in `a`.
+
+mod objects;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -21,14 +24,16 @@ use std::mem;
 use std::sync::Arc;
 
 use arrow_array::builder::{BooleanBuilder, Float64Builder, ListBuilder, StringBuilder};
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::{Field, Schema, SchemaRef};
 
-use super::cells::{Cell, cell, check, push_json, push_json_text, same_columns, unfit, unwritten};
+use super::cells::{cell, push_json, push_json_text, same_columns, unfit, unwritten};
 use super::json::Json;
+use super::kinds;
 use super::lines::{BATCH, COLUMNS, LONGEST, Lines, field, long_names, malformed, shown, tables};
 use super::{ROWS, Tables};
 use crate::error::{Error, Result};
+use objects::Objects;
 
 /// The largest number of cells of a batch, including empty ones. Lines with different fields thus make a batch with few
 /// rows.
@@ -47,6 +52,9 @@ pub(crate) fn read(place: &str, input: impl BufRead + Send + 'static) -> Result<
                 continue;
             }
             let object = Json::parse(line.text).map_err(|reason| malformed(&place, line.number, reason))?;
+            if let Some(reason) = kinds::of_object(&object) {
+                return Err(malformed(&place, line.number, reason));
+            }
             let Json::Object(fields) = object else {
                 let reason = format!("should be a JSON object, but is {}", object.describe());
                 return Err(malformed(&place, line.number, reason));
@@ -98,6 +106,8 @@ enum Kind {
     Empty,
     Numbers,
     Texts,
+    /// Arrays of objects.
+    Objects,
 }
 
 impl Kind {
@@ -107,8 +117,8 @@ impl Kind {
             (one, other) if one == other => Some(one),
             (Kind::Unknown, kind) | (kind, Kind::Unknown) => Some(kind),
             (Kind::Number | Kind::Text, Kind::Number | Kind::Text) => Some(Kind::Text),
-            (Kind::Empty, list @ (Kind::Numbers | Kind::Texts)) => Some(list),
-            (list @ (Kind::Numbers | Kind::Texts), Kind::Empty) => Some(list),
+            (Kind::Empty, list @ (Kind::Numbers | Kind::Texts | Kind::Objects)) => Some(list),
+            (list @ (Kind::Numbers | Kind::Texts | Kind::Objects), Kind::Empty) => Some(list),
             (Kind::Numbers | Kind::Texts, Kind::Numbers | Kind::Texts) => Some(Kind::Texts),
             _ => None,
         }
@@ -121,12 +131,15 @@ impl Kind {
             Kind::Bool => "true or false",
             Kind::Text => "text",
             Kind::Empty | Kind::Numbers | Kind::Texts => "an array",
+            Kind::Objects => "an array of objects",
         }
     }
 }
 
 struct Column {
     name: String,
+    /// Its name in errors.
+    shown: String,
     kind: Kind,
     /// The line in which the type was first seen.
     since: u64,
@@ -138,10 +151,16 @@ struct Column {
     ends: Vec<usize>,
     /// The rows that are not null, with the index after their last item.
     cells: Vec<(usize, usize)>,
+    /// The items, if they are objects.
+    objects: Option<Objects>,
+    /// Whether it is a field of objects in an array.
+    inner: bool,
 }
 
 #[derive(Default)]
 struct Batch {
+    /// The column whose objects these are, if they are not whole lines.
+    within: Option<String>,
     names: HashMap<String, usize>,
     columns: Vec<Column>,
     /// The line of each row.
@@ -152,7 +171,11 @@ struct Batch {
 impl Batch {
     fn has_place_for(&self, row: &[(Cow<'_, str>, Json<'_>)]) -> bool {
         let new = row.iter().filter(|(name, _)| !self.names.contains_key(name.as_ref())).count();
-        self.lines.is_empty() || (self.lines.len() + 1) * (self.columns.len() + new) <= CELLS
+        let inner = |(name, value): &(Cow<'_, str>, Json<'_>)| match (value, self.names.get(name.as_ref())) {
+            (Json::Array(items), Some(&i)) => self.columns[i].objects.as_ref().is_none_or(|o| o.has_place_for(items)),
+            _ => true,
+        };
+        self.lines.is_empty() || (self.lines.len() + 1) * (self.columns.len() + new) <= CELLS && row.iter().all(inner)
     }
 
     fn push(&mut self, place: &str, line: u64, bytes: usize, row: Vec<(Cow<'_, str>, Json<'_>)>) -> Result<()> {
@@ -168,7 +191,7 @@ impl Batch {
                 None => {
                     let name = name.into_owned();
                     self.names.insert(name.clone(), self.columns.len());
-                    self.columns.push(Column::new(name, line));
+                    self.columns.push(Column::new(name, line, self.within.as_deref()));
                     self.columns.len() - 1
                 }
             };
@@ -181,8 +204,8 @@ impl Batch {
         let rows = self.lines.len();
         let (mut fields, mut arrays) = (Vec::new(), Vec::new());
         for column in self.columns {
-            let array = column.finish(rows);
-            fields.push(Field::new(column.name, array.data_type().clone(), true));
+            let (name, array) = (column.name.clone(), column.finish(rows, place)?);
+            fields.push(Field::new(name, array.data_type().clone(), true));
             arrays.push(array);
         }
         let schema = Arc::new(Schema::new(fields));
@@ -194,8 +217,9 @@ impl Batch {
 }
 
 impl Column {
-    fn new(name: String, line: u64) -> Self {
+    fn new(name: String, line: u64, within: Option<&str>) -> Self {
         Column {
+            shown: within.map_or_else(|| name.clone(), |outer| format!("{outer}.{name}")),
             name,
             kind: Kind::Unknown,
             since: line,
@@ -203,16 +227,19 @@ impl Column {
             text: String::new(),
             ends: Vec::new(),
             cells: Vec::new(),
+            objects: None,
+            inner: within.is_some(),
         }
     }
 
     fn push(&mut self, place: &str, line: u64, row: usize, value: &Json<'_>) -> Result<()> {
         if self.cells.last().is_some_and(|&(last, _)| last == row) {
-            let reason = format!("should have every field once, but has {} twice", shown(&self.name));
+            let reason = format!("should have every field once, but has {} twice", shown(&self.shown));
             return Err(malformed(place, line, reason));
         }
         let kind = match value {
             Json::Null | Json::Object(_) => return Ok(()),
+            Json::Array(items) if matches!(items[..], [Json::Object(_), ..]) && !self.inner => Kind::Objects,
             Json::Array(items) => {
                 let mut kind = Kind::Empty;
                 for item in items {
@@ -225,7 +252,7 @@ impl Column {
                     let allowed = "an array of numbers and texts";
                     kind = list
                         .and_then(|list| kind.with(list))
-                        .ok_or_else(|| field(place, line, &self.name, allowed, format!("one with {}", item.name())))?;
+                        .ok_or_else(|| field(place, line, &self.shown, allowed, format!("one with {}", item.name())))?;
                 }
                 kind
             }
@@ -233,12 +260,15 @@ impl Column {
         };
         let Some(common) = self.kind.with(kind) else {
             let allowed = format!("{}, as in line {}", self.kind.name(), self.since);
-            return Err(field(place, line, &self.name, allowed, kind.name()));
+            return Err(field(place, line, &self.shown, allowed, kind.name()));
         };
         if common != self.kind {
             (self.kind, self.since) = (common, line);
         }
-        self.cells.push((row, self.ends.len()));
+        if let (Kind::Objects, Json::Array(items)) = (kind, value) {
+            self.objects.get_or_insert_with(|| Objects::new(&self.shown)).push(place, line, items)?;
+        }
+        self.cells.push((row, self.objects.as_ref().map_or(self.ends.len(), Objects::len)));
         Ok(())
     }
 
@@ -250,7 +280,7 @@ impl Column {
                     self.large |= !digits.parse::<i64>().is_ok_and(|value| value.unsigned_abs() <= EXACT);
                 } else if !digits.parse::<f64>().is_ok_and(f64::is_finite) {
                     let found = value.describe();
-                    return Err(field(place, line, &self.name, "a number within the range of 64 bits", found));
+                    return Err(field(place, line, &self.shown, "a number within the range of 64 bits", found));
                 }
                 (Kind::Number, *digits)
             }
@@ -259,7 +289,7 @@ impl Column {
             Json::Bool(false) => (Kind::Bool, "false"),
             other => {
                 let found = format!("one with {}", other.describe());
-                return Err(field(place, line, &self.name, "an array of numbers and texts", found));
+                return Err(field(place, line, &self.shown, "an array of numbers and texts", found));
             }
         };
         self.text.push_str(text);
@@ -282,7 +312,16 @@ impl Column {
         })
     }
 
-    fn finish(&self, rows: usize) -> ArrayRef {
+    fn finish(mut self, rows: usize, place: &str) -> Result<ArrayRef> {
+        if let Some(objects) = self.objects.take() {
+            let items: Vec<_> = self.rows(rows).collect();
+            let lengths = items.iter().map(|items| items.as_ref().map_or(0, ExactSizeIterator::len)).collect();
+            return objects.finish(place, lengths, items.iter().map(Option::is_some).collect());
+        }
+        Ok(self.plain(rows))
+    }
+
+    fn plain(&self, rows: usize) -> ArrayRef {
         let number = |item| self.text(item).parse::<f64>().unwrap_or(f64::NAN);
         match self.kind {
             Kind::Unknown | Kind::Number if !self.large => {
@@ -310,7 +349,7 @@ impl Column {
                 }
                 Arc::new(out.finish())
             }
-            Kind::Empty | Kind::Numbers | Kind::Texts => {
+            Kind::Empty | Kind::Numbers | Kind::Texts | Kind::Objects => {
                 let mut out =
                     ListBuilder::with_capacity(StringBuilder::with_capacity(self.ends.len(), self.text.len()), rows);
                 for items in self.rows(rows) {
@@ -332,7 +371,7 @@ pub(crate) fn write(
     schema: &SchemaRef,
     tables: &mut dyn Iterator<Item = Result<RecordBatch>>,
 ) -> Result<()> {
-    check(place, schema)?;
+    objects::check_written(place, schema)?;
     let mut text = String::new();
     let mut row = 0;
     for table in tables {
@@ -342,8 +381,7 @@ pub(crate) fn write(
             text.clear();
             text.push('{');
             for (field, column) in schema.fields().iter().zip(table.columns()) {
-                let found = cell(column, i);
-                if matches!(found, Some(Cell::Null)) {
+                if column.is_null(i) {
                     continue;
                 }
                 if text.len() > 1 {
@@ -351,9 +389,11 @@ pub(crate) fn write(
                 }
                 push_json_text(&mut text, field.name());
                 text.push(':');
-                found
-                    .and_then(|found| push_json(&mut text, &found))
-                    .ok_or_else(|| unfit(place, row, field.name(), "finite, as JSON has no other number", "not"))?;
+                let done = match objects::items(column, i) {
+                    Some(items) => objects::push(&mut text, &items),
+                    None => cell(column, i).and_then(|found| push_json(&mut text, &found)),
+                };
+                done.ok_or_else(|| unfit(place, row, field.name(), "finite, as JSON has no other number", "not"))?;
             }
             text.push_str("}\n");
             out.write_all(text.as_bytes()).map_err(|reason| unwritten(place, reason))?;

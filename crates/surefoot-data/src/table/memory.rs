@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field};
 
-use super::plain::{Rows, is_readable, refused};
+use super::plain::{Rows, is_readable, is_readable_struct, refused};
 use super::{ROWS, Tables};
 use crate::error::{Error, Result};
 
@@ -66,7 +66,12 @@ fn check(place: &str, name: &str, field: &Field) -> Result<()> {
         DataType::List(inner) | DataType::LargeList(inner) | DataType::FixedSizeList(inner, _) => inner.data_type(),
         other => other,
     };
-    if is_readable(inner) { Ok(()) } else { Err(refused(place, name, field.data_type())) }
+    let list = inner != field.data_type();
+    if is_readable(inner) || list && is_readable_struct(inner) {
+        Ok(())
+    } else {
+        Err(refused(place, name, field.data_type()))
+    }
 }
 
 fn malformed(place: &str, reason: String) -> Error {

@@ -10,8 +10,13 @@
 //! | `action_dist` | (n, K, L), optional | `action_dist`, in the same way: the probabilities of another policy |
 //! | `position` | (n,), integers, optional | `position`, unless `pi_b` or `action_dist` have only one position |
 //! | `n_rounds`, `n_actions` | (), optional | none: they are checked against the other arrays |
+//! | `action_context` | (K, m), optional | `candidates`: all actions with these features, in every record |
 //!
-//! Other arrays are not read: no real log has `expected_reward`, and `action_context` does not belong to a record.
+//! With `position`, each record is the choice for one position of a list, as in the Open Bandit Dataset. Slates, whose
+//! actions share one reward, have `slate_id` or propensities of whole lists; they are refused by their name.
+//!
+//! If `action_context` is the identity matrix, as in the pipeline's synthetic data by default, it says no more than the
+//! numbers of the actions, and there are no candidates. Other arrays are not read: no real log has `expected_reward`.
 //! Numbers are booleans, integers or floats of up to 8 bytes in either byte order. An optional array that is `None`,
 //! which numpy pickles, counts as absent; nothing is unpickled.
 //!
@@ -19,6 +24,7 @@
 //! `action_dist` if there are such columns ([`mod@write`]).
 
 mod arrays;
+mod features;
 mod numbers;
 mod write;
 
@@ -31,6 +37,7 @@ use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use self::arrays::{Archive, Array};
+use self::features::Features;
 pub(crate) use self::write::write;
 use super::{ROWS, Tables};
 use crate::error::{Error, Result};
@@ -40,12 +47,29 @@ use crate::npz::{Item, integer};
 /// The largest number of bytes of a batch of wide rows, if it has more than one row.
 const BATCH_BYTES: usize = 1 << 26;
 
+/// Arrays that only the feedback of slates has.
+const SLATES: [&str; 4] = ["slate_id", "pscore_cascade", "pscore_item_position", "evaluation_policy_pscore"];
+
 const INTEGERS: &str = "an integer type";
 const NUMBERS: &str = "a type of numbers";
 
 /// Reads a file; `open` is called once per array.
 pub(crate) fn read<R: Read + Seek + Send + 'static>(place: &str, open: impl Fn() -> io::Result<R>) -> Result<Tables> {
     let mut archive = Archive::open(place, open)?;
+    if let Some(name) = SLATES.into_iter().find(|name| archive.has(name)) {
+        let reason = "should be the feedback of decisions with one choice, but is that of slates, which choose several \
+                      actions with one reward for all of them";
+        return Err(Error::Malformed {
+            place: place.to_owned(),
+            reason: format!("{reason} ({name}): these are not read"),
+        });
+    }
+    let length = archive.count("len_list")?;
+    if length.is_some_and(|length| length > 1) && !archive.has("position") {
+        let reason = "should have an array position, as len_list is above 1: each record is the choice for one position \
+                      of a list, but has none";
+        return Err(Error::Malformed { place: place.to_owned(), reason: reason.into() });
+    }
     let action = Integers::new(archive.needed("action")?)?;
     let rows = match action.array.header.shape[..] {
         [rows] => rows,
@@ -71,9 +95,23 @@ pub(crate) fn read<R: Read + Seek + Send + 'static>(place: &str, open: impl Fn()
         [found, width] if found == rows && i32::try_from(width).is_ok() => {}
         _ => return Err(context.array.shape(format!("({rows}, d), a row for each record"))),
     }
+    let candidates = archive.optional("action_context")?.map(|array| Features::read(array, actions)).transpose()?;
     let actions = actions.map_or(u32::MAX, |count| u32::try_from(count).unwrap_or(u32::MAX));
-    let rounds =
-        Rounds { rows, row: 0, actions, action, position, reward, pscore, context, probabilities, action_dist };
+    let candidates = candidates.flatten();
+    let actions = candidates.as_ref().map_or(actions, |features| features.actions as u32);
+    let rounds = Rounds {
+        rows,
+        row: 0,
+        actions,
+        action,
+        position,
+        reward,
+        pscore,
+        context,
+        probabilities,
+        action_dist,
+        candidates,
+    };
     Ok(Box::new(rounds.batches()))
 }
 
@@ -98,13 +136,16 @@ struct Rounds {
     context: Reals,
     probabilities: Option<Slices>,
     action_dist: Option<Slices>,
+    candidates: Option<Features>,
 }
 
 impl Rounds {
     fn batches(mut self) -> impl Iterator<Item = Result<RecordBatch>> + Send {
         let slices = || self.probabilities.iter().chain(&self.action_dist);
         let widths = [self.action.row, self.reward.row, self.pscore.row, self.context.row.saturating_mul(2)];
-        let row = widths.into_iter().chain(slices().map(|slices| slices.reals.row)).fold(0, usize::saturating_add);
+        let features = self.candidates.as_ref().map_or(0, Features::bytes);
+        let widths = widths.into_iter().chain([features]);
+        let row = widths.chain(slices().map(|slices| slices.reals.row)).fold(0, usize::saturating_add);
         let step = (BATCH_BYTES / row.max(1)).clamp(1, ROWS);
         // With only one position, the position carries no information.
         let only = self.probabilities.is_some() || self.action_dist.is_some();
@@ -134,6 +175,7 @@ impl Rounds {
         fields.push(("context", list(DataType::Float32)));
         fields.extend(self.probabilities.is_some().then(|| ("probabilities", list(DataType::Float64))));
         fields.extend(self.action_dist.is_some().then(|| ("action_dist", list(DataType::Float64))));
+        fields.extend(self.candidates.as_ref().map(|features| ("candidates", features.data_type())));
         let fields = fields.into_iter().map(|(name, data_type)| Field::new(name, data_type, false));
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))
     }
@@ -161,6 +203,10 @@ impl Rounds {
             columns.push(slices.next(first, rows, position.as_deref())?);
         }
         let place = || self.context.array.place().to_owned();
+        if let Some(features) = &self.candidates {
+            columns
+                .push(features.column(rows).map_err(|e| Error::Malformed { place: place(), reason: e.to_string() })?);
+        }
         RecordBatch::try_new(schema.clone(), columns)
             .map_err(|reason| Error::Malformed { place: place(), reason: reason.to_string() })
     }

@@ -11,10 +11,13 @@
 //! | null columns | text, all null |
 //! | lists of these, including large and fixed-size ones | lists of these |
 //! | structs | one column per field, named with a dot: `user.age` |
+//! | lists of structs, such as candidates | lists of structs whose fields are such columns |
 //!
 //! Columns that already have such a type are not copied.
 
+use std::collections::HashSet;
 use std::fmt::Display;
+use std::mem;
 use std::sync::Arc;
 
 use arrow_array::builder::StringBuilder;
@@ -26,7 +29,7 @@ use arrow_array::types::{
 };
 use arrow_array::{
     Array, ArrayRef, Float32Array, Float64Array, GenericBinaryArray, GenericListArray, ListArray, OffsetSizeTrait,
-    PrimitiveArray, RecordBatch, RecordBatchOptions, StringArray, make_array,
+    PrimitiveArray, RecordBatch, RecordBatchOptions, StringArray, StructArray, make_array,
 };
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
@@ -35,7 +38,8 @@ use arrow_select::take::{TakeOptions, take};
 use crate::error::{Error, Result};
 
 /// The types that a column may have.
-pub(super) const ALLOWED: &str = "numbers, booleans, text, times, dates or decimals, or lists of these";
+pub(super) const ALLOWED: &str =
+    "numbers, booleans, text, times, dates or decimals, or lists of these or of structs of these";
 
 /// Types that are used without conversion.
 pub(super) fn is_plain(data_type: &DataType) -> bool {
@@ -53,6 +57,18 @@ pub(super) fn is_readable(data_type: &DataType) -> bool {
         Dictionary(_, values) => !matches!(**values, Dictionary(..)) && is_readable(values),
         other => is_plain(other),
     }
+}
+
+/// Structs in lists that can be converted: their fields are such columns, lists of entries, or structs of these.
+pub(super) fn is_readable_struct(data_type: &DataType) -> bool {
+    let DataType::Struct(fields) = data_type else { return false };
+    fields.iter().all(|field| match field.data_type() {
+        inner @ DataType::Struct(_) => is_readable_struct(inner),
+        DataType::List(inner) | DataType::LargeList(inner) | DataType::FixedSizeList(inner, _) => {
+            is_readable(inner.data_type())
+        }
+        other => is_readable(other),
+    })
 }
 
 pub(super) fn refused(place: &str, column: &str, found: &DataType) -> Error {
@@ -120,8 +136,33 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
+    /// The structs of a list. The fields of inner structs become fields of the outer one.
+    fn structs(&mut self, name: &str, column: &StructArray) -> Result<ArrayRef> {
+        let outer = mem::take(&mut self.columns);
+        for (field, array) in column.fields().iter().zip(column.columns()) {
+            self.flatten(&format!("{name}.{}", field.name()), array, column.nulls())?;
+        }
+        let mut names = HashSet::new();
+        let (mut fields, mut arrays) = (Vec::new(), Vec::new());
+        for (full, array) in mem::replace(&mut self.columns, outer) {
+            let short = full.get(name.len() + 1..).unwrap_or_default().to_owned();
+            if !names.insert(short.clone()) {
+                return Err(self.broken(format!("it has two columns {full}")));
+            }
+            fields.push(Field::new(short, array.data_type().clone(), true));
+            arrays.push(array);
+        }
+        let nulls = column.nulls().cloned();
+        let made = match arrays.is_empty() {
+            true => StructArray::new_empty_fields(column.len(), nulls),
+            false => StructArray::try_new(fields.into(), arrays, nulls).map_err(|error| self.broken(error))?,
+        };
+        Ok(Arc::new(made))
+    }
+
     fn value(&mut self, name: &str, column: &ArrayRef) -> Result<ArrayRef> {
         Ok(match column.data_type() {
+            DataType::Struct(_) => self.structs(name, column.as_struct())?,
             DataType::Null => Arc::new(StringArray::new_null(column.len())),
             DataType::Float16 => {
                 let halves = column.as_primitive::<Float16Type>();

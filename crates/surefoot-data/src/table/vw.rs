@@ -3,148 +3,189 @@
 //! **One line per decision** (`--cb`): `2:-1:0.25 'tag |user age:3 city=Rome |device mobile`, that is
 //! `action:cost:probability`, a tag, and features in namespaces. Actions are counted from 1 in the file and from 0
 //! here; the reward is the negated cost. Other actions may be listed beside the label, without cost (`1 2:-1:0.25 3`):
-//! they and the chosen one are then the eligible actions.
+//! they and the chosen one are then the eligible actions. They may also have costs (`1:0 2:-1:0.25 3:0`), which nobody
+//! observed and which are not used; the action with a probability is the chosen one.
 //!
 //! **Several lines per decision** (`--cb_adf`): `shared |user age:3`, then a line for each action, one of them with a
-//! label, up to a blank line. The action is the position of the line with the label (its own number is ignored, as
-//! Vowpal Wabbit does), and all actions are eligible. Features of actions are not kept: a policy that is linear in the
-//! context has no place for them. A decision without a `shared` line has no context and could not be distinguished from
-//! lines of the first form, so it is rejected.
+//! label, up to a blank line. The `shared` line may be absent. The lines of the actions are the `candidates`, with their
+//! tags as identities, unless all are empty. The action is the place of the line with the label (its own number is
+//! ignored, as Vowpal Wabbit does), and all actions are eligible. A decision without a label on any line has none:
+//! `action`, `pscore` and `reward` are null.
+//!
+//! Without `shared`, lines between two blank lines are one decision if the first or the second of them has no label, and
+//! decisions of one line each otherwise. If a file has neither `shared` nor labels nor blank lines, each of its lines is a
+//! decision.
 //!
 //! **Features** are named `namespace^feature`, or `feature` if the namespace has no name. The value is 1 if none is
-//! given, times the value of the namespace (`|user:0.5`). A feature that occurs several times counts as often, as in
-//! Vowpal Wabbit. The tag is the `event_id`: a last word that starts with `'`, or that is followed by `|` without a
+//! given, times the value of the namespace (`|user:0.5`). With a text as its value, `city:Rome`, it is `city=Rome` with the
+//! value 1. Features without a name (`:3 :5`) are named by their places, `[0]`, `[1]`. A feature that occurs several times
+//! counts as often, as in Vowpal Wabbit. The tag is the `event_id`: a last word that starts with `'`, or that is followed by `|` without a
 //! space. So `1:0:0.5| a` has a tag and no label, and is rejected; Vowpal Wabbit would read it as a decision without a
 //! label.
+//!
+//! **Other kinds** (`ccb`, `slates`, `ca`, and costs without any probability) are refused by their names.
 
+mod several;
 mod write;
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{HashMap, VecDeque};
 use std::io::BufRead;
+use std::mem;
 
 use super::decisions::{ALWAYS, Decision, Decisions, negated};
+use super::kinds;
 use super::lines::{BATCH, LONGEST, Line, Lines, field, long_names, malformed, shown, tables};
 use super::{ROWS, Tables};
 use crate::error::{Error, Result};
+use several::Several;
 pub(crate) use write::write;
 
-/// The largest number of actions of a decision of several lines.
-const ACTIONS: u32 = 1 << 20;
-
-/// Reads decisions. Without `labels`, a decision need not have one.
+/// Reads decisions. With `labels`, a line without a label among lines with labels is an error.
 pub(crate) fn read(place: &str, input: impl BufRead + Send + 'static, labels: bool) -> Result<Tables> {
     let mut lines = Lines::new(place, input);
-    let mut reader = Reader { place: place.to_owned(), open: None, labels };
+    let mut reader = Reader::new(place, labels);
     let mut decisions = Decisions::default();
     Ok(tables(move || {
         let mut bytes = 0;
         // A decision of several lines may be longer than the text of a batch.
         while decisions.len() < ROWS && (bytes < BATCH || decisions.len() == 0) {
-            let Some(line) = lines.next()? else {
-                if let Some(decision) = reader.close()? {
-                    decisions.push(&decision);
-                }
-                break;
-            };
-            bytes += line.text.len();
-            if let Some(decision) = reader.line(line)? {
+            if let Some(decision) = reader.ready.pop_front() {
                 decisions.push(&decision);
+                continue;
+            }
+            match lines.next()? {
+                Some(line) => {
+                    bytes += line.text.len();
+                    reader.line(line)?;
+                }
+                None => {
+                    reader.close(true)?;
+                    if reader.ready.is_empty() {
+                        break;
+                    }
+                }
             }
         }
         if decisions.len() == 0 { Ok(None) } else { decisions.finish(&reader.place, &ALWAYS).map(Some) }
     }))
 }
 
+/// A group of at least this many lines without `shared`, labels and blank lines is no decision of several lines.
+const LOOSE: usize = 4096;
+
+/// Groups of lines between blank lines, and the decisions that they are.
 struct Reader {
     place: String,
-    /// A decision of several lines that has not ended yet.
-    open: Option<Several>,
-    /// Whether every decision must have a label.
+    /// Whether every decision of one line must have a label.
     labels: bool,
+    group: Group,
+    /// Whether no blank line has come yet.
+    whole: bool,
+    ready: VecDeque<Decision>,
 }
 
-/// The lines of a decision so far.
-struct Several {
-    /// The line of `shared`.
-    line: u64,
-    tag: Option<String>,
-    features: Vec<(String, f32)>,
-    /// The action of the line with a label, and its cost and probability.
-    chosen: Option<(u32, f64, f64)>,
-    actions: u32,
+/// What is known of the lines since the last blank one.
+enum Group {
+    Empty,
+    /// One line with a label: the only one of its decision, or the first of several. As the only one it may be wrong.
+    One(Box<(Result<Decision>, Several)>),
+    /// Decisions of one line each; whether they have labels.
+    Lines(bool),
+    /// One decision.
+    Several(Box<Several>),
 }
 
 impl Reader {
-    fn line(&mut self, line: Line<'_>) -> Result<Option<Decision>> {
-        if line.is_blank() {
-            return self.close();
-        }
-        let text = Text { place: &self.place, line: line.number };
-        let parts = Parts::of(line.text);
-        if parts.words.first() == Some(&"shared") {
-            if let Some(open) = &self.open {
-                let reason = format!(
-                    "should come after a blank line, which ends the decision of line {}, but does not",
-                    open.line
-                );
-                return Err(text.malformed(reason));
-            }
-            if let Some(word) = parts.words.get(1) {
-                return Err(text.malformed(format!("a shared line should have no label, but has {}", shown(word))));
-            }
-            self.open = Some(Several {
-                line: line.number,
-                tag: parts.tag.map(str::to_owned),
-                features: text.features(parts.features)?,
-                chosen: None,
-                actions: 0,
-            });
-            return Ok(None);
-        }
-        let labels = parts.words.iter().map(|word| text.label(word)).collect::<Result<Vec<Label>>>()?;
-        let Some(open) = &mut self.open else { return text.single(&parts, &labels, self.labels).map(Some) };
-        if labels.len() > 1 {
-            return Err(text
-                .malformed(format!("the line of an action should have at most one label, but has {}", labels.len())));
-        }
-        if let Some(Label { known: Some((cost, probability)), .. }) = labels.first() {
-            if let Some((action, ..)) = open.chosen {
-                let reason = format!(
-                    "one action of a decision should have a label, but this is the second, after action {action}"
-                );
-                return Err(text.malformed(reason));
-            }
-            open.chosen = Some((open.actions, *cost, *probability));
-        }
-        text.features(parts.features)?;
-        open.actions += 1;
-        if open.actions > ACTIONS {
-            return Err(text.malformed(format!("a decision should have at most {ACTIONS} actions, but has more")));
-        }
-        Ok(None)
+    fn new(place: &str, labels: bool) -> Self {
+        Reader { place: place.to_owned(), labels, group: Group::Empty, whole: true, ready: VecDeque::new() }
     }
 
-    /// Ends the decision of several lines, if there is one.
-    fn close(&mut self) -> Result<Option<Decision>> {
-        let Some(open) = self.open.take() else { return Ok(None) };
-        let chosen = open.chosen.or((!self.labels).then_some((0, 0.0, 0.0)));
-        let Some((action, cost, probability)) = chosen else {
-            let reason = format!(
-                "one of the lines after shared should have a label, action:cost:probability, but none of the {} has",
-                open.actions
-            );
-            return Err(malformed(&self.place, open.line, reason));
+    fn line(&mut self, line: Line<'_>) -> Result<()> {
+        if line.is_blank() {
+            self.whole = false;
+            return self.close(false);
+        }
+        let place = self.place.clone();
+        let text = Text { place: &place, line: line.number };
+        let parts = Parts::of(line.text);
+        if let Some(reason) = kinds::of_words(&parts.words) {
+            return Err(text.malformed(reason));
+        }
+        if parts.words.first() == Some(&"shared") {
+            return self.shared(&text, &parts);
+        }
+        let labels = parts.words.iter().map(|word| text.label(word)).collect::<Result<Vec<Label>>>()?;
+        let known = labels.iter().any(|label| label.known.is_some());
+        let bytes = line.text.len();
+        self.group = match mem::replace(&mut self.group, Group::Empty) {
+            Group::Several(mut open) => {
+                open.add(&text, &parts, &labels, bytes)?;
+                Group::Several(open)
+            }
+            Group::Lines(labelled) => {
+                self.ready.push_back(text.single(&parts, &labels, self.labels && labelled)?);
+                Group::Lines(labelled)
+            }
+            Group::One(first) if labels.is_empty() => {
+                let (_, mut open) = *first;
+                open.add(&text, &parts, &labels, bytes)?;
+                Group::Several(Box::new(open))
+            }
+            Group::One(first) => {
+                self.ready.push_back(first.0?);
+                self.ready.push_back(text.single(&parts, &labels, self.labels)?);
+                Group::Lines(true)
+            }
+            Group::Empty if known && labels.len() == 1 => {
+                let mut open = Several::unshared(line.number);
+                open.add(&text, &parts, &labels, bytes)?;
+                Group::One(Box::new((text.single(&parts, &labels, self.labels), open)))
+            }
+            Group::Empty if labels.is_empty() && !(self.labels && parts.looks_labelled()) => {
+                let mut open = Several::unshared(line.number);
+                open.add(&text, &parts, &labels, bytes)?;
+                Group::Several(Box::new(open))
+            }
+            Group::Empty => {
+                self.ready.push_back(text.single(&parts, &labels, self.labels)?);
+                Group::Lines(known)
+            }
         };
-        Ok(Some(Decision {
-            event_id: open.tag,
-            action,
-            pscore: probability,
-            reward: negated(cost),
-            eligible: Some((0..open.actions).collect()),
-            unlabelled: open.chosen.is_none(),
-            features: open.features,
-            ..Decision::default()
-        }))
+        if let Group::Several(open) = &self.group
+            && self.whole
+            && open.is_loose()
+            && open.actions() >= LOOSE
+        {
+            self.close(true)?;
+            self.group = Group::Lines(false);
+        }
+        Ok(())
+    }
+
+    fn shared(&mut self, text: &Text<'_>, parts: &Parts<'_>) -> Result<()> {
+        if let Group::Several(open) = &self.group {
+            let reason =
+                format!("should come after a blank line, which ends the decision of line {}, but does not", open.line);
+            return Err(text.malformed(reason));
+        }
+        if let Some(word) = parts.words.get(1) {
+            return Err(text.malformed(format!("a shared line should have no label, but has {}", shown(word))));
+        }
+        self.close(false)?;
+        self.group = Group::Several(Box::new(Several::shared(text, parts)?));
+        Ok(())
+    }
+
+    /// Ends the group, at a blank line or at the end of the file.
+    fn close(&mut self, end: bool) -> Result<()> {
+        match mem::replace(&mut self.group, Group::Empty) {
+            Group::Empty | Group::Lines(_) => {}
+            Group::One(first) => self.ready.push_back(first.0?),
+            Group::Several(open) if end && self.whole && open.is_loose() => self.ready.extend(open.lines()),
+            Group::Several(open) => self.ready.push_back(open.decision(&self.place)?),
+        }
+        Ok(())
     }
 }
 
@@ -170,6 +211,12 @@ impl<'a> Parts<'a> {
             words.pop_if(|word| touches || word.starts_with('\'')).map(|word| word.strip_prefix('\'').unwrap_or(word));
         Parts { words, tag: tag.filter(|tag| !tag.is_empty()), features }
     }
+
+    /// Whether the tag is a label without a space before the `|`.
+    fn looks_labelled(&self) -> bool {
+        self.tag
+            .is_some_and(|tag| tag.split(':').count() == 3 && tag.split(':').all(|part| part.parse::<f64>().is_ok()))
+    }
 }
 
 /// The characters that separate words.
@@ -179,13 +226,19 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(SPACE).filter(|word| !word.is_empty())
 }
 
-/// `action` or `action:cost:probability`.
+/// `action`, `action:cost` or `action:cost:probability`.
 struct Label {
     /// The number as written.
     action: u32,
     /// Cost and probability.
     known: Option<(f64, f64)>,
+    /// Whether it has a cost and no probability.
+    costly: bool,
 }
+
+/// Why labels with costs and without probabilities are refused, if no label has a probability.
+const COSTLY: &str = "a label with a cost should have a probability, action:cost:probability, but none has: labels of \
+                      cost-sensitive classification are not read";
 
 /// Parses the parts of a line; it knows the line number for errors.
 struct Text<'a> {
@@ -207,27 +260,34 @@ impl Text<'_> {
         let (action, cost, probability) = (parts.next(), parts.next(), parts.next());
         let wrong = || self.field("the label", "action or action:cost:probability, with finite numbers", word);
         let action = action.and_then(|action| action.parse().ok()).ok_or_else(wrong)?;
+        let number = |text: &str| text.parse().ok().filter(|value: &f64| value.is_finite());
         let known = match (cost, probability, parts.next()) {
             (None, ..) => None,
+            (Some(cost), None, _) => {
+                number(cost).ok_or_else(wrong)?;
+                None
+            }
             (Some(cost), Some(probability), None) => {
-                let number = |text: &str| text.parse().ok().filter(|value: &f64| value.is_finite());
                 Some((number(cost).ok_or_else(wrong)?, number(probability).ok_or_else(wrong)?))
             }
             _ => return Err(wrong()),
         };
-        Ok(Label { action, known })
+        Ok(Label { action, known, costly: known.is_none() && cost.is_some() })
     }
 
     /// A decision of one line.
     fn single(&self, parts: &Parts<'_>, labels: &[Label], required: bool) -> Result<Decision> {
         let mut chosen = labels.iter().filter_map(|label| label.known.map(|known| (label.action, known)));
         let first = chosen.next();
+        if first.is_none() && labels.iter().any(|label| label.costly) {
+            return Err(self.malformed(COSTLY));
+        }
         let Some((action, (cost, probability))) = first.or((!required).then_some((1, (0.0, 0.0)))) else {
             let hint = match parts.tag {
-                Some(tag) if tag.contains(':') => {
+                Some(tag) if parts.looks_labelled() => {
                     format!(" ({} is a tag, since no space comes before the |)", shown(tag))
                 }
-                _ => " (the lines of one decision would have to start with a line: shared |)".to_owned(),
+                _ => String::new(),
             };
             return Err(self.malformed(format!("should have a label, action:cost:probability, but has none{hint}")));
         };
@@ -266,12 +326,11 @@ impl Text<'_> {
             let mut words = words(part);
             let namespace = if named { words.next().unwrap_or_default() } else { "" };
             let (namespace, weight) = self.weighted("the weight of a namespace", namespace)?;
+            // A feature without a name is named by its place among such features of its namespace.
+            let mut nameless = 0;
             for word in words {
-                let (feature, value) = self.weighted("the value of a feature", word)?;
-                if feature.is_empty() {
-                    return Err(self.field("a feature", "a name, or a name and a value", word));
-                }
-                let name = if namespace.is_empty() { feature.to_owned() } else { format!("{namespace}^{feature}") };
+                let (feature, value) = self.feature(word, &mut nameless)?;
+                let name = if namespace.is_empty() { feature.into_owned() } else { format!("{namespace}^{feature}") };
                 room = room.checked_sub(name.len()).ok_or_else(|| long_names(self.place, self.line))?;
                 match places.get(&name) {
                     Some(&place) => features[place].1 += value * weight,
@@ -293,6 +352,23 @@ impl Text<'_> {
             }
         }
         Ok(found)
+    }
+
+    /// The name and the value of a feature. A text as its value makes it one of several, as `city=Rome` does.
+    fn feature<'t>(&self, word: &'t str, nameless: &mut u32) -> Result<(Cow<'t, str>, f64)> {
+        let text = word.split_once(':').filter(|(name, value)| {
+            let numeric = |first: char| first.is_ascii_digit() || matches!(first, '+' | '-' | '.');
+            !name.is_empty() && !value.contains(':') && !value.starts_with(numeric) && value.parse::<f32>().is_err()
+        });
+        if let Some((name, value)) = text.filter(|(_, value)| !value.is_empty()) {
+            return Ok((Cow::Owned(format!("{name}={value}")), 1.0));
+        }
+        let (name, value) = self.weighted("the value of a feature", word)?;
+        if !name.is_empty() {
+            return Ok((Cow::Borrowed(name), value));
+        }
+        *nameless += 1;
+        Ok((Cow::Owned(format!("[{}]", *nameless - 1)), value))
     }
 
     /// A name and the value after its colon, or 1. Parsed with 32 bits, as Vowpal Wabbit does.

@@ -58,6 +58,23 @@ def good_parquet():
         "user": pa.array([{"age": 3, "home": {"zip": "8000"}}, None, {"age": None, "home": None}],
                          pa.struct([("age", pa.int64()), ("home", pa.struct([("zip", pa.string())]))])),
     }, compression="none")
+    parquet("pyarrow-list-of-structs", {"c": [[{"i": 1, "v": 2.0}]]})
+    parquet("pyarrow-candidates", {
+        "event_id": ["e1", "e2", "e3"],
+        "age": [30, 40, 50],
+        "candidates": pa.array([
+            [{"id": "n1", "news": {"topic": "x", "words": 12}, "e": [0.5, 1.0]}, {"id": "n2", "news": None, "e": [0.0, 2.0]}],
+            [{"id": "n3", "news": {"topic": None, "words": 3}, "e": [1.0, 1.0]}],
+            [{"id": "n1", "news": {"topic": "x", "words": 12}, "e": [0.5, 1.0]}, {"id": "n3", "news": None, "e": [1.0, 1.0]}],
+        ], pa.list_(pa.struct([
+            ("id", pa.string()),
+            ("news", pa.struct([("topic", pa.string()), ("words", pa.int32())])),
+            ("e", pa.list_(pa.float32())),
+        ]))),
+        "action": ["n2", "n3", "n1"],
+        "pscore": [0.5, 1.0, 0.25],
+        "reward": [1.0, 0.0, 1.0],
+    })
     parquet("pyarrow-delta", {
         "name": ["apple", "apply", None, "apples", ""] * 40,
         "text": ["b" * (i % 7) for i in range(200)],
@@ -81,7 +98,7 @@ def good_parquet():
 
 def bad_parquet():
     parquet("bad-map", {"m": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64()))})
-    parquet("bad-list-of-structs", {"c": [[{"i": 1, "v": 2.0}]]})
+    parquet("bad-structs-in-structs", {"c": [[{"i": [{"v": 2.0}]}]]})
     parquet("bad-time-of-day", {"t": [dt.time(12)]})
     parquet("bad-fixed-bytes", {"b": pa.array([b"abc"], pa.binary(3))})
     parquet("bad-utf8", {"b": [b"\xff"]})
@@ -230,6 +247,7 @@ def good_obp():
     lists = np.random.RandomState(2).dirichlet(np.ones(3), (5, 2)).transpose(0, 2, 1)
     obp("positions", np.savez_compressed, position=position, pi_b=np.ascontiguousarray(lists),
         action_dist=np.ascontiguousarray(lists[:, ::-1]))
+    obp("candidates", action_context=np.array([[0.5, 1.0], [0.0, -2.0], [3.0, 1.0]]))
     obp("least", n_rounds="", n_actions="", action_context="", expected_reward="", pi_b=None, position=np.arange(5),
         reward=np.array([True, False, True, True, False]), pscore=np.full(5, 0.5, np.float32),
         action=np.array([0, 2, 1, 1, 0], ">u2"), context=np.array([[1], [2], [3], [4], [5]], np.int8))
@@ -250,9 +268,11 @@ def bad_obp():
     obp("bad-pscore-short", pscore=np.ones(4))
     obp("bad-reward-text", reward=np.array(list("abcde")))
     obp("bad-context-flat", context=np.ones(5))
-    obp("bad-context-fortran", context=np.asfortranarray(np.ones((5, 2)) * [1, 2]))
+    obp("good-context-fortran", context=np.asfortranarray(np.ones((5, 2)) * [1, 2]))
     obp("bad-context-large", context=np.full((5, 2), 1e300))
     obp("bad-context-complex", context=np.ones((5, 2), complex))
+    obp("bad-action-context-short", action_context=np.ones((2, 2)))
+    obp("bad-action-context-nan", action_context=np.array([[1.0], [np.nan], [2.0]]))
     obp("bad-position-high", position=np.array([0, 0, 1, 0, 0]))
     obp("bad-positions-unknown", pi_b=np.full((5, 3, 2), 1 / 3))
     obp("bad-pi-b-flat", pi_b=np.full((5, 3), 1 / 3))

@@ -409,7 +409,7 @@ fn what_cannot_be_understood_is_refused_with_its_place() {
     ];
     for array in refused {
         let expected = format!(
-            "logs: odd should be numbers, booleans, text, times, dates or decimals, or lists of these, but is of type {}; \
+            "logs: odd should be numbers, booleans, text, times, dates or decimals, or lists of these or of structs of these, but is of type {}; \
              it can be left out by name",
             array.data_type()
         );

@@ -4,18 +4,23 @@
 #![allow(missing_docs)]
 
 mod actions;
+mod candidates;
 mod catalogue;
 mod cifar;
 mod common;
+mod convert_candidates;
 mod digits;
 mod formats_agree;
 mod frames;
 mod idx;
+mod inputs;
+mod kinds;
 mod limits;
 mod logs;
 mod npz;
 mod refuted;
 mod saved;
+mod saved_candidates;
 mod table_binary;
 mod table_corpus;
 mod table_round_trip;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::common::Folder;
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float32Type, Float64Type, Int64Type, UInt32Type};
+use arrow_array::types::{Float32Type, Float64Type, Int32Type, Int64Type, UInt32Type};
 use arrow_array::{
     Array, ArrayRef, BooleanArray, FixedSizeListArray, Float64Array, Int64Array, ListArray, RecordBatch, StringArray,
     UInt32Array,
@@ -104,6 +104,34 @@ fn times_dates_decimals_halves_and_bytes_become_what_a_table_has() {
     ] {
         assert_eq!(shown(&batch, column), expected, "{column}");
     }
+}
+
+#[test]
+fn the_features_of_actions_are_candidates_of_every_record_unless_they_only_number_them() {
+    let batch = one("obp/candidates.npz");
+    let lists = batch.column_by_name("candidates").unwrap().as_list::<i32>();
+    assert_eq!((lists.len(), lists.value_length(4)), (5, 3));
+    let items = lists.value(4);
+    let items = items.as_struct();
+    assert_eq!(items.column(0).as_string::<i32>().iter().flatten().collect::<Vec<_>>(), ["0", "1", "2"]);
+    let last = items.column(1).as_list::<i32>().value(2);
+    assert_eq!(last.as_primitive::<Float32Type>().values(), &[3.0, 1.0]);
+    assert!(one("obp/synthetic.npz").column_by_name("candidates").is_none());
+}
+
+#[test]
+fn lists_of_structs_are_read_with_the_fields_of_inner_structs() {
+    let batch = one("parquet/pyarrow-candidates.parquet");
+    let lists = batch.column_by_name("candidates").unwrap().as_list::<i32>();
+    assert_eq!((0..3).map(|i| lists.value_length(i)).collect::<Vec<_>>(), [2, 1, 2]);
+    let items = lists.values().as_struct();
+    assert_eq!(items.column_names(), ["id", "news.topic", "news.words", "e"]);
+    let topics: Vec<Option<&str>> = items.column(1).as_string::<i32>().iter().collect();
+    assert_eq!(topics, [Some("x"), None, None, Some("x"), None]);
+    let words: Vec<Option<i32>> = items.column(2).as_primitive::<Int32Type>().iter().collect();
+    assert_eq!(words, [Some(12), None, Some(3), Some(12), None]);
+    let other = one("parquet/pyarrow-list-of-structs.parquet");
+    assert_eq!(other.column(0).as_list::<i32>().values().as_struct().column_names(), ["i", "v"]);
 }
 
 #[test]

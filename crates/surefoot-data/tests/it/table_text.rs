@@ -42,6 +42,12 @@ fn cell(column: &ArrayRef, row: usize) -> String {
             let cells: Vec<String> = (0..items.len()).map(|i| cell(&items, i)).collect();
             format!("[{}]", cells.join(", "))
         }
+        DataType::Struct(fields) => {
+            let parts = fields.iter().zip(column.as_struct().columns());
+            let parts: Vec<String> =
+                parts.map(|(field, part)| format!("{}: {}", field.name(), cell(part, row))).collect();
+            format!("{{{}}}", parts.join(", "))
+        }
         other => panic!("{other} should not come out of a text"),
     }
 }
@@ -324,8 +330,75 @@ reward: 1.0 | -0.5 | 0.0 | -1.0
 eligible: [0, 1, 2] | [0, 1] | - | [0, 1]
 context_names: ["user^age"] | ["x"] | ["single"] | ["z"]
 context_values: [3.0f] | [1.0f] | [1.0f] | [1.0f]
+candidates: [{id: -, names: ["action^a"], values: [1.0f]}, {id: -, names: ["action^b"], values: [1.0f]}, {id: -, names: ["c"], values: [1.0f]}] | [{id: -, names: ["a"], values: [1.0f]}, {id: "b", names: ["x^y"], values: [1.0f]}] | - | [{id: -, names: ["one"], values: [1.0f]}, {id: -, names: ["two"], values: [1.0f]}]
 "#;
     assert_eq!(good("vw/good-adf.vw", Format::Vw), expected);
+}
+
+#[test]
+fn vw_decisions_of_several_lines_need_no_shared_line_and_no_label() {
+    let expected = r#"event_id: - | - | -
+action: 1 | 0 | -
+pscore: 0.5 | 0.25 | -
+reward: 1.0 | 0.0 | -
+eligible: [0, 1, 2] | [0, 1] | [0, 1]
+context_names: [] | [] | []
+context_values: [] | [] | []
+candidates: [{id: "n1", names: ["news^x", "news^words"], values: [1.0f, 12.0f]}, {id: "n2", names: ["news^y"], values: [1.0f]}, {id: -, names: ["b"], values: [1.0f]}] | [{id: -, names: ["news^x"], values: [1.0f]}, {id: -, names: ["news^y"], values: [1.0f]}] | [{id: -, names: ["news^x"], values: [1.0f]}, {id: -, names: ["news^z"], values: [1.0f]}]
+"#;
+    assert_eq!(good("vw/good-adf-unshared.vw", Format::Vw), expected);
+    let found = good("vw/good-adf-without-label.vw", Format::Vw);
+    assert!(found.contains("action: - | 0\npscore: - | 0.5\n"), "{found}");
+    // One group of lines from the first to the last of the file is no decision of several lines.
+    let found = good("vw/good-unlabelled-lines.vw", Format::Vw);
+    assert!(found.contains("action: - | - | -\n") && !found.contains("candidates"), "{found}");
+    assert!(found.contains(r#"context_names: ["news^x"] | ["news^y"] | ["news^z"]"#), "{found}");
+}
+
+#[test]
+fn vw_lines_without_labels_are_decisions_however_many_there_are() {
+    let tables = text(&"| a\n".repeat(3 * 4096 + 5), Format::Vw).unwrap();
+    assert_eq!(tables.iter().map(RecordBatch::num_rows).sum::<usize>(), 3 * 4096 + 5);
+    assert!(tables.iter().all(|table| table.column_by_name("candidates").is_none()));
+}
+
+#[test]
+fn dsjson_objects_with_features_or_identities_are_candidates() {
+    let file = "dsjson/good-candidates.dsjson";
+    let expected = [
+        r#"1 | 2 | 0 | -"#,
+        "[1, 0, 2] | [2, 0] | - | [0, 1]",
+        r#"[{id: "n1", names: ["news.topic=x", "news.words"], values: [1.0f, 12.0f]}, {id: "7", names: ["news.topic=y"], values: [1.0f]}, {id: -, names: ["price"], values: [2.0f]}] | [{id: "n1", names: [], values: []}, {id: "n2", names: [], values: []}, {id: "n3", names: [], values: []}] | - | [{id: -, names: ["news.topic=x"], values: [1.0f]}, {id: -, names: ["news.topic=z"], values: [1.0f]}]"#,
+    ];
+    assert_eq!(columns(file, &["action", "eligible", "candidates"]), expected);
+    // Without a cost, the decision has no label.
+    assert_eq!(columns("dsjson/good-no-label.dsjson", &["action", "pscore", "reward"]), ["-", "-", "-"]);
+}
+
+#[test]
+fn json_arrays_of_objects_are_lists_of_structs() {
+    let expected = r#"user.age: 3.0 | - | - | -
+candidates: [{id: "n1", news.topic: "x", news.words: 12.0, new: -, e: -}, {id: "n2", news.topic: -, news.words: -, new: true, e: -}] | [{id: "n3", news.topic: -, news.words: -, new: -, e: [0.5, 1.0]}] | [] | -
+action: "n2" | "n3" | - | "n1"
+"#;
+    assert_eq!(good("jsonl/good-candidates.jsonl", Format::JsonLines), expected);
+    assert_eq!(good("jsonl/good-array-of-objects.jsonl", Format::JsonLines), "user.x: [{a: 1.0}]\n");
+    assert_eq!(shown(&text("{\"c\": [{}, {}]}\n", Format::JsonLines).unwrap()), "c: [{}, {}]\n");
+}
+
+#[test]
+fn objects_with_other_fields_each_make_small_batches_and_no_array_of_them_fills_the_memory() {
+    let line = |i: usize| format!("{{\"c\":[{{\"a{i}\":1}},{{\"b{i}\":2}}]}}\n");
+    let tables = text(&(0..3000).map(line).collect::<String>(), Format::JsonLines).unwrap();
+    assert!(tables.len() > 1);
+    assert_eq!(tables.iter().map(RecordBatch::num_rows).sum::<usize>(), 3000);
+    for outer in ["", "\"x\":{"] {
+        let close = if outer.is_empty() { "" } else { "}" };
+        let items: Vec<String> = (0..10_000).map(|i| format!("{{{outer}\"a{i}\":1{close}}}")).collect();
+        let error = text(&format!("{{\"c\":[{}]}}\n", items.join(",")), Format::JsonLines).unwrap_err().to_string();
+        let expected = "text, line 1: c should have at most 4194304 fields in all its objects, but has 100000000";
+        assert_eq!(error, expected);
+    }
 }
 
 #[test]

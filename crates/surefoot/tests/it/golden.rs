@@ -493,6 +493,8 @@ fn the_quantities_of_the_theory_are_the_reference_s() {
 #[derive(Deserialize)]
 struct RoundCase {
     records: usize,
+    /// Whether the records have candidates with features.
+    candidates: bool,
     fingerprint: String,
 }
 
@@ -501,11 +503,22 @@ fn every_fingerprint_of_a_round_is_the_reference_s() {
     for case in golden::<Vec<RoundCase>>("fingerprints") {
         let n = case.records;
         let x = (0..n).flat_map(|i| [(i % 7) as f32 / 4.0, -((i % 3) as f32) / 2.0]).collect();
-        let action = (0..n).map(|i| (i % 3) as u32).collect();
+        let size = |i: usize| 1 + i % 3;
+        let action = (0..n).map(|i| (i % if case.candidates { size(i) } else { 3 }) as u32).collect();
         let propensity = (0..n).map(|i| (1 + i % 5) as f64 / 8.0).collect();
         let cost = (0..n).map(|i| -((i % 2) as f64) / 2.0).collect();
-        let logs = Logs::new(3, Contexts::dense(x, 2).unwrap(), action, propensity, cost).unwrap();
-        assert_eq!(logs.fingerprint().to_string(), case.fingerprint, "{n} records");
+        let mut logs = Logs::new(3, Contexts::dense(x, 2).unwrap(), action, propensity, cost).unwrap();
+        if case.candidates {
+            let of = |i: usize| (0..size(i)).flat_map(move |a| [((i + a) % 5) as f32 / 4.0, -((a % 2) as f32) / 2.0]);
+            let ends = (0..n).scan(0, |end, i| {
+                *end += size(i);
+                Some(*end)
+            });
+            let offsets = std::iter::once(0).chain(ends).collect();
+            let rows = Contexts::dense((0..n).flat_map(of).collect(), 2).unwrap();
+            logs = logs.with_eligible(Eligible::candidates(offsets, rows).unwrap()).unwrap();
+        }
+        assert_eq!(logs.fingerprint().to_string(), case.fingerprint, "{n} records, candidates {}", case.candidates);
     }
 }
 

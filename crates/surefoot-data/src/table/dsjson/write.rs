@@ -6,14 +6,18 @@
 //!   neither, `a` and `p` have only the chosen action, and `_multi` has more;
 //! - a logged distribution whose probability of the action is not `pscore`;
 //! - a feature whose name starts with `_`, or occurs twice.
+//!
+//! Candidates are the objects of `_multi`, with their identities as `_tag`. A feature `user.age` is the field `age` of the
+//! object `user`, which is a namespace to Vowpal Wabbit.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::io::Write;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
+use super::super::candidates::Candidate;
 use super::super::cells::push_json_text;
 use super::super::decisions::{self, Decision, negated, write_lines};
 use crate::error::Result;
@@ -34,6 +38,7 @@ type Unfit = decisions::Unfit<String, String>;
 
 fn line(out: &mut String, decision: &Decision) -> std::result::Result<(), Unfit> {
     let chosen = distribution(decision)?;
+    let candidates = decision.candidates.as_deref();
     let largest = chosen.iter().map(|&(action, _)| action).max().unwrap_or(decision.action);
     if largest >= ACTIONS {
         return Err((
@@ -43,7 +48,15 @@ fn line(out: &mut String, decision: &Decision) -> std::result::Result<(), Unfit>
         ));
     }
     let known = decision.probabilities.is_some();
-    let all = if known { largest + 1 } else { (largest + 1).max(2) };
+    let all = match candidates {
+        Some(candidates) if (largest as usize) < candidates.len() => candidates.len(),
+        Some(candidates) => {
+            let allowed = format!("the place of one of the {} candidates", candidates.len());
+            return Err(("action".into(), allowed, largest.to_string()));
+        }
+        None if known => largest as usize + 1,
+        None => (largest as usize + 1).max(2),
+    };
     if known && chosen.len() == 1 && all > 1 {
         let allowed = "more than one action, or action 0 alone, as the number of actions is not known otherwise".into();
         return Err(("eligible".into(), allowed, format!("action {largest} alone")));
@@ -74,7 +87,24 @@ fn line(out: &mut String, decision: &Decision) -> std::result::Result<(), Unfit>
     let actions = list(chosen.iter().map(|&(action, _)| (u64::from(action) + 1).to_string()).collect());
     let _ = write!(out, ",\"a\":[{actions}],\"c\":{{");
     context(out, &decision.features)?;
-    let _ = write!(out, "\"_multi\":[{}]}}", vec!["{}"; all as usize].join(","));
+    out.push_str("\"_multi\":[");
+    for i in 0..all {
+        if i > 0 {
+            out.push(',');
+        }
+        out.push('{');
+        if let Some(Candidate { id, features }) = candidates.and_then(|candidates| candidates.get(i)) {
+            context(out, features)?;
+            if let Some(id) = id {
+                out.push_str("\"_tag\":");
+                push_json_text(out, id);
+            } else if out.ends_with(',') {
+                out.pop();
+            }
+        }
+        out.push('}');
+    }
+    out.push_str("]}");
     let probabilities = list(chosen.iter().map(|&(_, probability)| number(probability)).collect());
     let _ = write!(out, ",\"p\":[{probabilities}]");
     if let Some(version) = &decision.policy_version {
@@ -94,6 +124,10 @@ fn distribution(decision: &Decision) -> std::result::Result<Vec<(u32, f64)>, Unf
     let Decision { action, pscore, .. } = *decision;
     let mut all: Vec<(u32, f64)> = match (&decision.eligible, &decision.probabilities) {
         (None, None) => return Ok(vec![(action, pscore)]),
+        // Without a list, all candidates are eligible.
+        (Some(eligible), None) if decision.candidates.as_ref().is_some_and(|all| all.len() == eligible.len()) => {
+            return Ok(vec![(action, pscore)]);
+        }
         (Some(_), None) => {
             let allowed = "null without probabilities, as each action needs one in this format";
             return Err(("eligible".into(), allowed.into(), "there".into()));
@@ -127,7 +161,8 @@ fn distribution(decision: &Decision) -> std::result::Result<Vec<(u32, f64)>, Unf
     Ok(all)
 }
 
-/// Writes features, with a comma after each. `city=Rome` with 1 becomes `"city": "Rome"`, unless that name is taken.
+/// Writes features, with a comma after each. `city=Rome` with 1 becomes `"city": "Rome"`, unless that name is taken, and
+/// `user.age` the field `age` of the object `user`, unless there is a feature `user`, or others between those of `user`.
 fn context(out: &mut String, features: &[(String, f32)]) -> std::result::Result<(), Unfit> {
     let mut taken: HashSet<&str> = HashSet::with_capacity(features.len());
     for (name, _) in features {
@@ -143,20 +178,59 @@ fn context(out: &mut String, features: &[(String, f32)]) -> std::result::Result<
             ));
         }
     }
-    for (name, value) in features {
-        let split = name.split_once('=').filter(|_| *value == 1.0);
-        match split {
-            Some((key, text)) if taken.insert(key) => {
-                push_json_text(out, key);
-                out.push(':');
-                push_json_text(out, text);
-            }
-            _ => {
-                push_json_text(out, name);
-                let _ = write!(out, ":{value:?}");
+    let flat: HashSet<&str> = features.iter().map(|(name, value)| key(name, *value).0).collect();
+    let space = |name: &'_ str| namespace(name).map(|(space, _)| space);
+    // A namespace is one object, so that its features must follow each other.
+    let mut runs: HashMap<&str, usize> = HashMap::new();
+    for run in features.chunk_by(|(a, _), (b, _)| space(a) == space(b)) {
+        if let Some((space, _)) = namespace(&run[0].0) {
+            *runs.entry(space).or_default() += 1;
+        }
+    }
+    for run in features.chunk_by(|(a, _), (b, _)| space(a) == space(b)) {
+        match space(&run[0].0).filter(|space| !flat.contains(space) && runs.get(space) == Some(&1)) {
+            None => run.iter().for_each(|(name, value)| one(out, name, *value, &mut taken)),
+            Some(space) => {
+                push_json_text(out, space);
+                out.push_str(":{");
+                let inner: Vec<(&str, f32)> =
+                    run.iter().filter_map(|(name, value)| Some((namespace(name)?.1, *value))).collect();
+                let mut taken: HashSet<&str> = inner.iter().map(|(name, _)| *name).collect();
+                inner.iter().for_each(|(name, value)| one(out, name, *value, &mut taken));
+                out.pop();
+                out.push_str("},");
             }
         }
-        out.push(',');
     }
     Ok(())
+}
+
+/// The part of a feature's name before the first dot, if it comes before a text, and the rest.
+fn namespace(name: &str) -> Option<(&str, &str)> {
+    let (space, inner) = name.split_once('.')?;
+    (!space.is_empty() && !space.contains('=') && !inner.is_empty() && !inner.starts_with('_'))
+        .then_some((space, inner))
+}
+
+/// The field of a feature, and its text, if it has one.
+fn key(name: &str, value: f32) -> (&str, Option<&str>) {
+    match name.split_once('=').filter(|_| value == 1.0) {
+        Some((key, text)) => (key, Some(text)),
+        None => (name, None),
+    }
+}
+
+fn one<'f>(out: &mut String, name: &'f str, value: f32, taken: &mut HashSet<&'f str>) {
+    match key(name, value) {
+        (key, Some(text)) if taken.insert(key) => {
+            push_json_text(out, key);
+            out.push(':');
+            push_json_text(out, text);
+        }
+        _ => {
+            push_json_text(out, name);
+            let _ = write!(out, ":{value:?}");
+        }
+    }
+    out.push(',');
 }

@@ -1,9 +1,11 @@
 //! Arrays of one `.npz` file that are read side by side, a few rows at a time.
 //!
 //! An `.npz` file is a zip archive with one array after the other. Each array gets its own handle on the file, so that
-//! only the rows of a batch are in memory, whatever the size of the arrays.
+//! only the rows of a batch are in memory, whatever the size of the arrays. An array in Fortran's order, whose rows are
+//! spread over all of it, is copied to a temporary file first.
 
-use std::io::{self, Read, Seek, SeekFrom};
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write as _};
 
 use flate2::CrcReader;
 use flate2::read::DeflateDecoder;
@@ -11,7 +13,7 @@ use zip::{CompressionMethod, ZipArchive};
 
 use crate::error::{Error, Result};
 use crate::npy::Header;
-use crate::npz::{Item, integer};
+use crate::npz::{Item, fortran_place, integer};
 use crate::source::{Packing, Source, display_shape};
 
 /// numpy's name for arrays of Python objects.
@@ -82,15 +84,12 @@ impl<R: Read + Seek + Send + 'static, O: Fn() -> io::Result<R>> Archive<R, O> {
         let entry = Entry { bytes: CrcReader::new(bytes), sum: entry.crc32() };
         let mut source = Source::new(entry, place, Packing::Zip, self.size);
         let header = Header::read(&mut source)?;
-        if header.fortran && header.shape.len() > 1 {
-            return Err(Error::Header {
-                place: source.place().to_owned(),
-                part: "the order".into(),
-                allowed: "C's (numpy.ascontiguousarray), whose rows can be read one by one".into(),
-                found: "Fortran's".into(),
-            });
-        }
-        Ok(Some(Array { header, source, row: 0, expected: 0, buffer: Vec::new() }))
+        Ok(Some(Array { header, source, row: 0, expected: 0, buffer: Vec::new(), columns: None }))
+    }
+
+    /// Whether the file has an array with this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.archive.index_for_name(&format!("{name}.npy")).is_some()
     }
 }
 
@@ -118,6 +117,8 @@ pub(super) struct Array {
     row: usize,
     expected: u64,
     buffer: Vec<u8>,
+    /// The items of an array in Fortran's order.
+    columns: Option<Columns>,
 }
 
 impl Array {
@@ -152,18 +153,73 @@ impl Array {
         // rows.
         self.row = self.header.shape.iter().skip(1).product::<usize>().saturating_mul(width);
         self.expected = self.source.taken() + (count * width) as u64;
+        if self.header.fortran && self.header.shape.len() > 1 {
+            self.columns = Some(Columns::copy(&mut self.source, &self.header.shape, count, width)?);
+        }
         Ok(self.row)
     }
 
     /// The bytes of the next `rows` rows, which must exist.
     pub(super) fn rows(&mut self, rows: usize) -> Result<&[u8]> {
         self.buffer.resize(rows * self.row, 0);
-        self.source.take(&mut self.buffer, self.expected)?;
+        match &mut self.columns {
+            None => self.source.take(&mut self.buffer, self.expected)?,
+            Some(columns) => columns.rows(rows, &mut self.buffer).map_err(|reason| {
+                let place = self.source.place().to_owned();
+                Error::Io { place, reason }
+            })?,
+        }
         Ok(&self.buffer)
     }
 
     pub(super) fn end(&mut self) -> Result<()> {
-        self.source.end(self.expected)
+        match self.columns {
+            None => self.source.end(self.expected),
+            // It was read to its end.
+            Some(_) => Ok(()),
+        }
+    }
+}
+
+/// An array in Fortran's order, whose rows are spread over the whole array, in a temporary file.
+struct Columns {
+    file: File,
+    /// The number of rows of the array, and of those that were read.
+    rows: usize,
+    row: usize,
+    width: usize,
+    /// The shape of a row, and the number of its items.
+    shape: Vec<usize>,
+    items: usize,
+    buffer: Vec<u8>,
+}
+
+impl Columns {
+    /// Copies `count` items of `width` bytes, which must be all that the source still has.
+    fn copy(source: &mut Source<Entry>, shape: &[usize], count: usize, width: usize) -> Result<Self> {
+        let place = source.place().to_owned();
+        let failed = |reason| Error::Io { place: place.clone(), reason };
+        let mut file = BufWriter::with_capacity(1 << 16, tempfile::tempfile().map_err(failed)?);
+        source.items(count, width, |_, bytes| file.write_all(bytes).map_err(failed))?;
+        let file = file.into_inner().map_err(|error| failed(error.into_error()))?;
+        let items = if count == 0 { 0 } else { count / shape[0] };
+        Ok(Columns { file, rows: shape[0], row: 0, width, shape: shape[1..].to_vec(), items, buffer: Vec::new() })
+    }
+
+    /// The next `rows` rows in C's order.
+    fn rows(&mut self, rows: usize, into: &mut [u8]) -> io::Result<()> {
+        let (width, row) = (self.width, self.items * self.width);
+        self.buffer.resize(rows * width, 0);
+        for item in 0..self.items {
+            let start = (fortran_place(item, &self.shape) * self.rows + self.row) * width;
+            self.file.seek(SeekFrom::Start(start as u64))?;
+            self.file.read_exact(&mut self.buffer)?;
+            for (i, bytes) in self.buffer.chunks_exact(width).enumerate() {
+                into[i * row + item * width..][..width].copy_from_slice(bytes);
+            }
+        }
+        self.row += rows;
+        Ok(())
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Types become those of [`plain`](super::super::plain).
 //!
-//! Maps, lists of lists or structs, times of day, intervals and the like are refused by name: leaving them out is for the
-//! caller to say.
+//! Maps, lists of lists, lists of structs in lists of structs, times of day, intervals and the like are refused by name:
+//! leaving them out is for the caller to say.
 //!
 //! Text is asked for as views, which repeat a text of a dictionary without a copy, so that what it comes to is known before
 //! it is written out.
@@ -16,7 +16,7 @@ use ::parquet::schema::types::SchemaDescriptor;
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 
-use super::super::plain::{Rows, is_plain, is_readable, refused};
+use super::super::plain::{Rows, is_plain, is_readable, is_readable_struct, refused};
 use super::limits::LARGEST_PAGE;
 use super::{guarded, unreadable};
 use crate::error::Result;
@@ -63,17 +63,29 @@ impl Selected {
 
 /// Refuses a schema that could not be read again.
 pub(super) fn check_written(place: &str, schema: &Schema) -> Result<()> {
+    let kept =
+        |kind: &DataType| matches!(kind, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) || is_plain(kind);
     for field in schema.fields() {
-        let inner = match field.data_type() {
-            DataType::List(inner) | DataType::LargeList(inner) | DataType::FixedSizeList(inner, _) => inner,
-            _ => field,
+        let fits = match entries(field.data_type()) {
+            // A struct without fields has no columns in the file, and one that is in no list would come back as columns.
+            DataType::Struct(fields) if entries(field.data_type()) != field.data_type() => {
+                !fields.is_empty() && fields.iter().all(|field| kept(entries(field.data_type())))
+            }
+            inner => kept(inner),
         };
-        let kept = matches!(inner.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
-        if !kept && !is_plain(inner.data_type()) {
+        if !fits {
             return Err(refused(place, field.name(), field.data_type()));
         }
     }
     Ok(())
+}
+
+/// The type of the entries of lists, or any other type itself.
+fn entries(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::List(inner) | DataType::LargeList(inner) | DataType::FixedSizeList(inner, _) => inner.data_type(),
+        other => other,
+    }
 }
 
 /// A walk over the columns of a file, leaf by leaf.
@@ -99,15 +111,25 @@ impl Walk<'_> {
             DataType::List(inner) => inner.data_type(),
             other => other,
         };
-        if !is_readable(inner) {
+        let structs = matches!(inner, DataType::Struct(_)) && has_fields(inner);
+        if !(is_readable(inner) || structs && is_readable_struct(inner)) {
             return Err(refused(self.place, name, field.data_type()));
         }
         if !self.names.insert(name.to_owned()) {
             return Err(unreadable(self.place, format!("it has two columns {name}")));
         }
-        self.leaves.push(self.next);
-        self.next += 1;
+        let count = if structs { leaves(inner) } else { 1 };
+        self.leaves.extend(self.next..self.next + count);
+        self.next += count;
         Ok(())
+    }
+}
+
+/// Whether a struct has fields; one without has no columns in the file.
+fn has_fields(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Struct(fields) => !fields.is_empty() && fields.iter().all(|field| has_fields(field.data_type())),
+        _ => true,
     }
 }
 

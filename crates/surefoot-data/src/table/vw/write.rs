@@ -1,16 +1,19 @@
-//! Writing decisions as Vowpal Wabbit's text, one line each.
+//! Writing decisions as Vowpal Wabbit's text, one line each, or with candidates a line `shared`, a line per candidate and a
+//! blank line.
 //!
 //! The format can hold `event_id`, `action`, `pscore`, `reward`, `eligible` and features. `timestamp`, `policy_version`
 //! and `probabilities` are left out. Anything that would be read back differently is rejected: a record to skip, a drop
 //! probability, a set of one eligible action (a label alone does not say what else was eligible), and names that
-//! contain a space, `:` or `|`.
+//! contain a space, `:` or `|`. All candidates must be eligible, since the format has no other list of them.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io::Write;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
+use super::super::candidates::Candidate;
 use super::super::decisions::{self, Decision, negated, write_lines};
 use crate::error::Result;
 
@@ -32,15 +35,55 @@ fn line(out: &mut String, decision: &Decision) -> std::result::Result<(), Unfit>
     if let Some(pdrop) = decision.pdrop.filter(|pdrop| *pdrop != 0.0) {
         return Err(("pdrop", "0, as this format has no place for it", pdrop.to_string()));
     }
-    labels(out, decision)?;
-    if let Some(id) = &decision.event_id {
-        if id.is_empty() || !fits(id, &['|']) {
-            return Err(("event_id", "text without spaces and '|', and not empty", format!("{id:?}")));
-        }
-        let _ = write!(out, "'{id} ");
+    if let Some(candidates) = &decision.candidates {
+        return several(out, decision, candidates);
     }
+    labels(out, decision)?;
+    tag(out, "event_id", decision.event_id.as_deref())?;
+    features(out, &decision.features)
+}
+
+/// A decision with candidates.
+fn several(out: &mut String, decision: &Decision, candidates: &[Candidate]) -> std::result::Result<(), Unfit> {
+    if decision.action as usize >= candidates.len() {
+        let found = format!("{} of {}", decision.action, candidates.len());
+        return Err(("action", "the place of a candidate", found));
+    }
+    if let Some(eligible) = &decision.eligible {
+        let all: HashSet<u32> = eligible.iter().copied().collect();
+        if all.len() != candidates.len() {
+            let found = format!("{} of {} candidates", all.len(), candidates.len());
+            return Err(("eligible", "all candidates, as this format lists no others", found));
+        }
+    }
+    out.push_str("shared ");
+    tag(out, "event_id", decision.event_id.as_deref())?;
+    features(out, &decision.features)?;
+    for (place, candidate) in (0u32..).zip(candidates) {
+        if place == decision.action {
+            let _ = write!(out, "{}:{}:{} ", u64::from(place) + 1, negated(decision.reward), decision.pscore);
+        }
+        tag(out, "the identity of a candidate", candidate.id.as_deref())?;
+        features(out, &candidate.features)?;
+    }
+    out.push('\n');
+    Ok(())
+}
+
+fn tag(out: &mut String, column: &'static str, tag: Option<&str>) -> std::result::Result<(), Unfit> {
+    if let Some(tag) = tag {
+        if tag.is_empty() || !fits(tag, &['|']) {
+            return Err((column, "text without spaces and '|', and not empty", format!("{tag:?}")));
+        }
+        let _ = write!(out, "'{tag} ");
+    }
+    Ok(())
+}
+
+/// The features and the end of a line.
+fn features(out: &mut String, features: &[(String, f32)]) -> std::result::Result<(), Unfit> {
     let mut open = None;
-    for (name, value) in &decision.features {
+    for (name, value) in features {
         if name.is_empty() || !fits(name, &[':', '|']) {
             return Err((
                 "the name of a feature",

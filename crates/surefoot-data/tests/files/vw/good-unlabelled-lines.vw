@@ -1,0 +1,3 @@
+|news x
+|news y
+|news z
