@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::checkpoint::{MemberCheckpoint, oldest};
-use super::{MemberKind, Pair};
+use super::{MemberKind, Pair, Portfolio};
 use crate::contexts::Contexts;
 use crate::error::{Error, Result};
 use crate::features::{Boosting, FeatureMap};
@@ -111,11 +111,18 @@ impl Member {
 
     /// For a reward model that has been fitted: minus the squared error of its prediction for each record.
     pub(super) fn predicts(&self, logs: &Logs) -> Result<Option<Vec<f64>>> {
-        let Work::Model { model, fitted: Some(fitted), .. } = &self.work else { return Ok(None) };
-        let predicted = fitted.predict(&model.map().apply(logs.contexts())?)?;
-        let records = predicted.chunks_exact(fitted.actions()).zip(logs.action().iter().zip(logs.cost()));
-        let error = |(row, (&a, &c)): (&[f64], (&u32, &f64))| row[a as usize].clamp(0.0, 1.0) + c;
+        let Some(predicted) = self.predictions(logs)? else { return Ok(None) };
+        let records = predicted.chunks_exact(logs.actions()).zip(logs.action().iter().zip(logs.cost()));
+        let error = |(row, (&a, &c)): (&[f64], (&u32, &f64))| row[a as usize] + c;
         Ok(Some(records.map(|record| -error(record).powi(2)).collect()))
+    }
+
+    /// For a reward model that has been fitted: the rewards of all actions that it predicts, within `[0, 1]`.
+    pub(super) fn predictions(&self, logs: &Logs) -> Result<Option<Vec<f64>>> {
+        let Work::Model { model, fitted: Some(fitted), .. } = &self.work else { return Ok(None) };
+        let mut predicted = fitted.predict(&model.map().apply(logs.contexts())?)?;
+        predicted.iter_mut().for_each(|reward| *reward = reward.clamp(0.0, 1.0));
+        Ok(Some(predicted))
     }
 
     /// What must be stored of it.
@@ -126,6 +133,24 @@ impl Member {
         };
         let (member, records, chosen_from) = (self.kind, self.records(), self.chosen_from);
         MemberCheckpoint { member, records, features_from, chosen_from, kept, policy }
+    }
+
+    /// For a search that has learned: the lambda and the sharpness that it chose.
+    pub(super) fn kept(&self) -> Option<(f64, f64)> {
+        match &self.work {
+            Work::Search { state, .. } => state.kept(),
+            Work::Model { .. } => None,
+        }
+    }
+
+    /// Adds rounds to a new member that will learn from them in the next step.
+    pub(super) fn remember(&mut self, rounds: &[Arc<Logs>]) -> Result<()> {
+        if let Work::Search { learner, state } = &mut self.work {
+            for logs in rounds {
+                **state = learner.remember(state, logs)?;
+            }
+        }
+        Ok(())
     }
 
     /// Restores a new member from what was stored, and from the rounds so far.
@@ -222,8 +247,11 @@ fn fit(
     exploration: f64,
 ) -> Result<Pair> {
     let found = model.fit(rounds, seen)?;
-    let policy = |v: f64| found.policy(model.map(), v)?.with_exploration(exploration);
-    let pair = Pair { collects: policy(v)?, hand_over: policy(hand_over)? };
+    let policy = |v: f64, floor: f64| found.policy(model.map(), v)?.with_exploration(floor);
+    let pair = Pair {
+        collects: policy(v, exploration)?,
+        hand_over: policy(hand_over, Portfolio::HAND_OVER_FLOOR * exploration)?,
+    };
     *fitted = Some(Arc::new(found));
     Ok(pair)
 }
