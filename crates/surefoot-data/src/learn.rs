@@ -11,7 +11,9 @@ use surefoot::audit::{
     self, ActionsFrom, Entry, Ledger, Opening, Provenance, Statement, StatementKind, Terms, hash_of,
 };
 use surefoot::contexts::Labelled;
-use surefoot::learn::{Family, MemberKind, MemberReport, Retrained, StepReport, retrain};
+use surefoot::learn::{
+    Contender, ContenderReport, Coverage, Family, MemberKind, MemberReport, Retrained, StepReport, retrain_among,
+};
 use surefoot::observer::Observer;
 use surefoot::policy::{Posterior, Scale};
 use surefoot::{Certificate, FeatureMap, Gate, Learner, LinearGaussian, Logs, Policy, RewardRange};
@@ -42,6 +44,8 @@ pub struct LearnRequest {
     pub exploration: f64,
     /// Whether to add a constant feature. Used only if the prior is not a given policy.
     pub intercept: bool,
+    /// Learners and policies of the user's own, which compete with the members of a portfolio.
+    pub contenders: Vec<Arc<dyn Contender>>,
 }
 
 /// The PAC-Bayes prior.
@@ -84,8 +88,8 @@ impl Prior {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Learned {
-    /// The learned policy.
-    pub policy: LinearGaussian,
+    /// The learned policy. It is a linear Gaussian one, unless a candidate of the user's own is the result.
+    pub policy: Arc<dyn Policy>,
     /// The prior.
     pub prior: LinearGaussian,
     /// How both policies turn records into features, and where the policy comes from.
@@ -133,6 +137,12 @@ pub struct LearnSummary {
     /// The members of a portfolio.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<MemberSummary>,
+    /// The coverage of the new policy on the newest round.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub coverage: Option<Coverage>,
+    /// The candidates of the user's own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub contenders: Vec<ContenderSummary>,
     /// Whether the certificate is valid: nothing it depends on was fitted to the records it is computed from.
     pub certified: bool,
     /// The mean reward of the newest round, and its standard error.
@@ -191,12 +201,25 @@ pub struct MemberSummary {
     pub member: MemberKind,
     /// Whether its policy is the result.
     pub leads: bool,
-    /// The estimated reward of its policy on the held-out records, if there are any.
+    /// The estimated reward of its policy by which it was chosen or not: doubly robust, with the best of the reward models, on
+    /// the newer part of the records that are not held out. The policy was learned from the older part.
     pub estimate: Option<f64>,
-    /// A lower bound of that reward, for this member alone. The certificate of the result also pays for the choice.
+    /// A lower bound of that reward by the same records, for this member alone.
     pub at_least: Option<f64>,
     /// Seconds for learning.
     pub seconds: f64,
+}
+
+/// A candidate of the user's own, in rewards.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ContenderSummary {
+    /// Its name.
+    pub name: String,
+    /// Whether it is the result.
+    pub leads: bool,
+    /// Its estimated reward, as that of a member.
+    pub estimate: f64,
 }
 
 /// The raw values of the logs that everybody who has the files of a policy can read.
@@ -222,7 +245,8 @@ pub struct Vocabulary {
 }
 
 impl Reveals {
-    fn of(rounds: &Rounds, policy: &LinearGaussian) -> Self {
+    fn of(rounds: &Rounds, policy: &dyn Policy) -> Self {
+        let map = policy.class().features();
         let listed = fields(rounds).flat_map(Field::vocabularies);
         let vocabulary = |(column, values): (&str, usize)| Vocabulary { column: column.into(), values };
         Reveals {
@@ -231,8 +255,8 @@ impl Reveals {
                 Actions::Names(names) => names.len(),
                 Actions::Count(_) => 0,
             },
-            landmarks: policy.features().kernel_parts().map_or(0, |kernel| kernel.landmarks().len()),
-            thresholds: policy.features().tree_parts().map_or(0, |trees| trees.splits()),
+            landmarks: map.and_then(FeatureMap::kernel_parts).map_or(0, |kernel| kernel.landmarks().len()),
+            thresholds: map.and_then(FeatureMap::tree_parts).map_or(0, |trees| trees.splits()),
         }
     }
 }
@@ -296,8 +320,9 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
     let held_back = request.held_back * records as f64 / newest as f64;
     let family = family(request.learner.family, &prior);
     let learner = Learner { held_back, family, ..request.learner.clone() };
-    let Retrained { policy, round: step, proven, better, logged, estimate, held_back, .. } =
-        retrain(&learner, &prior, logs, observer).map_err(|reason| refuted(rounds, reason))?;
+    let Retrained { policy, round: step, contenders, proven, better, logged, estimate, held_back, .. } =
+        retrain_among(&learner, &prior, logs, &request.contenders, observer)
+            .map_err(|reason| refuted(rounds, reason))?;
     let certified = provenance.certified();
     let mut warnings = audit::warnings(&provenance, &proven, &better);
     if family != request.learner.family && step.members.is_empty() && prior.joint().is_none() {
@@ -318,6 +343,7 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
             rounds.unlabelled
         ));
     }
+    warnings.extend(step.coverage.and_then(|coverage| coverage.warning()));
     warnings.extend(identity_warnings(rounds));
     warnings.extend_from_slice(&rounds.warnings);
     let [lo, hi] = rounds.reward_range;
@@ -326,9 +352,14 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
     let member = |report: &MemberReport| MemberSummary {
         member: report.member,
         leads: report.leads,
-        estimate: report.estimate.map(|risk| range.reward(risk)),
+        estimate: report.modelled.or(report.estimate).map(|risk| range.reward(risk)),
         at_least: report.upper.filter(|upper| *upper < 0.0).map(|upper| range.reward(upper)),
         seconds: report.seconds,
+    };
+    let contender = |report: &ContenderReport| ContenderSummary {
+        name: report.name.clone(),
+        leads: report.leads,
+        estimate: range.reward(report.modelled),
     };
     let summary = LearnSummary {
         rounds: logs.iter().map(round).collect(),
@@ -338,9 +369,11 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
         features: rounds.encoding.width(),
         columns: rounds.encoding.columns().into_iter().map(str::to_owned).collect(),
         actions: policy.actions(),
-        candidates: CandidateSummary::of(rounds, &policy),
+        candidates: policy.as_gaussian().and_then(|policy| CandidateSummary::of(rounds, policy)),
         unlabelled: rounds.unlabelled,
         members: step.members.iter().map(member).collect(),
+        coverage: step.coverage,
+        contenders: contenders.iter().map(contender).collect(),
         lambda: step.lambda,
         kl: step.kl,
         certified,
@@ -350,7 +383,7 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
         // No policy is worse by more than the whole range.
         better_by: (certified && better.upper < 1.0).then_some(-better.upper * width),
         confidence: 1.0 - learner.protocol.delta,
-        reveals: Reveals::of(rounds, &policy),
+        reveals: Reveals::of(rounds, policy.as_ref()),
         warnings,
     };
     let lineage = Lineage {
@@ -405,8 +438,12 @@ impl Learned {
         Certificates { reward_range: self.inputs.reward, statements: self.statements() }
     }
 
-    /// The ledger of this one call. The rounds were collected before it, by policies that it does not know.
-    pub fn ledger(&self, rounds: &[Logs]) -> Ledger {
+    /// The ledger of this one call. The rounds were collected before it, by policies that it does not know. Fails if the
+    /// result is a candidate of the user's own, which has no fingerprint.
+    pub fn ledger(&self, rounds: &[Logs]) -> Result<Ledger> {
+        let Some(policy) = self.policy.identity() else {
+            return Err(Error::setting("the policy of a ledger", "one with a fingerprint", "a candidate of your own"));
+        };
         let mut ledger = Ledger::open(Opening {
             first: self.prior.fingerprint(),
             actions: self.prior.actions(),
@@ -425,7 +462,7 @@ impl Learned {
         }
         ledger.append(Entry::Learn {
             round: rounds.len() - 1,
-            policy: self.policy.fingerprint(),
+            policy,
             fixed_since: self.step.fixed_since,
             hand_over: None,
         });
@@ -433,7 +470,7 @@ impl Learned {
             let (round, kind, certificate) = (statement.round, statement.kind, hash_of(&statement));
             ledger.append(Entry::State { round, kind, certificate });
         }
-        ledger
+        Ok(ledger)
     }
 }
 

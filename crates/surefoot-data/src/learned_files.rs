@@ -60,6 +60,6 @@ pub fn write_learned_to(policy: &Path, learned: &Learned, run: Option<(&Path, &[
     if let Some((folder, logs)) = run {
         stage_folder(&mut together, folder, |folder| fill_learned(folder, learned, logs))?;
     }
-    stage_certified(&mut together, policy, &learned.policy, Some(&learned.inputs), learned.certificates())?;
+    stage_certified(&mut together, policy, learned.policy.as_ref(), Some(&learned.inputs), learned.certificates())?;
     together.commit()
 }

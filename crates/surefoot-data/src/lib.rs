@@ -76,8 +76,8 @@ pub use evaluate::{EvaluateRequest, Evaluated, EvaluatedPolicy, ModelRequest, Na
 pub use files::{check_output, interrupted, replace, replace_all};
 pub use inputs::{Inputs, Lineage};
 pub use learn::{
-    CandidateSummary, LearnRequest, LearnSummary, Learned, MemberSummary, Prior, Reveals, RoundSummary, Vocabulary,
-    family, learn, learn_from,
+    CandidateSummary, ContenderSummary, LearnRequest, LearnSummary, Learned, MemberSummary, Prior, Reveals,
+    RoundSummary, Vocabulary, family, learn, learn_from,
 };
 pub use learned_files::{certificates_path, check_learned_to, write_certified, write_learned_to};
 pub use logs::{ActionIs, Actions, Batches, Catalogue, Check, ColumnNames, LogBatch, LogReader, Records};

@@ -205,13 +205,13 @@ pub fn write_learned(folder: &Path, learned: &Learned, logs: &[Logs]) -> Result<
 
 pub(crate) fn fill_learned(folder: &Path, learned: &Learned, logs: &[Logs]) -> Result<()> {
     let (rounds, policies) = make(folder)?;
-    for (k, policy) in [&learned.prior, &learned.policy].into_iter().enumerate() {
+    for (k, policy) in [&learned.prior as &dyn Policy, learned.policy.as_ref()].into_iter().enumerate() {
         write_policy_with(&policies.join(numbered("", k)), policy, Some(&learned.inputs))?;
     }
     for (k, logs) in logs.iter().enumerate() {
         write_round(&rounds.join(numbered("", k)), logs, None)?;
     }
-    write_ledger(&folder.join(LEDGER), &learned.ledger(logs))?;
+    write_ledger(&folder.join(LEDGER), &learned.ledger(logs)?)?;
     write_certificates(&folder.join(CERTIFICATES), learned.certificates())
 }
 

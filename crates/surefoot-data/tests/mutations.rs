@@ -109,6 +109,7 @@ fn request() -> LearnRequest {
         held_back: 0.2,
         exploration: 0.05,
         intercept: true,
+        contenders: Vec::new(),
     }
 }
 
@@ -142,7 +143,7 @@ fn damaged_logs_never_make_a_command_panic() {
         let texts: &[String] = if format == Format::Obp { &["event_id".into(), "colour".into()] } else { &[] };
         convert(&reader(&csv), &path, format, texts).unwrap();
         let learned = learn(&reader(&path), &request(), &mut Silent).unwrap();
-        let policy = RecordPolicy::Encoded { policy: Arc::new(learned.policy), inputs: Arc::new(learned.inputs) };
+        let policy = RecordPolicy::Encoded { policy: learned.policy, inputs: Arc::new(learned.inputs) };
         let scorer = Scorer::new(policy, 1, true).unwrap();
         // Six commands take longer than one reader.
         let cases = cases().min(300).max(cases() / 50);

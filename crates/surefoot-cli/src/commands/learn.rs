@@ -162,7 +162,7 @@ impl Learn {
         let output = Output {
             version: env!("CARGO_PKG_VERSION"),
             policy: self.out.clone(),
-            basis: learned.policy.posterior().basis().map(|basis| basis.fingerprint()),
+            basis: learned.policy.as_gaussian().and_then(|policy| Some(policy.posterior().basis()?.fingerprint())),
             certificates: learned.statements(),
             learner: learned.learner,
             summary: learned.summary,
@@ -204,6 +204,7 @@ impl Learn {
             held_back: self.held_back,
             exploration: self.exploration,
             intercept: !self.no_intercept,
+            contenders: Vec::new(),
         })
     }
 

@@ -8,7 +8,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use surefoot::Certificate;
 use surefoot::certificate::{Quantity, Theorem};
-use surefoot::learn::{Candidate, MemberReport};
+use surefoot::learn::{Candidate, Coverage, MemberReport};
 use surefoot::simulate::{GateDecision, HandedOver, SimulatedRound};
 
 use surefoot_data::{check_new_folder, write_session};
@@ -66,6 +66,11 @@ struct RoundOutput {
     true_risk: f64,
     accuracy: f64,
     greedy_accuracy: f64,
+    /// `C* = min_x pi(a*(x)|x)`.
+    best_coverage: f64,
+    /// The effective sample size of the newest policy on this round, and the number of actions alive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    coverage: Option<Coverage>,
     /// The mean reward of all interactions so far.
     reward: f64,
     kl: f64,
@@ -99,6 +104,8 @@ impl RoundOutput {
             true_risk: round.true_risk,
             accuracy: round.accuracy,
             greedy_accuracy: round.greedy_accuracy,
+            best_coverage: round.best_coverage,
+            coverage: round.learned.coverage,
             reward: round.reward,
             kl: round.learned.kl,
             lambda: round.learned.lambda,
@@ -225,6 +232,9 @@ fn table(config: &Config, initial: Beginning, rounds: &[RoundOutput]) -> String 
                 "\nC.1 bounds the mean over rounds of the risk that each policy has in the round it was learned from";
         }
         text += &super::on_trust(rounds.iter().flat_map(|r| r.certificate.iter().chain(&r.ladder)), None);
+    }
+    if let Some((round, warning)) = rounds.iter().find_map(|r| Some((r.round, r.coverage?.warning()?))) {
+        text += &format!("\nwarning: round {round}: {warning}");
     }
     if led {
         text += "\nhanded over: the true risk of the policy to hand over if learning ended there, which explores less";

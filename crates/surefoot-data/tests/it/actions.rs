@@ -71,6 +71,7 @@ fn try_learned(reader: &LogReader) -> surefoot_data::Result<LearnSummary> {
         held_back: 0.2,
         exploration: 0.0,
         intercept: true,
+        contenders: Vec::new(),
     };
     request.learner.optimiser =
         surefoot::learn::LearnerSettings { epochs: 1, ..Default::default() }.learner().unwrap().0.optimiser;

@@ -80,6 +80,7 @@ fn learned(reader: &LogReader, encoding: EncodingSettings) -> Learned {
         held_back: 0.2,
         exploration: 0.05,
         intercept: true,
+        contenders: Vec::new(),
     };
     learn(reader, &request, &mut Silent).unwrap()
 }
@@ -170,7 +171,7 @@ fn ids_and_times_among_the_features_are_reported() {
 fn scorer(folder: &TempDir, seed: u64) -> Scorer {
     files(folder, 3000, false);
     let found = learned(&reader(&folder.path().join("logs.vw")), EncodingSettings::default());
-    let policy = RecordPolicy::Encoded { policy: Arc::new(found.policy), inputs: Arc::new(found.inputs) };
+    let policy = RecordPolicy::Encoded { policy: found.policy, inputs: Arc::new(found.inputs) };
     Scorer::new(policy, seed, true).unwrap()
 }
 

@@ -43,6 +43,7 @@ fn request() -> LearnRequest {
         held_back: 0.2,
         exploration: 0.05,
         intercept: true,
+        contenders: Vec::new(),
     }
 }
 
@@ -143,7 +144,8 @@ fn many_features_need_no_principal_axes() {
     let settings = LearnerSettings { posterior: "shaped".into(), ..settings() };
     let request = LearnRequest { learner: settings.learner().unwrap().0, ..request() };
     let learned = learn(&reader(&path), &request, &mut Silent).unwrap();
-    assert_eq!((learned.policy.posterior().features(), learned.policy.posterior().basis().is_some()), (30_001, false));
+    let posterior = learned.policy.as_gaussian().unwrap().posterior();
+    assert_eq!((posterior.features(), posterior.basis().is_some()), (30_001, false));
     assert!(learned.summary.certified);
     let expected = "the posterior has a scale per feature (per-feature, not shaped): principal axes are for at most 2048 \
         features, and there are 30001";

@@ -40,6 +40,7 @@ fn learned(reader: &LogReader) -> Result<LearnSummary, String> {
         held_back: 0.2,
         exploration: 0.05,
         intercept: true,
+        contenders: Vec::new(),
     };
     learn(reader, &request, &mut Silent).map(|learned| learned.summary).map_err(|e| e.to_string())
 }

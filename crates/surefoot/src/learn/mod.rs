@@ -1,6 +1,7 @@
 //! LOOP: every algorithm is the same pure step `(state, logs) -> (state, report)`.
 
 mod algorithm;
+mod coverage;
 mod lambda;
 mod model;
 mod named;
@@ -14,11 +15,12 @@ mod state;
 mod step;
 
 pub use algorithm::{Algorithm, Crm, Window};
+pub use coverage::Coverage;
 pub use lambda::Lambda;
 pub use named::LearnerSettings;
 pub use options::{Choice, Family, Precision, Start};
 pub use portfolio::{Goal, MemberKind, MemberReport, Members, Portfolio, PortfolioCheckpoint};
-pub use retrain::{Retrained, retrain};
+pub use retrain::{Contender, ContenderReport, Retrained, retrain, retrain_among};
 pub use sharpness::Sharpness;
 pub(crate) use state::Restored;
 pub use state::State;
@@ -114,6 +116,8 @@ pub struct StepReport {
     pub candidates: Vec<Candidate>,
     /// The members of a portfolio; else empty.
     pub members: Vec<MemberReport>,
+    /// The coverage of the new policy, which collects the next round, on this round.
+    pub coverage: Option<Coverage>,
     /// The first record that the new policy has not seen, if records were held back.
     pub fixed_since: Option<FixedSince>,
 }

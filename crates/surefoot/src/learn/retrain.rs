@@ -1,13 +1,23 @@
 //! RETRAIN: learns the next policy from all rounds of some logs at once, and certifies it.
+//!
+//! A portfolio learns twice. First its members learn from the older part of the records that are not held back, and the
+//! newer part chooses one of them. Then that one learns from both parts. The records held back only certify, so the
+//! certificate does not pay for the choice, however many policies there were to choose from.
 
+use std::fmt;
 use std::sync::Arc;
 
-use crate::certificate::{Certificate, Challenger, Gate, ladder};
+use super::step::fixed_since;
+use crate::certificate::{Certificate, Challenger, FixedSince, Gate, ladder};
 use crate::error::{Error, Result};
 use crate::evaluation::{Estimate, Estimator, EvaluationSettings, Evaluator, Observed};
-use crate::learn::{Choice, Goal, Learner, State, StepReport};
+use crate::learn::{
+    Algorithm, Choice, Coverage, Goal, Lambda, Learner, MemberKind, MemberReport, Members, Portfolio, Sharpness, State,
+    StepReport,
+};
 use crate::logs::Logs;
 use crate::observer::Observer;
+use crate::optim::Trace;
 use crate::policy::{LinearGaussian, Policy};
 
 /// A policy that was learned from all rounds, with its certificates and estimates. Costs are in `[-1, 0]`, lower is
@@ -16,9 +26,11 @@ use crate::policy::{LinearGaussian, Policy};
 #[non_exhaustive]
 pub struct Retrained {
     /// The new policy.
-    pub policy: LinearGaussian,
-    /// The report of the step.
+    pub policy: Arc<dyn Policy>,
+    /// The report of the step. The members of a portfolio are judged by the records that chose one of them.
     pub round: StepReport,
+    /// The candidates of the user's own, judged by the same records.
+    pub contenders: Vec<ContenderReport>,
     /// The certificate of its risk: the best rung of the ladder.
     pub proven: Certificate,
     /// The certificate of its risk minus that of the newest round's logging policy.
@@ -30,8 +42,28 @@ pub struct Retrained {
     pub estimate: Estimate,
     /// How many of the newest records were held back.
     pub held_back: usize,
-    /// The state of the loop.
-    pub state: State,
+}
+
+/// A learner or a policy of the user's own, which competes with the members of a portfolio.
+pub trait Contender: fmt::Debug + Send + Sync {
+    /// Its name in reports.
+    fn name(&self) -> &str;
+
+    /// The policy that it learns from these records, the oldest round first. A fixed policy ignores them; it must not have
+    /// been fitted to the records that are held back.
+    fn fit(&self, rounds: &[Arc<Logs>]) -> Result<Arc<dyn Policy>>;
+}
+
+/// What the records that choose say about a candidate of the user's own.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ContenderReport {
+    /// Its name.
+    pub name: String,
+    /// Whether it is the result.
+    pub leads: bool,
+    /// Its risk, by the same estimator as [`MemberReport::modelled`].
+    pub modelled: f64,
 }
 
 /// Learns the next policy from all rounds, the oldest first.
@@ -45,7 +77,18 @@ pub fn retrain(
     rounds: &[Logs],
     observer: &mut dyn Observer,
 ) -> Result<Retrained> {
-    let Some((newest, earlier)) = rounds.split_last() else {
+    retrain_among(learner, prior, rounds, &[], observer)
+}
+
+/// Like [`retrain`], with candidates of the user's own beside the members of a portfolio. The best one is the result.
+pub fn retrain_among(
+    learner: &Learner,
+    prior: &LinearGaussian,
+    rounds: &[Logs],
+    contenders: &[Arc<dyn Contender>],
+    observer: &mut dyn Observer,
+) -> Result<Retrained> {
+    let Some(newest) = rounds.last() else {
         return Err(Error::size("the list of rounds", "at least 1 round", 0));
     };
     if !learner.algorithm.learns_from_all() {
@@ -53,27 +96,166 @@ pub fn retrain(
         return Err(Error::setting("the algorithm", allowed, value));
     }
     rounds.iter().try_for_each(Logs::check_propensities)?;
-    // There is no round before whose verdict could choose.
-    let learner = &Learner { choice: Choice::Newest, ..learner.clone() };
+    let shared: Vec<Arc<Logs>> = rounds.iter().cloned().map(Arc::new).collect();
+    let (seen, unseen) = learner.hold_back(&shared);
+    let chosen = match learner.algorithm.portfolio() {
+        None if !contenders.is_empty() => {
+            return Err(Error::setting("the algorithm", "a portfolio, if there are candidates of your own", "another"));
+        }
+        Some(_) if !contenders.is_empty() && unseen.is_empty() => {
+            let allowed = "above 0, if there are candidates of your own";
+            return Err(Error::setting("the share held back", allowed, learner.held_back));
+        }
+        Some(portfolio) if !unseen.is_empty() && portfolio.members.kinds().count() + contenders.len() > 1 => {
+            Some(choose(portfolio, learner, prior, &seen, contenders, observer)?)
+        }
+        _ => None,
+    };
+    let records: usize = shared.iter().map(|logs| logs.len()).sum();
+    let held_back: usize = unseen.iter().map(|logs| logs.len()).sum();
+    let (policy, round, contenders) = match chosen {
+        None => {
+            // There is no round before whose verdict could choose.
+            let learner = Learner { choice: Choice::Newest, ..learner.clone() };
+            let (policy, round) = learned(&learner, prior, &shared, observer)?;
+            (policy, round, Vec::new())
+        }
+        Some(Chosen { winner: Winner::Member(learner), members, contenders }) => {
+            let (policy, round) = learned(&learner, prior, &shared, observer)?;
+            (policy, StepReport { members, ..round }, contenders)
+        }
+        Some(Chosen { winner: Winner::Contender(place), members, contenders: reports }) => {
+            // As for a member: in round 0 the set has one more policy, the first one.
+            let fixed_since = fixed_since(&shared, &unseen, 1 + usize::from(shared.len() == 1));
+            let round = StepReport {
+                n: newest.len(),
+                records: records - held_back,
+                lambda: 0.0,
+                sharpness: 1.0,
+                kl: 0.0,
+                trace: Trace::default(),
+                candidates: Vec::new(),
+                members,
+                coverage: None,
+                fixed_since,
+            };
+            (contenders[place].fit(&seen)?, round, reports)
+        }
+    };
+    let round = StepReport { coverage: Coverage::of(policy.as_ref(), newest)?, ..round };
+    let (proven, better) = certified(&policy, round.fixed_since, prior, rounds, learner)?;
+    let estimate = self_normalised(policy.as_ref(), if unseen.is_empty() { &shared } else { &unseen })?;
+    let logged = mean(newest.cost());
+    Ok(Retrained { policy, round, contenders, proven, better, logged, estimate, held_back })
+}
+
+/// The policy that a learner learns from all rounds at once.
+fn learned(
+    learner: &Learner,
+    prior: &LinearGaussian,
+    rounds: &[Arc<Logs>],
+    observer: &mut dyn Observer,
+) -> Result<(Arc<dyn Policy>, StepReport)> {
+    let (state, round) = stepped(learner, prior, rounds, observer)?;
+    let goal = learner.algorithm.portfolio().map_or(Goal::Reward, |portfolio| portfolio.goal);
+    let policy = state.hand_over().filter(|_| goal == Goal::Policy).unwrap_or(state.current()).clone();
+    Ok((Arc::new(policy), round))
+}
+
+fn stepped(
+    learner: &Learner,
+    prior: &LinearGaussian,
+    rounds: &[Arc<Logs>],
+    observer: &mut dyn Observer,
+) -> Result<(State, StepReport)> {
+    let (newest, earlier) = rounds.split_last().expect("there is a round");
     let mut state = State::new(prior.clone());
     for logs in earlier {
         state = learner.remember_in(state, logs)?;
     }
-    let (state, round) = learner.step_observed(&state, newest, observer)?;
-    let goal = learner.algorithm.portfolio().map_or(Goal::Reward, |portfolio| portfolio.goal);
-    let policy = state.hand_over().filter(|_| goal == Goal::Policy).unwrap_or(state.current()).clone();
+    learner.step_observed(&state, newest, observer)
+}
+
+/// The result of the choice.
+struct Chosen {
+    winner: Winner,
+    members: Vec<MemberReport>,
+    contenders: Vec<ContenderReport>,
+}
+
+enum Winner {
+    /// The settings of a portfolio with this member alone.
+    Member(Box<Learner>),
+    /// The place of a candidate of the user's own.
+    Contender(usize),
+}
+
+/// Lets the newer part of the records that are seen choose between policies learned from the older part. The newer part is
+/// the same share of them as the held-back records are of all.
+fn choose(
+    portfolio: Portfolio,
+    learner: &Learner,
+    prior: &LinearGaussian,
+    seen: &[Arc<Logs>],
+    contenders: &[Arc<dyn Contender>],
+    observer: &mut dyn Observer,
+) -> Result<Chosen> {
+    let newest = seen[seen.len() - 1].len() as f64;
+    let records: usize = seen.iter().map(|logs| logs.len()).sum();
+    let held_back = CHOOSING * records as f64 / newest;
+    let early = Learner { choice: Choice::Newest, held_back, ..learner.clone() };
+    let (state, mut report) = stepped(&early, prior, seen, observer)?;
+    let (older, newer) = early.hold_back(seen);
+    let memory = state.portfolio.as_ref().expect("a portfolio has learned");
+    let policies = contenders.iter().map(|contender| contender.fit(&older)).collect::<Result<Vec<_>>>()?;
+    let policies: Vec<&dyn Policy> = policies.iter().map(AsRef::as_ref).collect();
+    let risks = memory.estimated_risks(&policies, &newer)?;
+    let leader = report.members.iter().position(|member| member.leads).expect("a member leads");
+    let best = report.members[leader].modelled;
+    let better = risks.iter().enumerate().filter(|(_, risk)| best.is_none_or(|best| **risk < best));
+    let contender = better.min_by(|a, b| a.1.total_cmp(b.1)).map(|(place, _)| place);
+    report.members[leader].leads = contender.is_none();
+    let winner = match contender {
+        Some(place) => Winner::Contender(place),
+        None => {
+            let kind = report.members[leader].member;
+            let portfolio = Portfolio { members: Members::only(kind), ..portfolio };
+            let kept = memory.kept().filter(|_| kind == MemberKind::Search);
+            let fixed = |(lambda, sharpness)| (Lambda::Fixed(lambda), Sharpness::Fixed(sharpness));
+            let (lambda, sharpness) = kept.map_or((learner.lambda, learner.sharpness), fixed);
+            let algorithm = Algorithm::Portfolio(portfolio);
+            let choice = Choice::Previous;
+            Winner::Member(Box::new(Learner { algorithm, choice, lambda, sharpness, ..learner.clone() }))
+        }
+    };
+    let contender_report = |(place, (contender, risk)): (usize, (&Arc<dyn Contender>, f64))| ContenderReport {
+        name: contender.name().to_owned(),
+        leads: matches!(winner, Winner::Contender(best) if best == place),
+        modelled: risk,
+    };
+    let contenders = contenders.iter().zip(risks).enumerate().map(contender_report).collect();
+    Ok(Chosen { winner, members: report.members, contenders })
+}
+
+/// The share of the records that are not held back which chooses between members.
+const CHOOSING: f64 = 0.2;
+
+/// The certificates of a policy: of its risk, and of its risk minus that of the newest round's logging policy.
+fn certified(
+    policy: &Arc<dyn Policy>,
+    fixed_since: Option<FixedSince>,
+    prior: &LinearGaussian,
+    rounds: &[Logs],
+    learner: &Learner,
+) -> Result<(Certificate, Certificate)> {
     let first: Arc<dyn Policy> = Arc::new(prior.clone());
     let deployed = vec![Arc::clone(&first); rounds.len()];
-    let proven = ladder(&policy, round.fixed_since, &deployed, rounds, &learner.protocol)?;
-    let challenger = Challenger { policy: Arc::new(policy.clone()), fixed_since: round.fixed_since };
+    let proven = ladder(policy.as_ref(), fixed_since, &deployed, rounds, &learner.protocol)?;
+    let challenger = Challenger { policy: Arc::clone(policy), fixed_since };
     let incumbent = Challenger { policy: first, fixed_since: None };
     let started = Some(rounds.len() - 1);
     let verdict = Gate::Improvement.judge(&[challenger], &incumbent, started, &deployed, rounds, &learner.protocol)?;
-    let better = verdict.certificate.expect("there is a challenger");
-    let records: usize = rounds.iter().map(Logs::len).sum();
-    let held_back = records - round.records;
-    let estimate = self_normalised(&policy, &newest_of(rounds, held_back))?;
-    Ok(Retrained { policy, round, proven, better, logged: mean(newest.cost()), estimate, held_back, state })
+    Ok((proven, verdict.certificate.expect("there is a challenger")))
 }
 
 /// The mean, and its standard error (0 for one value).
@@ -86,7 +268,7 @@ fn mean(values: &[f64]) -> (f64, f64) {
 }
 
 /// The self-normalised importance weighting estimate of a policy's risk.
-fn self_normalised(policy: &LinearGaussian, rounds: &[Logs]) -> Result<Estimate> {
+fn self_normalised(policy: &dyn Policy, rounds: &[Arc<Logs>]) -> Result<Estimate> {
     let estimators = vec![Estimator::SelfNormalised];
     let mut evaluator =
         Evaluator::new(&EvaluationSettings { estimators, replicates: 0, ..EvaluationSettings::default() })?;
@@ -95,21 +277,6 @@ fn self_normalised(policy: &LinearGaussian, rounds: &[Logs]) -> Result<Estimate>
         evaluator.add(&Observed { p: &p, q: logs.propensity(), c: logs.cost(), model: None, custom: &[] })?;
     }
     Ok(evaluator.finish()?.estimates.swap_remove(0))
-}
-
-/// The newest `records` records; all records for 0.
-fn newest_of(rounds: &[Logs], records: usize) -> Vec<Logs> {
-    let mut left = if records == 0 { usize::MAX } else { records };
-    let mut newest = Vec::new();
-    for logs in rounds.iter().rev().take_while(|logs| !logs.is_empty()) {
-        if left == 0 {
-            break;
-        }
-        let taken = logs.len().min(left);
-        newest.push(logs.slice(logs.len() - taken..logs.len()));
-        left -= taken;
-    }
-    newest
 }
 
 #[cfg(test)]
@@ -137,11 +304,11 @@ mod tests {
             assert_eq!(found.held_back, held_back);
             let state = learner.remember(&State::new(first.clone()), &rounds[0]).unwrap();
             let (state, round) = learner.step(&state, &rounds[1]).unwrap();
-            assert_eq!((&found.policy, &found.round), (state.current(), &round));
-            assert_eq!((found.state.rounds(), found.state.current()), (2, &found.policy));
+            assert_eq!((found.policy.as_gaussian(), &found.round), (Some(state.current()), &round));
 
             let deployed = [first.clone(), first.clone()];
-            let proven = ladder(&found.policy, round.fixed_since, &deployed, &rounds, &learner.protocol).unwrap();
+            let proven =
+                ladder(found.policy.as_ref(), round.fixed_since, &deployed, &rounds, &learner.protocol).unwrap();
             assert_eq!(found.proven, proven);
             assert!(found.better.upper > found.proven.upper, "a difference to what costs less than 0");
 
@@ -163,11 +330,102 @@ mod tests {
         }
     }
 
+    fn portfolio(members: &str, held_back: f64) -> Learner {
+        let portfolio = Portfolio { members: members.parse().unwrap(), ..Portfolio::default() };
+        Learner { algorithm: Algorithm::Portfolio(portfolio), lambda: Lambda::Auto, held_back, ..Learner::default() }
+    }
+
+    /// Remembers the numbers of records that it was fitted to.
+    #[derive(Debug)]
+    struct Spy {
+        policy: Arc<dyn Policy>,
+        records: std::sync::Mutex<Vec<usize>>,
+    }
+
+    impl Contender for Spy {
+        fn name(&self) -> &str {
+            "spy"
+        }
+
+        fn fit(&self, rounds: &[Arc<Logs>]) -> Result<Arc<dyn Policy>> {
+            self.records.lock().unwrap().push(rounds.iter().map(|logs| logs.len()).sum());
+            Ok(Arc::clone(&self.policy))
+        }
+    }
+
+    fn beside(policy: Arc<dyn Policy>) -> (Retrained, Vec<usize>) {
+        let (first, rounds) = world();
+        let spy = Arc::new(Spy { policy, records: Default::default() });
+        let contenders = [Arc::clone(&spy) as Arc<dyn Contender>];
+        let found = retrain_among(&portfolio("linear", 0.5), &first, &rounds, &contenders, &mut Silent).unwrap();
+        let records = spy.records.lock().unwrap().clone();
+        (found, records)
+    }
+
     #[test]
-    fn records_held_back_may_reach_into_earlier_rounds() {
-        let (_, rounds) = world();
-        let sizes = |records| newest_of(&rounds, records).iter().map(Logs::len).collect::<Vec<_>>();
-        assert_eq!((sizes(0), sizes(150), sizes(300), sizes(301)), (vec![300; 2], vec![150], vec![300], vec![300, 1]));
+    fn the_certificate_of_a_portfolio_does_not_pay_for_the_choice() {
+        let (first, rounds) = world();
+        let found = retrain(&portfolio("all", 0.5), &first, &rounds, &mut Silent).unwrap();
+        assert_eq!(found.round.fixed_since.unwrap().size, 1);
+        assert_eq!(found.round.members.len(), 4);
+        // The policy is that of the leader alone, learned from everything that is not held back.
+        let leader = found.round.members.iter().find(|member| member.leads).unwrap();
+        assert!(found.round.members.iter().all(|member| member.modelled >= leader.modelled));
+        let alone = portfolio(&leader.member.to_string(), 0.5);
+        assert!(leader.member != MemberKind::Search, "its lambda would be chosen again");
+        let alone = retrain(&alone, &first, &rounds, &mut Silent).unwrap();
+        assert_eq!(found.policy.identity(), alone.policy.identity());
+        assert_eq!((found.held_back, found.round.records), (150, 450));
+        assert_eq!(found.proven.size, 1);
+    }
+
+    #[test]
+    fn the_search_of_a_portfolio_learns_from_all_rounds() {
+        let (first, rounds) = world();
+        let found = retrain(&portfolio("search", 0.5), &first, &rounds, &mut Silent).unwrap();
+        let newest = retrain(&portfolio("search", 0.5), &first, &rounds[1..], &mut Silent).unwrap();
+        assert_ne!(found.policy.identity(), newest.policy.identity());
+        assert_eq!(found.round.members[0].records, 450);
+    }
+
+    #[test]
+    fn a_contender_that_is_worse_loses_and_changes_nothing() {
+        let (first, rounds) = world();
+        let alone = retrain(&portfolio("linear", 0.5), &first, &rounds, &mut Silent).unwrap();
+        let (found, records) = beside(Arc::new(crate::policy::Uniform::new(5).unwrap()));
+        assert_eq!((found.policy.identity(), found.proven), (alone.policy.identity(), alone.proven));
+        assert!(!found.contenders[0].leads && found.round.members[0].leads);
+        // A fifth of the 450 records that are not held back chooses.
+        assert_eq!(records, [360]);
+    }
+
+    #[test]
+    fn a_contender_that_is_better_wins_and_is_certified_by_records_that_it_has_not_seen() {
+        let world = Synthetic::new(SyntheticSettings::default()).unwrap();
+        let best: Arc<dyn Policy> = Arc::new(world.first_policy(FeatureMap::identity(10), 50.0).unwrap());
+        let (found, records) = beside(Arc::clone(&best));
+        assert!(found.contenders[0].leads && !found.round.members[0].leads);
+        assert_eq!(found.policy.identity(), best.identity());
+        assert_eq!(records, [360, 450]);
+        let fixed = found.round.fixed_since.unwrap();
+        assert_eq!((fixed.since.round, fixed.since.record, fixed.size), (1, 150, 1));
+        let risk = world.truth(0).unwrap().risk(best.as_ref()).unwrap();
+        assert!(found.proven.upper >= risk, "{} is below the truth {risk}", found.proven.upper);
+        assert!(!found.proven.vacuous);
+    }
+
+    #[test]
+    fn contenders_need_a_portfolio_and_records_that_are_held_back() {
+        let (first, rounds) = world();
+        let spy = || -> [Arc<dyn Contender>; 1] {
+            [Arc::new(Spy { policy: Arc::new(first.clone()), records: Default::default() })]
+        };
+        let refused =
+            |learner: &Learner| retrain_among(learner, &first, &rounds, &spy(), &mut Silent).unwrap_err().to_string();
+        let said = refused(&Learner { held_back: 0.5, ..Learner::default() });
+        assert_eq!(said, "the algorithm should be a portfolio, if there are candidates of your own, but is another");
+        let said = refused(&portfolio("linear", 0.0));
+        assert_eq!(said, "the share held back should be above 0, if there are candidates of your own, but is 0");
     }
 
     #[test]

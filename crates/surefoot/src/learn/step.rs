@@ -6,7 +6,7 @@ use super::algorithm::{Anchor, Window};
 use super::portfolio::{self, Stepped};
 use super::search::Progress;
 use super::settings::{Setting, sharpened};
-use super::{Candidate, Choice, Family, Lambda, Learner, Precision, Sharpness, Start, State, StepReport};
+use super::{Candidate, Choice, Coverage, Family, Lambda, Learner, Precision, Sharpness, Start, State, StepReport};
 use crate::certificate::{Evidence, Factor, FixedSince, Gate, Since, Smoothing, Subject, Wanted, Weighed, bound};
 use crate::error::{Error, Result, check_setting};
 use crate::features::FeatureMap;
@@ -34,6 +34,15 @@ fn in_coordinates(policy: &LinearGaussian) -> Result<LinearGaussian> {
     let posterior = policy.posterior();
     let plain = Posterior::new(posterior.actions(), posterior.mean().to_vec(), posterior.scale().clone())?;
     LinearGaussian::new(FeatureMap::identity(posterior.features()), plain)?.with_exploration(policy.exploration())
+}
+
+/// The first record that a policy has not seen, which was chosen from a set of this size.
+pub(super) fn fixed_since(rounds: &[Arc<Logs>], unseen: &[Arc<Logs>], size: usize) -> Option<FixedSince> {
+    (!unseen.is_empty()).then(|| {
+        let round = rounds.len() - unseen.len();
+        let since = Since { round, record: rounds[round].len() - unseen[0].len() };
+        FixedSince { round: rounds.len() - 1, since, size }
+    })
 }
 
 impl Learner {
@@ -99,7 +108,8 @@ impl Learner {
             let stepped = portfolio::step(&portfolio, self, &mut next, &rounds, &unseen, observer)?;
             let Stepped { pair, members, chosen_from } = stepped;
             let records = rounds.iter().map(|logs| logs.len()).sum();
-            let fixed_since = self.fixed_since(&next, &unseen, chosen_from + usize::from(state.rounds() == 0));
+            let size = chosen_from + usize::from(state.rounds() == 0);
+            let fixed_since = fixed_since(&next.rounds, &unseen, size);
             next.deployed = pair.collects.clone();
             next.current = pair.collects;
             next.hand_over = Some(pair.hand_over);
@@ -112,6 +122,7 @@ impl Learner {
                 trace: Trace::default(),
                 candidates: Vec::new(),
                 members,
+                coverage: Coverage::of(&next.current, logs)?,
                 fixed_since,
             };
             return Ok((next, report));
@@ -158,25 +169,15 @@ impl Learner {
             None => policy.kl(&anchor)?,
             Some(_) => divergence_of_means(&policy, &anchor),
         };
-        let fixed_since = self.fixed_since(&next, &unseen, size);
+        let fixed_since = fixed_since(&next.rounds, &unseen, size);
         next.deployed = if self.algorithm.redeploys() { policy.clone() } else { next.first.clone() };
         next.current = policy;
         next.kept = Some(kept);
         let Setting { lambda, sharpness } = setting;
-        let members = Vec::new();
-        Ok((
-            next,
-            StepReport { n: logs.len(), records, lambda, sharpness, kl, trace, candidates, members, fixed_since },
-        ))
-    }
-
-    /// The first record that a policy has not seen, which was chosen from a set of this size.
-    fn fixed_since(&self, next: &State, unseen: &[Arc<Logs>], size: usize) -> Option<FixedSince> {
-        (!unseen.is_empty()).then(|| {
-            let round = next.rounds.len() - unseen.len();
-            let since = Since { round, record: next.rounds[round].len() - unseen[0].len() };
-            FixedSince { round: next.rounds() - 1, since, size }
-        })
+        let (n, members, coverage) = (logs.len(), Vec::new(), Coverage::of(&next.current, logs)?);
+        let report =
+            StepReport { n, records, lambda, sharpness, kl, trace, candidates, members, coverage, fixed_since };
+        Ok((next, report))
     }
 
     /// How many of the newest records are held back: at most half of all.
@@ -185,7 +186,7 @@ impl Learner {
     }
 
     /// Splits the rounds into those to learn from and the newest records, which are held back.
-    fn hold_back(&self, rounds: &[Arc<Logs>]) -> (Vec<Arc<Logs>>, Vec<Arc<Logs>>) {
+    pub(super) fn hold_back(&self, rounds: &[Arc<Logs>]) -> (Vec<Arc<Logs>>, Vec<Arc<Logs>>) {
         let mut left = self.held_back(rounds[rounds.len() - 1].len(), rounds.iter().map(|logs| logs.len()).sum());
         let (mut seen, mut unseen) = (rounds.to_vec(), Vec::new());
         while left > 0 {

@@ -102,22 +102,26 @@ impl JointModel {
         &self.weights
     }
 
-    /// The predicted reward of the chosen candidate of each record. It is not limited to `[0, 1]`.
+    /// The predicted rewards of all candidates, in rows of as many as a record of the logs may have, with 0 where a record
+    /// has fewer. They are not limited to `[0, 1]`.
     pub fn predict(&self, logs: &Logs) -> Result<Vec<f64>> {
         check(&self.features, &self.joint, logs)?;
         let x = self.features.apply(logs.contexts())?;
         let eligible = logs.eligible().expect("it has been checked");
-        let mut room = Vec::new();
-        let predict = |(i, &a): (usize, &u32)| {
-            let mut sum = self.offset;
+        let (mut room, mut out) = (Vec::new(), vec![0.0; logs.len() * logs.actions()]);
+        for (i, out) in out.chunks_exact_mut(logs.actions()).enumerate() {
+            let mut shared = self.offset;
             if !self.context.is_empty() {
-                x.row(i).for_each(|f, v| sum += self.context[f] * v);
+                x.row(i).for_each(|f, v| shared += self.context[f] * v);
             }
-            let candidate = eligible.candidate(i, a as usize).expect("it has been checked");
-            self.joint.at(x.row(i), &mut room).visit(candidate, |f, v| sum += self.weights[f] * v);
-            sum
-        };
-        Ok(logs.action().iter().enumerate().map(predict).collect())
+            let crossing = self.joint.at(x.row(i), &mut room);
+            for (a, out) in (0..eligible.get(i).len()).zip(out) {
+                let candidate = eligible.candidate(i, a).expect("it has been checked");
+                *out = shared;
+                crossing.visit(candidate, |f, v| *out += self.weights[f] * v);
+            }
+        }
+        Ok(out)
     }
 
     /// Thompson sampling: the policy `m_b + v_b e_b` with the predicted differences `m_b = <phi_b, m>` and `v` times

@@ -68,6 +68,8 @@ pub struct SimulatedRound {
     pub accuracy: f64,
     /// The share of contexts in which its most probable action is the best one.
     pub greedy_accuracy: f64,
+    /// Its coverage of the best actions, `C* = min_x pi(a*(x)|x)`.
+    pub best_coverage: f64,
     /// The mean reward of all records collected so far.
     pub reward: f64,
     /// The policy that would be handed over now, if it is another one.
@@ -189,15 +191,15 @@ pub fn simulate_observed(
             session.take(newest, certify, observer)?;
         let seconds = clock.elapsed().as_secs_f64();
         let truth = environment.truth(round + 1)?;
-        let judged = |policy: &dyn Policy| -> Result<(f64, f64, f64)> {
+        let judged = |policy: &dyn Policy| -> Result<(f64, f64, (f64, f64))> {
             let (risk, accuracy) = truth.evaluate(policy)?;
-            Ok((risk, accuracy, truth.greedy_accuracy(policy)?))
+            Ok((risk, accuracy, truth.greedy_and_coverage(policy)?))
         };
-        let (true_risk, accuracy, greedy_accuracy) = judged(session.current())?;
+        let (true_risk, accuracy, (greedy_accuracy, best_coverage)) = judged(session.current())?;
         let hand_over = match session.hand_over() {
             None => None,
             Some(policy) => {
-                let (true_risk, accuracy, greedy_accuracy) = judged(policy)?;
+                let (true_risk, accuracy, (greedy_accuracy, _)) = judged(policy)?;
                 Some(HandedOver { true_risk, accuracy, greedy_accuracy, certificate: handed_over })
             }
         };
@@ -216,6 +218,7 @@ pub fn simulate_observed(
             true_risk,
             accuracy,
             greedy_accuracy,
+            best_coverage,
             reward: paid / start as f64,
             hand_over,
             proven,

@@ -163,20 +163,26 @@ impl Truth {
 
     /// The share of contexts in which the most probable action is the best one. Equally probable actions share theirs.
     pub fn greedy_accuracy(&self, policy: &dyn Policy) -> Result<f64> {
+        self.greedy_and_coverage(policy).map(|(accuracy, _)| accuracy)
+    }
+
+    /// [Greedy accuracy](Truth::greedy_accuracy) and [coverage](Truth::coverage) together.
+    pub(crate) fn greedy_and_coverage(&self, policy: &dyn Policy) -> Result<(f64, f64)> {
         self.check_policy(policy)?;
-        let mut right = 0.0;
+        let (mut right, mut coverage) = (0.0, 1.0f64);
         for start in (0..self.contexts.len()).step_by(BLOCK) {
             let end = (start + BLOCK).min(self.contexts.len());
             let p = distribution_of(policy, &self.contexts, self.eligible(), &(start..end))?;
             for (i, p) in (start..end).zip(p.chunks_exact(self.actions)) {
                 let most = p.iter().copied().fold(0.0, f64::max);
                 let likely = |p: f64| p >= most - TIE;
+                coverage = coverage.min(p[self.best[i] as usize]);
                 if likely(p[self.best[i] as usize]) {
                     right += 1.0 / p.iter().filter(|&&p| likely(p)).count() as f64;
                 }
             }
         }
-        Ok(right / self.contexts.len() as f64)
+        Ok((right / self.contexts.len() as f64, coverage))
     }
 
     /// The coverage of the best actions, `C* = min_x pi(a*(x)|x)`.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::checkpoint::{MemberCheckpoint, oldest};
-use super::{MemberKind, Pair};
+use super::{MemberKind, Pair, Portfolio};
 use crate::contexts::Contexts;
 use crate::error::{Error, Result};
 use crate::features::{Boosting, FeatureMap};
@@ -127,15 +127,21 @@ impl Member {
 
     /// For a reward model that has been fitted: minus the squared error of its prediction for each record.
     pub(super) fn predicts(&self, logs: &Logs) -> Result<Option<Vec<f64>>> {
-        if let Work::Joint { fitted: Some(fitted), .. } = &self.work {
-            let errors = fitted.predict(logs)?.into_iter().zip(logs.cost()).map(|(r, c)| r.clamp(0.0, 1.0) + c);
-            return Ok(Some(errors.map(|error| -error * error).collect()));
-        }
-        let Work::Model { model, fitted: Some(fitted), .. } = &self.work else { return Ok(None) };
-        let predicted = fitted.predict(&model.map().apply(logs.contexts())?)?;
-        let records = predicted.chunks_exact(fitted.actions()).zip(logs.action().iter().zip(logs.cost()));
-        let error = |(row, (&a, &c)): (&[f64], (&u32, &f64))| row[a as usize].clamp(0.0, 1.0) + c;
+        let Some(predicted) = self.predictions(logs)? else { return Ok(None) };
+        let records = predicted.chunks_exact(logs.actions()).zip(logs.action().iter().zip(logs.cost()));
+        let error = |(row, (&a, &c)): (&[f64], (&u32, &f64))| row[a as usize] + c;
         Ok(Some(records.map(|record| -error(record).powi(2)).collect()))
+    }
+
+    /// For a reward model that has been fitted: the rewards of all actions that it predicts, within `[0, 1]`.
+    pub(super) fn predictions(&self, logs: &Logs) -> Result<Option<Vec<f64>>> {
+        let mut predicted = match &self.work {
+            Work::Model { model, fitted: Some(fitted), .. } => fitted.predict(&model.map().apply(logs.contexts())?)?,
+            Work::Joint { fitted: Some(fitted), .. } => fitted.predict(logs)?,
+            _ => return Ok(None),
+        };
+        predicted.iter_mut().for_each(|reward| *reward = reward.clamp(0.0, 1.0));
+        Ok(Some(predicted))
     }
 
     /// What must be stored of it.
@@ -147,6 +153,24 @@ impl Member {
         };
         let (member, records, chosen_from) = (self.kind, self.records(), self.chosen_from);
         MemberCheckpoint { member, records, features_from, chosen_from, kept, policy }
+    }
+
+    /// For a search that has learned: the lambda and the sharpness that it chose.
+    pub(super) fn kept(&self) -> Option<(f64, f64)> {
+        match &self.work {
+            Work::Search { state, .. } => state.kept(),
+            Work::Model { .. } | Work::Joint { .. } => None,
+        }
+    }
+
+    /// Adds rounds to a new member that will learn from them in the next step.
+    pub(super) fn remember(&mut self, rounds: &[Arc<Logs>]) -> Result<()> {
+        if let Work::Search { learner, state } = &mut self.work {
+            for logs in rounds {
+                **state = learner.remember(state, logs)?;
+            }
+        }
+        Ok(())
     }
 
     /// Restores a new member from what was stored, and from the rounds so far.
@@ -247,8 +271,11 @@ fn fit(
     exploration: f64,
 ) -> Result<Pair> {
     let found = model.fit(rounds, seen)?;
-    let policy = |v: f64| found.policy(model.map(), v)?.with_exploration(exploration);
-    let pair = Pair { collects: policy(v)?, hand_over: policy(hand_over)? };
+    let policy = |v: f64, floor: f64| found.policy(model.map(), v)?.with_exploration(floor);
+    let pair = Pair {
+        collects: policy(v, exploration)?,
+        hand_over: policy(hand_over, Portfolio::HAND_OVER_FLOOR * exploration)?,
+    };
     *fitted = Some(Arc::new(found));
     Ok(pair)
 }
@@ -262,8 +289,12 @@ fn fit_joint(
 ) -> Result<Pair> {
     let joint = first.joint().expect("a policy over candidates");
     let found = JointModel::fit(first.features(), joint, seen)?;
-    let policy = |v: f64| found.policy(first.actions(), v)?.with_exploration(first.exploration());
-    let pair = Pair { collects: policy(v)?, hand_over: policy(hand_over)? };
+    let (k, exploration) = (first.actions(), first.exploration());
+    let policy = |v: f64, floor: f64| found.policy(k, v)?.with_exploration(floor);
+    let pair = Pair {
+        collects: policy(v, exploration)?,
+        hand_over: policy(hand_over, Portfolio::HAND_OVER_FLOOR * exploration)?,
+    };
     *fitted = Some(Arc::new(found));
     Ok(pair)
 }

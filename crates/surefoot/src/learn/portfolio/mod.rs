@@ -9,6 +9,7 @@
 //! Members that lose are fitted again only when the number of records has doubled.
 
 mod checkpoint;
+mod choice;
 mod comparison;
 mod member;
 mod settings;
@@ -29,7 +30,7 @@ use super::{Choice, Learner, State};
 use crate::error::{Error, Result};
 use crate::logs::Logs;
 use crate::observer::Observer;
-use crate::policy::LinearGaussian;
+use crate::policy::{LinearGaussian, Policy};
 
 /// What a portfolio remembers between rounds. Clones share the data.
 #[derive(Debug, Clone)]
@@ -73,6 +74,9 @@ pub struct MemberReport {
     pub records: usize,
     /// The estimated risk of its policy, handed over, on the records held back in this round; `None` without any.
     pub estimate: Option<f64>,
+    /// The same by the doubly robust estimator, with the reward model that predicts best. Only if the newest records choose
+    /// the leader, which they do by it.
+    pub modelled: Option<f64>,
     /// The upper bound of that risk, with all of delta for this member alone. It is a score and not a lasting statement.
     pub upper: Option<f64>,
     /// Seconds for fitting; 0 if it was not fitted in this round.
@@ -81,7 +85,10 @@ pub struct MemberReport {
 
 impl PartialEq for MemberReport {
     fn eq(&self, other: &Self) -> bool {
-        let content = |report: &Self| (report.member, report.leads, report.records, report.estimate, report.upper);
+        let content = |report: &Self| {
+            let Self { member, leads, records, estimate, modelled, upper, .. } = report;
+            (*member, *leads, *records, *estimate, *modelled, *upper)
+        };
         content(self) == content(other)
     }
 }
@@ -107,6 +114,16 @@ impl Memory {
         let leader = members.iter().position(|member| member.kind() == begins).unwrap_or(0);
         let none = Comparison::new(members.len());
         Ok(Memory { members, predictions: none.clone(), rewards: none, leader, seen: 0 })
+    }
+
+    /// The estimated risks of other policies, on records that no member has seen.
+    pub(super) fn estimated_risks(&self, policies: &[&dyn Policy], unseen: &[Arc<Logs>]) -> Result<Vec<f64>> {
+        choice::estimated_risks(policies, &self.members, unseen)
+    }
+
+    /// The lambda and the sharpness that its search chose, if it has one.
+    pub(super) fn kept(&self) -> Option<(f64, f64)> {
+        self.members.iter().find_map(Member::kept)
     }
 
     /// Compares the predictions of the reward models for the records that are new among those seen, and lets the best one
@@ -156,7 +173,12 @@ pub(super) fn step(
             return Err(Error::setting("the number of rounds held back", allowed, learner.held_back));
         }
         Some(memory) => Arc::unwrap_or_clone(memory),
-        None => Memory::new(portfolio, &state.first, learner)?,
+        None => {
+            let mut memory = Memory::new(portfolio, &state.first, learner)?;
+            let (_, earlier) = state.rounds.split_last().expect("a round was taken in");
+            memory.members.iter_mut().try_for_each(|member| member.remember(earlier))?;
+            memory
+        }
     };
     memory.compare_predictions(seen)?;
     let Memory { members, rewards, leader, .. } = &mut memory;
@@ -172,6 +194,7 @@ pub(super) fn step(
             leads: place == *leader,
             records: member.records(),
             estimate: None,
+            modelled: None,
             upper: None,
             seconds: if fitted { clock.elapsed().as_secs_f64() } else { 0.0 },
         });
@@ -190,6 +213,12 @@ pub(super) fn step(
     }
     // If the newest records choose, the certificate pays for the number of policies.
     let by_newest = learner.choice == Choice::Newest && !unseen.is_empty();
+    if by_newest {
+        let policies: Vec<&dyn Policy> =
+            members.iter().map(|member| Ok(&member.pair()?.hand_over as &dyn Policy)).collect::<Result<_>>()?;
+        let risks = choice::estimated_risks(&policies, members, unseen)?;
+        reports.iter_mut().zip(risks).for_each(|(report, risk)| report.modelled = Some(risk));
+    }
     let searches = || members.iter().position(|member| member.kind() == MemberKind::Search);
     let leads = match learner.choice {
         Choice::Newest if by_newest => lowest(&reports).unwrap_or(before),
@@ -204,10 +233,8 @@ pub(super) fn step(
     Ok(Stepped { pair, members: reports, chosen_from })
 }
 
-/// The member with the lowest mean of estimate and upper bound. The bound alone prefers policies near the one that
-/// collected, which is proven best and brings less; the estimate alone prefers those with the largest weights.
+/// The member with the lowest doubly robust estimate.
 fn lowest(reports: &[MemberReport]) -> Option<usize> {
-    let score = |report: &MemberReport| Some((report.estimate? + report.upper?) / 2.0);
-    let scores = reports.iter().enumerate().filter_map(|(place, report)| Some((place, score(report)?)));
+    let scores = reports.iter().enumerate().filter_map(|(place, report)| Some((place, report.modelled?)));
     scores.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(place, _)| place)
 }

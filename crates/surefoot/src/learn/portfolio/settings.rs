@@ -73,6 +73,10 @@ impl Portfolio {
     /// How widely the policy that is handed over explores, if nothing else is given.
     pub const HAND_OVER: f64 = 0.1;
 
+    /// The share of the exploration floor that the policy of a reward model keeps when it is handed over: it is not there
+    /// to collect logs, but some of them may be learned from all the same.
+    pub const HAND_OVER_FLOOR: f64 = 0.2;
+
     /// How widely reward models explore with this many actions: 0.5 for up to 10, then less in proportion to their number, and 0.1
     /// from 50 on. With 6 to 10 actions, 1 costs 0.03 to 0.07 of reward, and 0.25 loses actions for good on some sets;
     /// with 47 and 100, 0.1 is better than 0.5.
@@ -126,6 +130,11 @@ impl Members {
 
     /// The reward model on the features of the first policy, alone.
     pub const LINEAR: Members = Members(1 << MemberKind::Linear as u8);
+
+    /// One member alone.
+    pub fn only(kind: MemberKind) -> Self {
+        Members(1 << kind as u8)
+    }
 
     /// The members, in a fixed order.
     pub fn kinds(self) -> impl Iterator<Item = MemberKind> {

@@ -1,0 +1,58 @@
+//! Which policy is best by the newest records, as for one log: by doubly robust estimates.
+
+use std::sync::Arc;
+
+use super::member::Member;
+use crate::error::Result;
+use crate::logs::Logs;
+use crate::policy::{Policy, distribution_of};
+
+/// The number of records whose predictions are held at once.
+const CHUNK: usize = 4096;
+
+/// The estimated risk of each policy on records that none has seen: the doubly robust estimate
+/// `-mean(sum_a p_a rhat_a + w (r - rhat))`, with the reward model of the member whose predictions for these records have
+/// the smallest squared error; with `rhat = 0` if no member predicts rewards.
+///
+/// Far from the policy that collected, importance weighting alone says next to nothing: a few records carry all the weight.
+/// Weights are limited to the root of the number of records, so that no single record decides.
+pub(super) fn estimated_risks(policies: &[&dyn Policy], members: &[Member], unseen: &[Arc<Logs>]) -> Result<Vec<f64>> {
+    let best = best_predictor(members, unseen)?;
+    let records: usize = unseen.iter().map(|logs| logs.len()).sum();
+    let most = (records as f64).sqrt();
+    let mut rewards = vec![0.0; policies.len()];
+    for logs in unseen {
+        for start in (0..logs.len()).step_by(CHUNK) {
+            let part = logs.slice(start..(start + CHUNK).min(logs.len()));
+            let k = part.actions();
+            let predicted = best.map(|member| member.predictions(&part)).transpose()?.flatten();
+            let predicted = predicted.unwrap_or_else(|| vec![0.0; part.len() * k]);
+            for (policy, sum) in policies.iter().zip(&mut rewards) {
+                let p = distribution_of(*policy, part.contexts(), part.eligible(), &(0..part.len()))?;
+                for (i, (p, predicted)) in p.chunks_exact(k).zip(predicted.chunks_exact(k)).enumerate() {
+                    let a = part.action()[i] as usize;
+                    let weight = (p[a] / part.propensity()[i]).min(most);
+                    let model: f64 = p.iter().zip(predicted).map(|(p, r)| p * r).sum();
+                    *sum += model + weight * (-part.cost()[i] - predicted[a]);
+                }
+            }
+        }
+    }
+    Ok(rewards.into_iter().map(|sum| -sum / records as f64).collect())
+}
+
+/// The member whose predictions have the smallest squared error, if any predicts.
+fn best_predictor<'a>(members: &'a [Member], unseen: &[Arc<Logs>]) -> Result<Option<&'a Member>> {
+    let mut best: Option<(&Member, f64)> = None;
+    for member in members {
+        let values = unseen.iter().map(|logs| member.predicts(logs)).collect::<Result<Option<Vec<_>>>>()?;
+        // Values are minus squared errors.
+        if let Some(values) = values {
+            let sum: f64 = values.iter().flatten().sum();
+            if best.is_none_or(|(_, most)| sum > most) {
+                best = Some((member, sum));
+            }
+        }
+    }
+    Ok(best.map(|(member, _)| member))
+}
