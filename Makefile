@@ -10,7 +10,7 @@ PYTHON_ENV := .venv-python
 PYTHON_PACKAGE := crates/surefoot-python
 export CARGO_TARGET_DIR ?= target
 
-.PHONY: help test test-rust test-python wheel environments lint lint-rust lint-python fmt doc bench bench-evaluate bench-learners bench-python bench-rivals golden attack fuzz fuzz-quick coverage demo paper clean
+.PHONY: help test test-rust test-python wheel environments lint lint-rust lint-python fmt doc bench bench-candidates bench-evaluate bench-learners bench-python bench-rivals golden attack fuzz fuzz-quick coverage demo paper clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -60,13 +60,13 @@ lint-rust:
 	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --workspace --no-deps --locked
 
 lint-python: $(PYTHON_ENV)/installed
-	$(PYTHON_ENV)/bin/ruff check $(PYTHON_PACKAGE) bench/learners bench/python examples
-	$(PYTHON_ENV)/bin/ruff format --check $(PYTHON_PACKAGE) bench/learners bench/python examples
+	$(PYTHON_ENV)/bin/ruff check $(PYTHON_PACKAGE) bench/candidates bench/learners bench/python examples
+	$(PYTHON_ENV)/bin/ruff format --check $(PYTHON_PACKAGE) bench/candidates bench/learners bench/python examples
 	$(PYTHON_ENV)/bin/python scripts/check-dependencies
 
 fmt: $(PYTHON_ENV)/installed ## format the code
 	$(CARGO) fmt --all
-	$(PYTHON_ENV)/bin/ruff format $(PYTHON_PACKAGE) bench/learners bench/python examples
+	$(PYTHON_ENV)/bin/ruff format $(PYTHON_PACKAGE) bench/candidates bench/learners bench/python examples
 
 bench: ## our own benchmarks: ratios measured side by side, growth, memory and reading, into bench/results/
 	$(CARGO) build --release --locked --package surefoot-bench
@@ -88,6 +88,10 @@ bench-evaluate: $(OBP_ENV)/tried ## against Open Bandit Pipeline, on 10 million 
 	$(CARGO) build --release --locked --package surefoot-bench --package surefoot-cli
 	$(CARGO) run --release --locked --quiet --package surefoot-bench -- logs
 	$(OBP_ENV)/bin/python bench/rivals/evaluate.py bench/data/logs-10000000.parquet
+
+bench-candidates: $(LEARNERS_ENV)/installed ## candidates with features against Vowpal Wabbit's ADF, into bench/results/: some minutes
+	$(CARGO) build --release --locked
+	$(LEARNERS_ENV)/bin/python bench/candidates/compare.py --surefoot $(CARGO_TARGET_DIR)/release/surefoot $(BENCH_FLAGS)
 
 bench-learners: $(LEARNERS_ENV)/installed ## learners against rivals, on the sets in DATA=data, into bench/results/: an hour or so at first
 	$(CARGO) build --release --locked
