@@ -67,7 +67,7 @@ class RewardPerAction:
             rewards = np.column_stack([predict(X) for predict in predictors])
             allowed = np.ones(rewards.shape, bool) if eligible is None else eligible
             best = np.where(allowed, rewards, -np.inf).argmax(axis=1)
-            p = self.exploration * allowed / allowed.sum(axis=1, keepdims=True)
+            p: NDArray[np.float64] = self.exploration * allowed / allowed.sum(axis=1, keepdims=True)
             p[np.arange(len(p)), best] += 1.0 - self.exploration
             return p
 
@@ -103,7 +103,7 @@ def fits(candidates: Sequence[Any] | Mapping[str, Any], n_actions: int, explorat
     )
     found: list[tuple[str, Fit]] = []
     for number, (given, candidate) in enumerate(named, 1):
-        name = given or getattr(candidate, "__name__", type(candidate).__name__)
+        name = str(given or getattr(candidate, "__name__", type(candidate).__name__))
         if given is None and any(name == other for other, _ in found):
             name = f"{name} ({number})"
         found.append((name, _fit_of(candidate, n_actions, exploration)))
@@ -120,6 +120,6 @@ def _fit_of(candidate: Any, n_actions: int, exploration: float) -> Fit:
     if hasattr(candidate, "fit") and (hasattr(candidate, "predict") or hasattr(candidate, "predict_proba")):
         return RewardPerAction(candidate, n_actions=n_actions, exploration=_FLOOR * exploration)
     if callable(candidate):
-        return lambda *_: candidate  # type: ignore[no-any-return]
+        return lambda *_: candidate
     allowed = "a Policy, a function of contexts, or a classifier or regressor of scikit-learn"
     raise refused("a candidate", allowed, type(candidate).__name__)
