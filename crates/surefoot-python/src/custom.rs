@@ -1,11 +1,14 @@
 //! Estimators and policies written by users.
 
+use std::sync::Arc;
+
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1};
 use pyo3::intern;
 use pyo3::prelude::*;
 use surefoot::estimator::CustomEstimator;
+use surefoot::learn::Contender;
 use surefoot::logs::Eligible;
-use surefoot::{Contexts, Policy};
+use surefoot::{Contexts, Logs, Policy, RewardRange};
 
 use crate::arrays::{matrix, to_python};
 use crate::failure::{Failure, Result, raised, setting};
@@ -234,6 +237,42 @@ impl Policy for CustomPolicy {
             Err(Failure::Core(error)) => Err(error),
             Err(error) => Err(raised(error.into())),
             Ok(p) => Ok(p),
+        })
+    }
+}
+
+/// A learner of the user's own: `fit(parts, action, pscore, reward)` returns a function of contexts. The contexts come as one
+/// matrix per round.
+#[derive(Debug)]
+pub(crate) struct PyContender {
+    pub(crate) name: String,
+    pub(crate) fit: Py<PyAny>,
+    pub(crate) range: [f64; 2],
+    pub(crate) actions: usize,
+}
+
+impl PyContender {
+    fn call(&self, py: Python<'_>, rounds: &[Arc<Logs>]) -> Result<Py<PyAny>> {
+        let x = rounds.iter().map(|logs| to_python(py, logs.contexts())).collect::<Result<Vec<_>>>()?;
+        let range = RewardRange::new(self.range[0], self.range[1])?;
+        let action: Vec<i64> = rounds.iter().flat_map(|logs| logs.action()).map(|&a| i64::from(a)).collect();
+        let pscore: Vec<f64> = rounds.iter().flat_map(|logs| logs.propensity()).copied().collect();
+        let reward: Vec<f64> = rounds.iter().flat_map(|logs| logs.cost()).map(|&c| range.reward(c)).collect();
+        let arrays = (PyArray1::from_vec(py, action), PyArray1::from_vec(py, pscore), PyArray1::from_vec(py, reward));
+        Ok(self.fit.bind(py).call1((x, arrays.0, arrays.1, arrays.2))?.unbind())
+    }
+}
+
+impl Contender for PyContender {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn fit(&self, rounds: &[Arc<Logs>]) -> surefoot::Result<Arc<dyn Policy>> {
+        Python::attach(|py| match self.call(py, rounds) {
+            Err(Failure::Core(error)) => Err(error),
+            Err(error) => Err(raised(error.into())),
+            Ok(distribution) => Ok(Arc::new(CustomPolicy { distribution, actions: self.actions }) as Arc<dyn Policy>),
         })
     }
 }

@@ -8,9 +8,9 @@ use pyo3::types::PyDict;
 use surefoot::audit::Terms;
 use surefoot::certificate::{Challenger, FixedSince, Since};
 use surefoot::estimator::Custom;
-use surefoot::learn::{LearnerSettings, StepReport};
+use surefoot::learn::{LearnerSettings, PortfolioCheckpoint, StepReport};
 use surefoot::session::{Checkpoint, Proven};
-use surefoot::{Gate, Learner, Policy, Session};
+use surefoot::{Gate, Learner, LinearGaussian, Policy, Session};
 
 use surefoot_data::{read_session, write_session};
 
@@ -29,12 +29,14 @@ use crate::policy::PyPolicy;
 ///
 /// Parameters
 /// ----------
-/// algorithm : {"batch-ls", "seq-ls", "seq-adj-ls", "shift-ls", "shift-adj-ls", "crm", "scrm"}
+/// algorithm : {"portfolio", "thompson", "batch-ls", "seq-ls", "seq-adj-ls", "shift-ls", "shift-adj-ls", "crm", "scrm"}
 ///     The algorithm: its objective, and the rounds it learns from.
 /// rounds : int, optional
 ///     The total number of rounds, for ``spending="even"``.
 /// gamma, penalty, divergence, learn_scale, window
 ///     The settings of CRM and SCRM; other algorithms ignore them.
+/// members, goal, thompson_v, hand_over_v
+///     The settings of a portfolio; other algorithms ignore them.
 ///
 /// Examples
 /// --------
@@ -44,7 +46,8 @@ use crate::policy::PyPolicy;
 ///     ...     "seq-ls", lam="0.4", posterior="isotropic", sharpness="1", choice="previous", start="warm", optimiser="adam", epochs=10,
 ///     ...     batch_size=128, learning_rate=0.01, decay="linear", precision="single", iterations=200, held_back="0",
 ///     ...     trade=0.0, delta=0.05, spending="forever", rounds=None, gate="always", seed=1, gamma=None, penalty=1.0,
-///     ...     divergence=False, learn_scale=True, window="newest", estimator=None, slope=None,
+///     ...     divergence=False, learn_scale=True, window="newest", members="all", goal="policy",
+///     ...     thompson_v="auto", hand_over_v=0.1, estimator=None, slope=None,
 ///     ... )
 ///     >>> learner.to_dict()["lambda"]
 ///     {'fixed': 0.4}
@@ -72,7 +75,7 @@ impl PyLearner {
     #[pyo3(signature = (
         algorithm, *, lam, posterior, sharpness, choice, start, optimiser, epochs, batch_size, learning_rate, decay, precision,
         iterations, held_back, trade, delta, spending, rounds, gate, seed, gamma, penalty, divergence, learn_scale,
-        window, estimator, slope
+        window, members, goal, thompson_v, hand_over_v, estimator, slope
     ))]
     #[expect(clippy::too_many_arguments, reason = "every setting of a learner, by its name")]
     fn new(
@@ -102,6 +105,10 @@ impl PyLearner {
         divergence: bool,
         learn_scale: bool,
         window: String,
+        members: String,
+        goal: String,
+        thompson_v: String,
+        hand_over_v: f64,
         estimator: Option<Py<PyAny>>,
         slope: Option<Py<PyAny>>,
     ) -> Result<Self> {
@@ -131,7 +138,10 @@ impl PyLearner {
             crm_divergence: divergence,
             crm_fixed_scale: !learn_scale,
             crm_window: window,
-            ..LearnerSettings::default()
+            members,
+            goal,
+            thompson_v,
+            hand_over_v,
         };
         let (learner, gate) = settings.learner().map_err(in_python)?;
         let custom = estimator.map(|h| PyEstimator::new(py, &h, slope.as_ref()).map(Custom::new)).transpose()?;
@@ -165,6 +175,9 @@ pub(crate) fn round_report<'py>(py: Python<'py>, round: &StepReport) -> Result<B
     report.set_item("objective", round.trace.objective.clone())?;
     report.set_item("evaluations", round.trace.evaluations)?;
     report.set_item("candidates", json::to_python(py, &round.candidates)?)?;
+    report.set_item("members", json::to_python(py, &round.members)?)?;
+    report.set_item("coverage", json::to_python(py, &round.coverage)?)?;
+    report.set_item("warning", round.coverage.and_then(|coverage| coverage.warning()))?;
     Ok(report)
 }
 
@@ -258,6 +271,7 @@ impl PySession {
         report.set_item("seconds", clock.elapsed().as_secs_f64())?;
         report.set_item("promoted", taken.promoted)?;
         report.set_item("decided_by", taken.decided_by.map(|c| PyCertificate::new(c, self.range)))?;
+        report.set_item("handed_over", taken.handed_over.map(|c| PyCertificate::new(c, self.range)))?;
         put_proven(&report, taken.proven, self.range)?;
         Ok(report)
     }
@@ -308,6 +322,13 @@ impl PySession {
     #[getter]
     fn newest(&self) -> PyPolicy {
         self.session.newest().clone().into()
+    }
+
+    /// The policy to hand over if learning ended now, which explores less than :attr:`newest`. ``None`` if the algorithm
+    /// makes no difference between the two.
+    #[getter]
+    fn hand_over(&self) -> Option<PyPolicy> {
+        self.session.hand_over().cloned().map(PyPolicy::from)
     }
 
     /// The first policy, which is the prior of every search.
@@ -374,6 +395,19 @@ impl PySession {
         found.set_item("started", past.started)?;
         found.set_item("challengers", all(&past.challengers))?;
         found.set_item("kept", past.kept)?;
+        let shared = |policy: &Arc<LinearGaussian>| PyPolicy::from(LinearGaussian::clone(policy));
+        let hand_overs = past.hand_overs.iter().map(|policy| policy.as_ref().map(shared));
+        found.set_item("hand_overs", hand_overs.collect::<Vec<_>>())?;
+        // The policies of a portfolio, and the rest of it with their places.
+        let mut policies = Vec::new();
+        let portfolio = past.portfolio.map(|portfolio| {
+            portfolio.map(|policy| {
+                policies.push(PyPolicy::from(policy));
+                policies.len() - 1
+            })
+        });
+        let portfolio = portfolio.map(|portfolio| json::text(&portfolio)).transpose()?;
+        found.set_item("portfolio", portfolio.map(|text| (text, policies)))?;
         found.set_item("reward_range", self.range)?;
         found.set_item("ledger", past.ledger.to_string())?;
         Ok(found)
@@ -381,7 +415,7 @@ impl PySession {
 
     // Continues a session from its state, with the same settings.
     #[staticmethod]
-    #[pyo3(signature = (learner, *, first, logs, deployed, learned, incumbent, started, challengers, kept, reward_range, ledger))]
+    #[pyo3(signature = (learner, *, first, logs, deployed, learned, incumbent, started, challengers, kept, hand_overs, portfolio, reward_range, ledger))]
     #[expect(clippy::too_many_arguments, reason = "the parts of a pickle")]
     fn _resume(
         py: Python<'_>,
@@ -394,10 +428,26 @@ impl PySession {
         started: Option<usize>,
         challengers: Vec<Parts>,
         kept: Option<(f64, f64)>,
+        hand_overs: Vec<Option<PyRef<'_, PyPolicy>>>,
+        portfolio: Option<(String, Vec<PyRef<'_, PyPolicy>>)>,
         reward_range: (f64, f64),
         ledger: &str,
     ) -> Result<Self> {
+        let own = |policy: &PyRef<'_, PyPolicy>| -> Result<LinearGaussian> {
+            Ok(policy.gaussian("a policy of the loop")?.clone())
+        };
+        let handed_over = |policy: &Option<PyRef<'_, PyPolicy>>| -> Result<_> {
+            Ok(policy.as_ref().map(own).transpose()?.map(Arc::new))
+        };
+        let portfolio = portfolio.map(|(text, policies)| {
+            let stored: PortfolioCheckpoint<usize> =
+                serde_json::from_str(&text).map_err(|e| setting("the portfolio of a pickle", "readable", e))?;
+            let missing = || setting("the portfolio of a pickle", "with all its policies", "without some");
+            stored.map(|place| own(policies.get(place).ok_or_else(missing)?)).transpose()
+        });
         let past = Checkpoint {
+            hand_overs: hand_overs.iter().map(handed_over).collect::<Result<_>>()?,
+            portfolio: portfolio.transpose()?,
             ledger: ledger.parse()?,
             first: first.gaussian("the first policy")?.clone(),
             logs: logs.iter().map(|logs| logs.logs.clone()).collect(),

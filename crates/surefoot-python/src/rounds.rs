@@ -8,11 +8,14 @@ use pyo3::types::PyDict;
 
 use surefoot::Logs;
 use surefoot::audit::ActionsFrom;
+use surefoot::learn::Contender;
 use surefoot_data::{Actions, LearnRequest, Prior, ReadRequest, Rounds, learn_from};
 
 use crate::arrays::to_python;
 use crate::certificate::PyCertificate;
+use crate::custom::PyContender;
 use crate::failure::{Result, run, setting};
+use crate::json;
 use crate::learning::{PyLearner, round_report};
 use crate::logs::PyLogs;
 use crate::observer::Onlooker;
@@ -122,6 +125,9 @@ impl PyRounds {
     ///     Whether to add a constant feature. Used only if the prior is not a given policy.
     /// prior_is_older : bool
     ///     If the prior was learned: whether only from logs older than these.
+    /// candidates : list of (str, callable)
+    ///     Learners of your own: ``fit(parts, action, pscore, reward)`` returns a function of contexts that gives the
+    ///     probabilities of all actions. The contexts come as one matrix per round.
     /// watch : object, optional
     ///     An object with a method ``searching(share)``.
     ///
@@ -138,7 +144,9 @@ impl PyRounds {
     ///     >>> found = rounds.retrain(settings, prior="uniform", held_back=0.2, exploration=0.05, intercept=True)
     ///     >>> found["held_back"], found["certified"], found["policy"].kind
     ///     (18, True, 'gaussian')
-    #[pyo3(signature = (learner, *, prior, held_back, exploration, intercept, prior_is_older = false, watch = None))]
+    #[pyo3(signature = (
+        learner, *, prior, held_back, exploration, intercept, prior_is_older = false, candidates = Vec::new(), watch = None
+    ))]
     #[expect(clippy::too_many_arguments, reason = "settings, by their names")]
     fn retrain<'py>(
         &self,
@@ -149,6 +157,7 @@ impl PyRounds {
         exploration: f64,
         intercept: bool,
         prior_is_older: bool,
+        candidates: Vec<(String, Py<PyAny>)>,
         watch: Option<Py<PyAny>>,
     ) -> Result<Bound<'py, PyDict>> {
         let prior = match prior.extract::<PyRef<'_, PyPolicy>>() {
@@ -167,6 +176,13 @@ impl PyRounds {
             held_back,
             exploration,
             intercept,
+            contenders: candidates
+                .into_iter()
+                .map(|(name, fit)| {
+                    let range = self.rounds.reward_range;
+                    Arc::new(PyContender { name, fit, range, actions: self.rounds.actions.len() }) as Arc<dyn Contender>
+                })
+                .collect(),
         };
         let mut observer = Onlooker::new(watch);
         let learned = run(py, || learn_from(&self.rounds, &request, &mut observer))?;
@@ -182,8 +198,10 @@ impl PyRounds {
         report.set_item("warnings", summary.warnings.clone())?;
         report.set_item("proven", PyCertificate::new(learned.proven, range))?;
         report.set_item("better", PyCertificate::new(learned.better, range))?;
+        report.set_item("learners", json::to_python(py, &summary.members)?)?;
+        report.set_item("contenders", json::to_python(py, &summary.contenders)?)?;
         report.set_item("prior", PyPolicy::from(learned.prior).with_inputs(learned.inputs.clone()))?;
-        report.set_item("policy", PyPolicy::from(learned.policy).with_inputs(learned.inputs))?;
+        report.set_item("policy", PyPolicy::shared(&learned.policy).with_inputs(learned.inputs))?;
         Ok(report)
     }
 

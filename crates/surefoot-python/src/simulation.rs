@@ -7,6 +7,7 @@ use surefoot::simulate::{Certify, Plan, Schedule, SimulatedRound, simulate_obser
 use crate::certificate::PyCertificate;
 use crate::environment::PyEnvironment;
 use crate::failure::{Failure, Result, run};
+use crate::json;
 use crate::learning::{PyLearner, put_proven, round_report};
 use crate::logs::PyLogs;
 use crate::observer::Onlooker;
@@ -21,7 +22,13 @@ pub(crate) fn report<'py>(py: Python<'py>, round: &SimulatedRound) -> PyResult<B
     report.set_item("round", round.round)?;
     report.set_item("true_risk", round.true_risk)?;
     report.set_item("accuracy", round.accuracy)?;
+    report.set_item("greedy_accuracy", round.greedy_accuracy)?;
+    report.set_item("best_coverage", round.best_coverage)?;
+    report.set_item("reward", round.reward)?;
     report.set_item("mean_cost", round.mean_cost)?;
+    report.set_item("hand_over", json::to_python(py, &round.hand_over).map_err(PyErr::from)?)?;
+    let handed_over = round.hand_over.as_ref().and_then(|policy| policy.certificate.clone());
+    report.set_item("handed_over", handed_over.map(|c| PyCertificate::new(c, RANGE)))?;
     report.set_item("seconds", round.seconds)?;
     put_proven(&report, round.proven.clone(), RANGE)?;
     let decision = round.decision.as_ref();
@@ -53,7 +60,8 @@ pub(crate) fn report<'py>(py: Python<'py>, round: &SimulatedRound) -> PyResult<B
 /// -------
 /// dict
 ///     ``rounds``, one report per round; ``policies``, the policy that collected each round, and the final one;
-///     ``learned``, the policy learned in each round; ``logs``.
+///     ``learned``, the policy learned in each round; ``hand_over``, the policy to hand over, if it is another one;
+///     ``logs``.
 ///
 /// Examples
 /// --------
@@ -96,6 +104,7 @@ pub(crate) fn simulate<'py>(
     let rounds = outcome.rounds.iter().map(|round| report(py, round)).collect::<PyResult<Vec<_>>>()?;
     found.set_item("rounds", PyList::new(py, rounds)?)?;
     found.set_item("policies", outcome.policies().iter().map(PyPolicy::shared).collect::<Vec<_>>())?;
+    found.set_item("hand_over", outcome.session.hand_over().cloned().map(PyPolicy::from))?;
     found.set_item("learned", outcome.session.learned().map(PyPolicy::shared).collect::<Vec<_>>())?;
     let logs =
         outcome.session.logs().iter().map(|logs| PyLogs::new(logs.clone(), RANGE)).collect::<Result<Vec<_>>>()?;
@@ -103,8 +112,9 @@ pub(crate) fn simulate<'py>(
     Ok(found)
 }
 
-/// The sizes of ``rounds`` rounds with ``total`` interactions: ``"equal"``, ``"doubling"`` (the last round takes what
-/// is left), ``"auto"`` (the usual one for the algorithm), or a list of sizes, which is checked.
+/// The sizes of ``rounds`` rounds with ``total`` interactions: ``"equal"``, ``"growing"``, ``"doubling"`` (the last round
+/// takes what is left), ``"auto"`` (the usual one for the algorithm), or a list of sizes, which is checked. For ``None``, the
+/// number of rounds is the usual one for the algorithm.
 ///
 ///     >>> from surefoot import _surefoot
 ///     >>> _surefoot.sizes(10, 3)
@@ -116,7 +126,8 @@ pub(crate) fn simulate<'py>(
     signature = (total, rounds, schedule = Sizes::Named("auto".into()), *, algorithm = "seq-adj-ls"),
     text_signature = "(total, rounds, schedule='auto', *, algorithm='seq-adj-ls')"
 )]
-pub(crate) fn sizes(total: usize, rounds: usize, schedule: Sizes, algorithm: &str) -> Result<Vec<usize>> {
+pub(crate) fn sizes(total: usize, rounds: Option<usize>, schedule: Sizes, algorithm: &str) -> Result<Vec<usize>> {
+    let rounds = rounds.unwrap_or_else(|| Schedule::usual_rounds(algorithm));
     let schedule = match schedule {
         Sizes::Listed(sizes) => Schedule::Sizes(sizes),
         Sizes::Named(name) => Schedule::named(&name, rounds, algorithm)?,

@@ -80,9 +80,9 @@ pub(crate) struct Learn {
     /// learned prior is not certified
     #[arg(long, help_heading = "Learning")]
     prior_is_older: bool,
-    /// Learning algorithm. portfolio takes the best of several learners by the records held back: reward models on the
-    /// features, on a kernel of them and on boosted trees, and seq-adj-ls; thompson is the reward model on the features
-    /// alone
+    /// Learning algorithm. portfolio takes the best of several learners, chosen by the newer part of the records that are not
+    /// held back: reward models on the features, on a kernel of them and on boosted trees, and seq-adj-ls; thompson is the
+    /// reward model on the features alone
     #[arg(long, value_name = "NAME", default_value = "portfolio", help_heading = "Learning",
           value_parser = ["portfolio", "thompson", "batch-ls", "seq-ls", "seq-adj-ls"])]
     algorithm: String,
@@ -104,10 +104,11 @@ pub(crate) struct Learn {
     #[arg(long, default_value = "auto", help_heading = "Learning")]
     lambda: String,
     /// Exploration floor: share of decisions that are drawn uniformly, in [0, 1), so that later logs cover every
-    /// action. A prior from a file has its own
+    /// action. A prior from a file has its own. A reward model that is handed over (--goal policy) keeps a fifth of it
     #[arg(long, value_name = "E", default_value_t = 0.05, help_heading = "Learning")]
     exploration: f64,
-    /// Share of all records that are held back: the newest ones, used only to choose and to certify, in [0, 0.5]
+    /// Share of all records that are held back: the newest ones, used only to certify (and to choose lambda, without a
+    /// portfolio), in [0, 0.5]
     #[arg(long, value_name = "SHARE", default_value_t = 0.2, help_heading = "Learning")]
     held_back: f64,
     /// Failure probability of each kind of certificate, in (0, 1)

@@ -1,7 +1,7 @@
 """Sequential off-policy learning: from the logs of a deployed policy to the next policy, with a certificate.
 
 Learning
-    :class:`SeqAdjLS`, :class:`SeqLS`, :class:`Shift`, :class:`SCRM`, :class:`BatchLS`: one ``partial_fit`` per round.
+    :class:`Portfolio`, :class:`SeqAdjLS`, :class:`SeqLS`, :class:`Shift`, :class:`SCRM`, :class:`BatchLS`: one ``partial_fit`` per round.
 Evaluation
     :func:`evaluate` and :func:`select`: off-policy evaluation and selection of policies.
 Log files and data frames
@@ -47,6 +47,7 @@ from surefoot.learning import (
     BatchLS,
     CertificateWarning,
     NotFittedError,
+    Portfolio,
     PropensityWarning,
     SeqAdjLS,
     SeqLS,
@@ -76,6 +77,7 @@ __all__ = [
     "NotFittedError",
     "OptimiserError",
     "Policy",
+    "Portfolio",
     "PropensityWarning",
     "Rounds",
     "Selection",

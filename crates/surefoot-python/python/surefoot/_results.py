@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from surefoot._surefoot import Certificate, Logs, Policy
+from surefoot.errors import refused
 
 if TYPE_CHECKING:
     import pandas
@@ -277,7 +278,10 @@ def _flat(number: int, report: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, repr=False)
 class Simulation(Table):
-    """The result of a simulated loop; ``policies`` are the policies that collected each round, and the final one."""
+    """The result of a simulated loop; ``policies`` are the policies that collected each round, and the final one.
+
+    ``hand_over`` is the policy to hand over, if the learner makes a difference between it and the final one.
+    """
 
     rounds: History
     first_reward: float
@@ -287,6 +291,7 @@ class Simulation(Table):
     learned: list[Policy]
     logs: list[Logs]
     confidence: float
+    hand_over: Policy | None = None
 
     @property
     def policy(self) -> Policy:
@@ -372,7 +377,8 @@ class Learned(Table):
     """A policy learned from logs, with its certificates.
 
     ``logged`` and ``estimate`` are pairs of a reward and its standard error. ``columns`` are the columns that became
-    features.
+    features. ``members`` are the learners of a portfolio and ``candidates`` those of your own, each with the estimated reward
+    by which the ``winner`` was chosen.
     """
 
     policy: Policy
@@ -389,6 +395,9 @@ class Learned(Table):
     kl: float
     columns: list[str]
     warnings: list[str]
+    members: list[dict[str, Any]] = field(default_factory=list)
+    candidates: list[dict[str, Any]] = field(default_factory=list)
+    winner: str | None = None
 
     @property
     def at_least(self) -> float | None:
@@ -413,6 +422,11 @@ class Learned(Table):
             ("ladder", self.certificate),
             ("gate", self.better),
         ]
+        if self.policy.kind == "callable":
+            allowed = (
+                "one of Surefoot's own: save your model, and keep the certificate beside it (certificate.to_json())"
+            )
+            raise refused("a policy that is saved", allowed, f"the candidate {self.winner}")
         proven = [(self.rounds, kind, c) for kind, c in kinds if self.certified]
         self.policy._save_certified(path, proven)
 
@@ -435,7 +449,9 @@ class Learned(Table):
         lines = {
             "records": f"{self.records} in {self.rounds} round{'s' if self.rounds != 1 else ''}",
             "held back": self.held_back,
-            "lambda": f"{self.lam:g}",
+            **({} if self.members else {"lambda": f"{self.lam:g}"}),
+            **{f"learner {m['member']}, estimated{', chosen' * m['leads']}": m["estimate"] for m in self.members},
+            **{f"candidate {c['name']}, estimated{', chosen' * c['leads']}": c["estimate"] for c in self.candidates},
             "reward of the newest round": plus_minus(self.logged),
             "reward of the new policy, estimated": plus_minus(self.estimate),
             "... certified": "nothing" if self.at_least is None else f"at least {self.at_least:.4f}",

@@ -62,7 +62,7 @@ _Features: TypeAlias = NDArray[np.float32] | Any
 _H: TypeAlias = Callable[[_Floats, _Floats, _Floats], ArrayLike]
 # A policy, and since when it was fixed: the round, the first round and record it has not seen, and the size of its set.
 _Challenger: TypeAlias = tuple[Policy, tuple[int, int, int, int] | None]
-_CertificateKind: TypeAlias = Literal["certificate", "ladder", "gate"]
+_CertificateKind: TypeAlias = Literal["certificate", "ladder", "gate", "hand-over"]
 
 @final
 class Certificate:
@@ -336,6 +336,10 @@ class Learner:
         divergence: bool,
         learn_scale: bool,
         window: str,
+        members: str,
+        goal: str,
+        thompson_v: str,
+        hand_over_v: float,
         estimator: _H | None,
         slope: _H | None,
     ) -> Learner: ...
@@ -358,6 +362,8 @@ class Session:
     def current(self) -> Policy: ...
     @property
     def newest(self) -> Policy: ...
+    @property
+    def hand_over(self) -> Policy | None: ...
     @property
     def first(self) -> Policy: ...
     @property
@@ -383,6 +389,8 @@ class Session:
         started: int | None,
         challengers: Sequence[_Challenger],
         kept: tuple[float, float] | None,
+        hand_overs: Sequence[Policy | None],
+        portfolio: tuple[str, Sequence[Policy]] | None,
         reward_range: _Range,
         ledger: str,
     ) -> Session: ...
@@ -493,6 +501,7 @@ class Rounds:
         exploration: float,
         intercept: bool,
         prior_is_older: bool = False,
+        candidates: Sequence[tuple[str, Callable[..., Callable[..., ArrayLike]]]] = ...,
         watch: _Watch | None = None,
     ) -> dict[str, Any]: ...
 
@@ -551,5 +560,5 @@ def simulate(
     watch: _WatchRounds | None = None,
 ) -> dict[str, Any]: ...
 def sizes(
-    total: int, rounds: int, schedule: str | Sequence[int] = "auto", *, algorithm: str = "seq-adj-ls"
+    total: int, rounds: int | None, schedule: str | Sequence[int] = "auto", *, algorithm: str = "seq-adj-ls"
 ) -> list[int]: ...

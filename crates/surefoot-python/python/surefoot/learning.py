@@ -15,7 +15,7 @@ from __future__ import annotations
 import inspect
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -51,7 +51,17 @@ except ImportError:  # scikit-learn is optional, and little of it is needed
             return self
 
 
-__all__ = ["SCRM", "BatchLS", "CertificateWarning", "NotFittedError", "PropensityWarning", "SeqAdjLS", "SeqLS", "Shift"]
+__all__ = [
+    "SCRM",
+    "BatchLS",
+    "CertificateWarning",
+    "NotFittedError",
+    "Portfolio",
+    "PropensityWarning",
+    "SeqAdjLS",
+    "SeqLS",
+    "Shift",
+]
 
 
 _Self = TypeVar("_Self", bound="_Estimator")
@@ -127,6 +137,10 @@ class _Estimator(_Fitted):
         "divergence": False,
         "learn_scale": True,
         "window": "newest",
+        "members": "all",
+        "goal": "policy",
+        "v": "auto",
+        "hand_over_v": 0.1,
         "estimator": None,
         "slope": None,
         "gate": "always",
@@ -144,9 +158,11 @@ class _Estimator(_Fitted):
             raise refused("slope", "the derivative of an estimator that is given too", "alone")
         taken = (
             "posterior choice start optimiser epochs batch_size learning_rate decay precision iterations trade delta spending gate "
-            "seed gamma penalty divergence learn_scale window estimator slope"
+            "seed gamma penalty divergence learn_scale window goal hand_over_v estimator slope"
         ).split()
         texts: dict[str, Any] = {name: str(own[name]) for name in ("lam", "sharpness", "held_back")}
+        texts["thompson_v"] = str(own["v"])
+        texts["members"] = own["members"] if isinstance(own["members"], str) else ",".join(own["members"])
         return Learner(self._name(), rounds=rounds, **texts, **{name: own[name] for name in taken})
 
     def _settings(self) -> dict[str, Any]:
@@ -218,6 +234,10 @@ class _Estimator(_Fitted):
             self.policy_ = self._session.current
         self.n_rounds_ = self._session.rounds
         self.certificate_ = report["ladder"] or report["certificate"]
+        self._hand_over(report["handed_over"])
+
+    def _hand_over(self, certificate: Certificate | None) -> None:
+        """For learners whose policy to hand over is another one than the policy to deploy next."""
 
     def _warn(self) -> None:
         """Warns if the certificate is vacuous. It is called last, since a warning may be turned into an error."""
@@ -401,7 +421,12 @@ class _Estimator(_Fitted):
             self._fitted()
         statements = []
         for number, report in enumerate(self.history_, self.n_rounds_ - len(self.history_) + 1):
-            for kind, name in (("gate", "decided_by"), ("certificate", "certificate"), ("ladder", "ladder")):
+            for kind, name in (
+                ("gate", "decided_by"),
+                ("certificate", "certificate"),
+                ("ladder", "ladder"),
+                ("hand-over", "handed_over"),
+            ):
                 if report.get(name) is not None:
                     statements.append((number, kind, report[name]))
         self._session.save(folder, statements)
@@ -429,6 +454,7 @@ class _Estimator(_Fitted):
         proven = session.prove() if proves else {"ladder": None, "certificate": None}
         self.certificate_ = proven["ladder"] or proven["certificate"]
         self._drawn = getattr(self, "_drawn", 0)
+        self._hand_over(None)
         return self
 
     def __getstate__(self) -> dict[str, Any]:
@@ -539,12 +565,57 @@ class _Smoothing(_Estimator):
     slope: Callable[..., Any] | None = None
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
+class Portfolio(_Estimator):
+    __doc__ = (
+        r"""A portfolio of learners, of which the best one leads: reward models on the contexts, on a kernel of them and on
+    boosted trees, and the search of :class:`SeqAdjLS`. It is the default of :func:`learn` and :func:`simulate`.
+
+    Reward models explore by Thompson sampling, with exact propensities. The leader is chosen by records from before those
+    that certify. There are two policies: ``policy_`` explores and collects the next round, and ``hand_over_`` is for when
+    learning ends. ``members`` are some of ``"kernel"``, ``"linear"``, ``"search"`` and ``"trees"``, or ``"all"``; ``goal``
+    says which of the two policies :func:`learn` returns, ``"policy"`` (to hand over) or ``"reward"`` (to collect). ``v`` and
+    ``hand_over_v`` say how widely the two policies explore: 1 samples from the posterior of the reward model.
+
+    >>> import surefoot
+    >>> world = surefoot.Environment.synthetic(seed=1)
+    >>> learner = surefoot.Portfolio(prior=world.first_policy(alpha=0.0), members="linear", seed=1)
+    >>> for round in range(3):
+    ...     running = learner.policy_ if round else learner.prior
+    ...     learner = learner.partial_fit(world.collect(running, 500, round=round, start=500 * round))
+    >>> world.evaluate(learner.hand_over_)[0] > world.evaluate(learner.policy_)[0]
+    True
+    >>> world.evaluate(learner.hand_over_)[0] >= learner.hand_over_certificate_.at_least
+    True
+    """
+        + _COMMON.rstrip()
+        + """
+    hand_over_ : Policy
+        The policy to hand over if learning ended now.
+    hand_over_certificate_ : Certificate or None
+        Its certificate.
+    """
+    )
+
+    members: str | Sequence[str] = "all"
+    goal: str = "policy"
+    v: float | str = "auto"
+    hand_over_v: float = 0.1
+    gate: str = "always"
+
+    _algorithm: ClassVar[str] = "portfolio"
+
+    def _hand_over(self, certificate: Certificate | None) -> None:
+        self.hand_over_ = self._session.hand_over or self._session.newest
+        self.hand_over_certificate_ = certificate
+
+
 class SeqAdjLS(_Smoothing):
     __doc__ = (
         r"""SeqAdjLS: adjusted logarithmic smoothing on all rounds (Algorithm 2).
 
     It minimises :math:`h(p, q, c) = -\frac p\lambda \ln\left(1 - \frac{\lambda c}{q (1 + \lambda c)}\right)` plus the
-    divergence, which bounds the *difference* to the running policy. It is the default, and the best in most loops.
+    divergence, which bounds the *difference* to the running policy. It is the best of the paper's in most loops.
 
     >>> import surefoot
     >>> world = surefoot.Environment.synthetic(seed=1)

@@ -117,6 +117,7 @@ def learn(
     vocabulary: int = 64,
     hash_bits: int = 8,
     standardise: bool = True,
+    candidates: Sequence[Any] | Mapping[str, Any] = (),
     progress: bool | None = None,
     **columns: Any,
 ) -> Learned:
@@ -129,8 +130,8 @@ def learn(
     ----------
     source : path, paths, data frame, LogSource or Rounds
         The logs.
-    learner : BatchLS, SeqLS or SeqAdjLS, optional
-        The learner; by default ``SeqAdjLS()``. Its ``prior``, ``features``, ``intercept``, ``exploration``,
+    learner : Portfolio, BatchLS, SeqLS or SeqAdjLS, optional
+        The learner; by default ``Portfolio()``. Its ``prior``, ``features``, ``intercept``, ``exploration``,
         ``held_back`` and ``reward_range`` are ignored; the arguments of this function are used instead.
     prior : {"uniform", "estimated"}, path or Policy
         The first policy that was deployed, or a substitute for it.
@@ -143,10 +144,17 @@ def learn(
         certify. The newest records are held out.
     ignore : list of str
         Columns that are not features; ``pi_*`` matches all columns that begin with ``pi_``.
+    candidates : list or dict
+        Policies and models of your own, which compete with the members of a portfolio: a :class:`Policy`, a function that
+        returns the probabilities of all actions for a matrix of encoded contexts, or a classifier or regressor of
+        scikit-learn, which is fitted to the rewards of each action. Models are fitted here, and never to the records that
+        are held back; a policy or a function must not have seen these either. The best of all is the result, and its
+        certificate does not pay for the number of candidates. A result of your own cannot be saved to a file.
     """
-    from surefoot.learning import SeqAdjLS
+    from surefoot.candidates import fits
+    from surefoot.learning import Portfolio
 
-    learner = SeqAdjLS() if learner is None else learner
+    learner = Portfolio() if learner is None else learner
     if learner.get_params(deep=False).get("gate", "always") != "always":
         raise refused("the gate of a learner that learns from files", "always", learner.gate)
     if isinstance(prior, (str, os.PathLike)) and str(prior) not in ("uniform", "estimated"):
@@ -174,8 +182,10 @@ def learn(
             exploration=exploration,
             intercept=intercept,
             prior_is_older=prior_is_older,
+            candidates=fits(candidates, len(rounds.actions), exploration),
             watch=shown,
         )
+    own = next((candidate["name"] for candidate in found["contenders"] if candidate["leads"]), None)
     return Learned(
         policy=found["policy"],
         prior=found["prior"],
@@ -191,6 +201,9 @@ def learn(
         kl=found["kl"],
         columns=found["columns"],
         warnings=found["warnings"],
+        members=found["learners"],
+        candidates=found["contenders"],
+        winner=own or next((member["member"] for member in found["learners"] if member["leads"]), None),
     )
 
 

@@ -19,9 +19,9 @@ INTERACTIONS = 10_000
 
 def simulate(
     environment: Environment,
-    learner: Any,
+    learner: Any = None,
     *,
-    rounds: int = 10,
+    rounds: int | None = None,
     schedule: str | Sequence[int] = "auto",
     interactions: int = 0,
     alpha: float = 0.2,
@@ -37,12 +37,13 @@ def simulate(
     ----------
     environment : Environment
         The environment.
-    learner : SeqAdjLS, SeqLS, Shift, SCRM or BatchLS
-        The learner; it is not changed. Its ``prior`` is ignored; ``first`` is used instead.
-    rounds : int
-        The number of rounds.
-    schedule : {"auto", "equal", "doubling"} or list of int
-        The sizes of the rounds. ``"auto"`` is doubling for SCRM and equal for all others.
+    learner : Portfolio, SeqAdjLS, SeqLS, Shift, SCRM or BatchLS, optional
+        The learner; it is not changed. Its ``prior`` is ignored; ``first`` is used instead. By default ``Portfolio()`` without
+        an exploration floor, as on the command line.
+    rounds : int, optional
+        The number of rounds. By default 20 for a portfolio, and 10 for all others.
+    schedule : {"auto", "equal", "growing", "doubling"} or list of int
+        The sizes of the rounds. ``"auto"`` is growing for a portfolio, doubling for SCRM and equal for all others.
     interactions : int
         The total number of interactions. 0 means every record of a data set, or 10,000 in a synthetic environment.
     alpha : float
@@ -58,6 +59,9 @@ def simulate(
     >>> run.rewards[-1] > run.rewards[0]
     True
     """
+    from surefoot.learning import Portfolio
+
+    learner = Portfolio(posterior="isotropic", exploration=0.0) if learner is None else learner
     settings = learner.get_params(deep=False)
     if first is None:
         first = environment.first_policy(alpha=alpha, exploration=settings["exploration"])
@@ -81,6 +85,7 @@ def simulate(
         policies=found["policies"],
         learned=found["learned"],
         logs=found["logs"],
+        hand_over=found["hand_over"],
         confidence=1.0 - settings["delta"],
     )
 
