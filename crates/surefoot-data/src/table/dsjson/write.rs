@@ -179,7 +179,6 @@ fn context(out: &mut String, features: &[(String, f32)]) -> std::result::Result<
         }
     }
     let flat: HashSet<&str> = features.iter().map(|(name, value)| key(name, *value).0).collect();
-    let space = |name: &'_ str| namespace(name).map(|(space, _)| space);
     // A namespace is one object, so that its features must follow each other.
     let mut runs: HashMap<&str, usize> = HashMap::new();
     for run in features.chunk_by(|(a, _), (b, _)| space(a) == space(b)) {
@@ -210,6 +209,10 @@ fn namespace(name: &str) -> Option<(&str, &str)> {
     let (space, inner) = name.split_once('.')?;
     (!space.is_empty() && !space.contains('=') && !inner.is_empty() && !inner.starts_with('_'))
         .then_some((space, inner))
+}
+
+fn space(name: &str) -> Option<&str> {
+    namespace(name).map(|(space, _)| space)
 }
 
 /// The field of a feature, and its text, if it has one.
