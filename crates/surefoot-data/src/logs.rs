@@ -131,17 +131,23 @@ impl LogReader {
 
     /// All tables, as they are in the files.
     fn tables(&self) -> Result<Tables> {
-        let open = |source: &Source| match source {
+        let open = |source: &Source| Ok(self.open(source, Labels::Optional)?.0);
+        let tables: Vec<Tables> = self.sources.iter().map(open).collect::<Result<_>>()?;
+        Ok(Box::new(tables.into_iter().flatten()))
+    }
+
+    /// The tables of a file, and whether they may have different columns.
+    fn open(&self, source: &Source, labels: Labels) -> Result<(Tables, bool)> {
+        match source {
             Source::File(path) => {
                 let format = self.format.map_or_else(|| sources::format(path), Ok)?;
                 let opened = self.passes.open(path, format)?;
-                read_table_as(&source.place(), &opened.path, format, Labels::Optional, opened.expanded)
+                let tables = read_table_as(&source.place(), &opened.path, format, labels, opened.expanded)?;
+                Ok((tables, format.is_ragged()))
             }
             Source::Refused { place, reason } => Err(Error::Malformed { place: place.clone(), reason: reason.clone() }),
-            Source::Table(name, batches) => Ok(memory::read(name, batches.clone())),
-        };
-        let tables: Vec<Tables> = self.sources.iter().map(open).collect::<Result<_>>()?;
-        Ok(Box::new(tables.into_iter().flatten()))
+            Source::Table(name, batches) => Ok((memory::read(name, batches.clone()), false)),
+        }
     }
 
     /// The actions that the user gave.
@@ -245,20 +251,9 @@ impl Batches<'_> {
     }
 
     fn open(&mut self, source: &Source) -> Result<Tables> {
-        self.ragged = false;
-        let tables = match source {
-            Source::File(path) => {
-                let format = self.reader.format.map_or_else(|| sources::format(path), Ok)?;
-                self.ragged = format.is_ragged();
-                let labels = if self.reader.unlabelled { Labels::Optional } else { Labels::Required };
-                let opened = self.reader.passes.open(path, format)?;
-                read_table_as(&source.place(), &opened.path, format, labels, opened.expanded)?
-            }
-            Source::Refused { place, reason } => {
-                return Err(Error::Malformed { place: place.clone(), reason: reason.clone() });
-            }
-            Source::Table(name, batches) => memory::read(name, batches.clone()),
-        };
+        let labels = if self.reader.unlabelled { Labels::Optional } else { Labels::Required };
+        let (tables, ragged) = self.reader.open(source, labels)?;
+        self.ragged = ragged;
         let (mut tables, given) = (tables.peekable(), &self.reader.columns);
         self.columns = Arc::clone(given);
         match tables.peek() {

@@ -63,6 +63,10 @@ impl Packing {
     /// The compression of a file. Its first bytes tell; no log format begins with those of a compressed stream.
     pub(crate) fn of_file(place: &str, path: &Path) -> Result<Option<Self>> {
         let failed = |reason| Error::Io { place: place.to_owned(), reason };
+        // What is read from a pipe is gone.
+        if !std::fs::metadata(path).map_err(failed)?.is_file() {
+            return Ok(Packing::of_name(path));
+        }
         let mut start = Vec::new();
         File::open(path).map_err(failed)?.take(4).read_to_end(&mut start).map_err(failed)?;
         let found = Packing::ALL.into_iter().find(|packing| start.starts_with(packing.magic()));

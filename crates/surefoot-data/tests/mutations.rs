@@ -14,16 +14,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use common::{Folder, idx, npz_but};
+use surefoot::features::Joint;
 use surefoot::learn::LearnerSettings;
+use surefoot::logs::Eligible;
 use surefoot::observer::Silent;
 use surefoot::policy::{Basis, Posterior, Scale, Softmax, Uniform};
 use surefoot::worlds::{Environment, Synthetic, SyntheticSettings, Turn};
-use surefoot::{Contexts, FeatureMap, Gate, LinearGaussian, Policy, Session};
+use surefoot::{Contexts, FeatureMap, Gate, LinearGaussian, Logs, Policy, Session};
 use surefoot_data::lint::{Lint, LintSettings};
 use surefoot_data::{
     ColumnNames, EvaluateRequest, Format, LearnRequest, LogReader, NamedPolicy, Prior, ReadRequest, RecordPolicy,
     RunFiles, Scorer, SelectRequest, convert, evaluate, learn, load, read_certificates, read_policy, read_round,
-    read_session, select, write_policy, write_session,
+    read_session, select, write_policy, write_round, write_session,
 };
 
 /// The most memory in bytes: mostly the weights of random Fourier features, of which a file may ask for 1 GiB.
@@ -148,6 +150,36 @@ fn damaged_logs_never_make_a_command_panic() {
     }
 }
 
+#[test]
+fn damaged_logs_with_candidates_never_make_a_command_panic() {
+    let folder = Folder::new();
+    let line = |i: usize| {
+        let (chosen, other) = (i % 2 + 1, 2 - i % 2);
+        let articles = format!(
+            r#"{{"_tag":"a{}","art":{{"x":{},"topic":"{}"}}}},{{"_tag":"b{}","art":{{"x":{}}}}}"#,
+            i % 5,
+            i % 7 + 1,
+            ["news", "art"][i / 3 % 2],
+            i % 4,
+            i % 3 + 1
+        );
+        let context = format!(r#"{{"user":{{"age":{}}},"_multi":[{articles}]}}"#, 20 + i % 9);
+        let label =
+            format!(r#""_label_cost":-{},"_label_probability":0.5,"_labelIndex":{}"#, i * 5 % 3 % 2, chosen - 1);
+        format!(r#"{{{label},"EventId":"e{i}","a":[{chosen},{other}],"c":{context},"p":[0.5,0.5]}}"#) + "\n"
+    };
+    let logs = folder.write("logs.dsjson", (0..60).map(line).collect::<String>());
+    for format in [Format::Dsjson, Format::Vw, Format::JsonLines, Format::Parquet] {
+        let path = folder.path().join(format!("damaged.{}", format.extension()));
+        convert(&reader(&logs), &path, format, &[]).unwrap();
+        let learned = learn(&reader(&path), &request(), &mut Silent).unwrap();
+        let policy = RecordPolicy::Encoded { policy: Arc::new(learned.policy), inputs: Arc::new(learned.inputs) };
+        let scorer = Scorer::new(policy, 1, true).unwrap();
+        let cases = cases().min(100).max(cases() / 50);
+        try_any(format.name(), &path, cases, || commands(&path, &scorer));
+    }
+}
+
 /// The most bytes that the process has had in memory so far.
 #[cfg(target_os = "linux")]
 fn peak() -> usize {
@@ -175,7 +207,12 @@ fn damaged_files_are_errors_or_valid_and_never_panics() {
     let posterior = Posterior::new(2, vec![1.0, 2.0, 3.0, 4.0], Scale::PerFeature(vec![1.0, 0.5])).unwrap();
     let turned = posterior.clone().with_basis(Arc::new(basis)).unwrap();
     let landmarks = Contexts::dense((0..12).map(|i| i as f32 / 3.0).collect(), 3).unwrap();
-    let policies: [(&str, Box<dyn Policy>); 6] = [
+    let policies: [(&str, Box<dyn Policy>); 7] = [
+        ("candidates", {
+            let joint = Joint::full(2, 1, 18).unwrap();
+            let posterior = Posterior::over_candidates(vec![1.0, 2.0, 3.0], Scale::Shared(0.5)).unwrap();
+            Box::new(LinearGaussian::over_candidates(FeatureMap::identity(2), joint, 3, posterior).unwrap())
+        }),
         ("gaussian", Box::new(LinearGaussian::new(FeatureMap::identity(2), turned).unwrap())),
         ("fourier", {
             let map = FeatureMap::fourier(3, 2, 1.0, 7).unwrap();
@@ -213,6 +250,13 @@ fn damaged_files_are_errors_or_valid_and_never_panics() {
     let round = run.join("rounds/000.safetensors");
     try_all("round", &round, || read_round(&round).map(drop));
     try_all("policy of a run", &run.join("policies/001.safetensors"), || RunFiles::of(&run)?.read().map(drop));
+
+    let rows = Contexts::dense((0..10).map(|i| i as f32 / 3.0).collect(), 2).unwrap();
+    let contexts = Contexts::dense(vec![1.0; 2], 1).unwrap();
+    let logs = Logs::new(3, contexts, vec![1, 2], vec![0.5; 2], vec![-1.0; 2]).unwrap();
+    let logs = logs.with_eligible(Eligible::candidates(vec![0, 2, 5], rows).unwrap()).unwrap();
+    write_round(&at("candidates-round"), &logs, None).unwrap();
+    try_all("round with candidates", &at("candidates-round"), || read_round(&at("candidates-round")).map(drop));
 
     let npz = folder.write("set.npz", npz_but(&[]));
     try_all("npz", &npz, || load(&npz).map(drop));

@@ -126,7 +126,7 @@ impl Candidates {
             let start = labels.len();
             for j in candidates.range(i) {
                 let id = candidates.identities.as_ref().and_then(|ids| ids.of[j].as_deref());
-                let label = id.map_or(OTHER, |id| vocabulary.place(Label::of(id.into())));
+                let label = id.map_or(OTHER, |id| vocabulary.place(Label::Name(id.into())));
                 // An identity that repeats is found below, and is one action here.
                 labels.push(if labels[start..].contains(&label) { OTHER } else { label });
             }

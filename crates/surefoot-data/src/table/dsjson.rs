@@ -45,6 +45,10 @@ use super::{ROWS, Tables};
 use crate::error::{Error, Result};
 pub(crate) use write::write;
 
+/// The fields of a decision that are not features.
+const ENVELOPE: [&str; 10] =
+    ["a", "c", "p", "EventId", "Timestamp", "VWState", "pdrop", "RewardValue", "DeferredAction", "ActionTaken"];
+
 /// The tolerance for `_label_probability`.
 const AGREE: f64 = 1e-4;
 
@@ -61,7 +65,8 @@ pub(crate) fn read(place: &str, input: impl BufRead + Send + 'static, labels: bo
             if line.is_blank() {
                 continue;
             }
-            let object = Json::parse(line.text).map_err(|reason| malformed(&place, line.number, reason))?;
+            let object =
+                Json::parse_features(line.text, &ENVELOPE).map_err(|reason| malformed(&place, line.number, reason))?;
             let record = Record { place: &place, line: line.number, object };
             decisions.push(&record.read(labels)?);
             bytes += line.text.len();

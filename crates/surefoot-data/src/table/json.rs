@@ -29,7 +29,17 @@ pub(super) enum Json<'a> {
 impl<'a> Json<'a> {
     /// Parses a value that makes up the whole text. The error says what was expected where, and what was found.
     pub(super) fn parse(text: &'a str) -> Result<Self, String> {
-        let mut parser = Parser { text, next: 0 };
+        Self::parse_with(text, None)
+    }
+
+    /// Like [`Json::parse`], for objects whose fields are features, which may have the same name. Names that start with
+    /// `_`, and these names in the outermost object, must be there once.
+    pub(super) fn parse_features(text: &'a str, once: &'a [&'a str]) -> Result<Self, String> {
+        Self::parse_with(text, Some(once))
+    }
+
+    fn parse_with(text: &'a str, once: Option<&'a [&'a str]>) -> Result<Self, String> {
+        let mut parser = Parser { text, next: 0, once };
         parser.space();
         let value = parser.value(0)?;
         parser.space();
@@ -64,6 +74,8 @@ impl<'a> Json<'a> {
 struct Parser<'a> {
     text: &'a str,
     next: usize,
+    /// If fields may have the same name: the names that must not, in the outermost object.
+    once: Option<&'a [&'a str]>,
 }
 
 impl<'a> Parser<'a> {
@@ -142,7 +154,15 @@ impl<'a> Parser<'a> {
                 return Err(self.should("',' or '}'"));
             }
         }
-        match repeated(&fields) {
+        let found = match self.once {
+            None => repeated(&fields),
+            Some(once) => {
+                let mut seen = HashSet::new();
+                let counts = |name: &&str| name.starts_with('_') || depth == 0 && once.contains(name);
+                fields.iter().map(|(name, _)| name.as_ref()).filter(counts).find(|name| !seen.insert(*name))
+            }
+        };
+        match found {
             Some(name) => Err(format!("should have every field once, but has {} twice", shown(name))),
             None => Ok(Json::Object(fields)),
         }

@@ -88,8 +88,8 @@ struct Reader {
 /// What is known of the lines since the last blank one.
 enum Group {
     Empty,
-    /// One line with a label: the only one of its decision, or the first of several.
-    One(Box<(Decision, Several)>),
+    /// One line with a label: the only one of its decision, or the first of several. As the only one it may be wrong.
+    One(Box<(Result<Decision>, Several)>),
     /// Decisions of one line each; whether they have labels.
     Lines(bool),
     /// One decision.
@@ -133,14 +133,14 @@ impl Reader {
                 Group::Several(Box::new(open))
             }
             Group::One(first) => {
-                self.ready.push_back(first.0);
+                self.ready.push_back(first.0?);
                 self.ready.push_back(text.single(&parts, &labels, self.labels)?);
                 Group::Lines(true)
             }
             Group::Empty if known && labels.len() == 1 => {
                 let mut open = Several::unshared(line.number);
                 open.add(&text, &parts, &labels, bytes)?;
-                Group::One(Box::new((text.single(&parts, &labels, self.labels)?, open)))
+                Group::One(Box::new((text.single(&parts, &labels, self.labels), open)))
             }
             Group::Empty if labels.is_empty() && !(self.labels && parts.looks_labelled()) => {
                 let mut open = Several::unshared(line.number);
@@ -181,7 +181,7 @@ impl Reader {
     fn close(&mut self, end: bool) -> Result<()> {
         match mem::replace(&mut self.group, Group::Empty) {
             Group::Empty | Group::Lines(_) => {}
-            Group::One(first) => self.ready.push_back(first.0),
+            Group::One(first) => self.ready.push_back(first.0?),
             Group::Several(open) if open.is_loose() && (end && self.whole || open.actions() == 1) => {
                 self.ready.extend(open.lines());
             }

@@ -41,19 +41,27 @@ fn eligible(table: &RecordBatch, i: usize) -> Option<Vec<u32>> {
 #[test]
 fn vowpal_wabbit_s_own_json_is_read_beside_that_of_its_services() {
     let table = one(include_str!("../files/dsjson/good-json.dsjson"), Format::Dsjson);
-    let expected = [Some((1, 0.5, 1.0)), Some((0, 0.125, -0.25)), Some((1, 0.25, -0.5)), Some((1, 0.75, -2.0)), None];
+    let expected = [
+        Some((1, 0.5, 1.0)),
+        Some((0, 0.125, -0.25)),
+        Some((1, 0.25, -0.5)),
+        Some((1, 0.75, -2.0)),
+        None,
+        Some((0, 1.0, 0.0)),
+    ];
     assert_eq!(labels(&table), expected);
     assert_eq!(context(&table, 0), ["user.age:31", "user.city=Rome:1", "new:1"]);
     assert_eq!(context(&table, 2), ["s=1:1"]);
+    assert_eq!(context(&table, 5), ["s=4:1", "s=5:1"]);
     assert_eq!(
         (eligible(&table, 0), eligible(&table, 2), eligible(&table, 4)),
         (None, Some(vec![0, 1]), Some(vec![0]))
     );
     let ids = table.column_by_name("event_id").unwrap().as_string::<i32>();
-    assert_eq!(ids.iter().collect::<Vec<_>>(), [Some("e1"), None, None, None, None]);
+    assert_eq!(ids.iter().collect::<Vec<_>>(), [Some("e1"), None, None, None, None, None]);
     let lists = table.column_by_name("candidates").unwrap().as_list::<i32>();
-    let sizes: Vec<usize> = (0..5).map(|i| if lists.is_valid(i) { lists.value(i).len() } else { 0 }).collect();
-    assert_eq!(sizes, [0, 0, 2, 2, 1]);
+    let sizes: Vec<usize> = (0..6).map(|i| if lists.is_valid(i) { lists.value(i).len() } else { 0 }).collect();
+    assert_eq!(sizes, [0, 0, 2, 2, 1, 1]);
     let names = lists.value(2).as_struct().column_by_name("names").unwrap().as_list::<i32>().value(1);
     assert_eq!(names.as_string::<i32>().iter().flatten().collect::<Vec<_>>(), ["a", "b=x"]);
 }
@@ -72,6 +80,15 @@ fn features_without_names_have_places_and_texts_are_values() {
     let table = one("1:0:0.5 |f :1 x :2 |g :0.5\n1:0:0.5 |u city:Rome age:3 at:1e2\n", Format::Vw);
     assert_eq!(context(&table, 0), ["f^[0]:1", "f^x:1", "f^[1]:2", "g^[0]:0.5"]);
     assert_eq!(context(&table, 1), ["u^city=Rome:1", "u^age:3", "u^at:100"]);
+}
+
+#[test]
+fn the_number_of_an_action_with_lines_of_its_own_does_not_matter() {
+    // Without shared, the first line is known to be one of several only by the second.
+    let table = one("0:-3:0.2 | b:2\n| b:3\n\n| b:4\n0:1:0.5 | b:5\n", Format::Vw);
+    assert_eq!(labels(&table), [Some((0, 0.2, 3.0)), Some((1, 0.5, -1.0))]);
+    let alone = read_table_bytes("text", b"0:-3:0.2 | b:2\n".to_vec(), Format::Vw).unwrap().next().unwrap();
+    assert!(alone.unwrap_err().to_string().contains("the action of a label should be counted from 1"));
 }
 
 /// Feedback with these arrays for the context and the probabilities.

@@ -210,7 +210,8 @@ fn an_action_that_is_none_of_the_candidates_is_found() {
     let mut names: Vec<String> =
         records.iter().map(|record| record.articles[record.action].id.clone().unwrap()).collect();
     names[17] = "unknown".into();
-    let columns = table.schema().fields().iter().zip(table.columns()).map(|(field, column)| {
+    let schema = table.schema();
+    let columns = schema.fields().iter().zip(table.columns()).map(|(field, column)| {
         let column = if field.name() == "action" { texts(names.clone()) } else { column.clone() };
         (field.name().clone(), column)
     });

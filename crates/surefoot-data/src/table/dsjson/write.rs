@@ -162,7 +162,7 @@ fn distribution(decision: &Decision) -> std::result::Result<Vec<(u32, f64)>, Unf
 }
 
 /// Writes features, with a comma after each. `city=Rome` with 1 becomes `"city": "Rome"`, unless that name is taken, and
-/// `user.age` the field `age` of the object `user`, unless there is a feature `user`.
+/// `user.age` the field `age` of the object `user`, unless there is a feature `user`, or others between those of `user`.
 fn context(out: &mut String, features: &[(String, f32)]) -> std::result::Result<(), Unfit> {
     let mut taken: HashSet<&str> = HashSet::with_capacity(features.len());
     for (name, _) in features {
@@ -179,27 +179,27 @@ fn context(out: &mut String, features: &[(String, f32)]) -> std::result::Result<
         }
     }
     let flat: HashSet<&str> = features.iter().map(|(name, value)| key(name, *value).0).collect();
-    let mut spaces: Vec<(&str, Vec<(&str, f32)>)> = Vec::new();
-    let mut places: HashMap<&str, usize> = HashMap::new();
-    for (name, value) in features {
-        match namespace(name).filter(|(space, _)| !flat.contains(space)) {
-            Some((space, inner)) => {
-                let place = *places.entry(space).or_insert_with(|| {
-                    spaces.push((space, Vec::new()));
-                    spaces.len() - 1
-                });
-                spaces[place].1.push((inner, *value));
-            }
-            None => one(out, name, *value, &mut taken),
+    // A namespace is one object, so that its features must follow each other.
+    let mut runs: HashMap<&str, usize> = HashMap::new();
+    for run in features.chunk_by(|(a, _), (b, _)| space(a) == space(b)) {
+        if let Some((space, _)) = namespace(&run[0].0) {
+            *runs.entry(space).or_default() += 1;
         }
     }
-    for (space, inner) in spaces {
-        push_json_text(out, space);
-        out.push_str(":{");
-        let mut taken: HashSet<&str> = inner.iter().map(|(name, _)| *name).collect();
-        inner.iter().for_each(|(name, value)| one(out, name, *value, &mut taken));
-        out.pop();
-        out.push_str("},");
+    for run in features.chunk_by(|(a, _), (b, _)| space(a) == space(b)) {
+        match space(&run[0].0).filter(|space| !flat.contains(space) && runs.get(space) == Some(&1)) {
+            None => run.iter().for_each(|(name, value)| one(out, name, *value, &mut taken)),
+            Some(space) => {
+                push_json_text(out, space);
+                out.push_str(":{");
+                let inner: Vec<(&str, f32)> =
+                    run.iter().filter_map(|(name, value)| Some((namespace(name)?.1, *value))).collect();
+                let mut taken: HashSet<&str> = inner.iter().map(|(name, _)| *name).collect();
+                inner.iter().for_each(|(name, value)| one(out, name, *value, &mut taken));
+                out.pop();
+                out.push_str("},");
+            }
+        }
     }
     Ok(())
 }
@@ -209,6 +209,10 @@ fn namespace(name: &str) -> Option<(&str, &str)> {
     let (space, inner) = name.split_once('.')?;
     (!space.is_empty() && !space.contains('=') && !inner.is_empty() && !inner.starts_with('_'))
         .then_some((space, inner))
+}
+
+fn space(name: &str) -> Option<&str> {
+    namespace(name).map(|(space, _)| space)
 }
 
 /// The field of a feature, and its text, if it has one.

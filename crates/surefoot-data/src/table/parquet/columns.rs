@@ -63,17 +63,29 @@ impl Selected {
 
 /// Refuses a schema that could not be read again.
 pub(super) fn check_written(place: &str, schema: &Schema) -> Result<()> {
+    let kept =
+        |kind: &DataType| matches!(kind, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) || is_plain(kind);
     for field in schema.fields() {
-        let inner = match field.data_type() {
-            DataType::List(inner) | DataType::LargeList(inner) | DataType::FixedSizeList(inner, _) => inner,
-            _ => field,
+        let fits = match entries(field.data_type()) {
+            // A struct without fields has no columns in the file, and one that is in no list would come back as columns.
+            DataType::Struct(fields) if entries(field.data_type()) != field.data_type() => {
+                !fields.is_empty() && fields.iter().all(|field| kept(entries(field.data_type())))
+            }
+            inner => kept(inner),
         };
-        let kept = matches!(inner.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
-        if !kept && !is_plain(inner.data_type()) {
+        if !fits {
             return Err(refused(place, field.name(), field.data_type()));
         }
     }
     Ok(())
+}
+
+/// The type of the entries of lists, or any other type itself.
+fn entries(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::List(inner) | DataType::LargeList(inner) | DataType::FixedSizeList(inner, _) => inner.data_type(),
+        other => other,
+    }
 }
 
 /// A walk over the columns of a file, leaf by leaf.
