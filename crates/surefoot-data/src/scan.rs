@@ -135,9 +135,9 @@ struct Seen {
 
 impl Seen {
     fn add(&mut self, batch: &LogBatch) -> Result<()> {
-        if let Some(candidates) = batch.candidates()? {
-            self.count = self.count.max(candidates.most);
-            *self.candidates.get_or_insert(0) += candidates.rows.len();
+        if let Some((most, all)) = batch.candidate_counts()? {
+            self.count = self.count.max(most);
+            *self.candidates.get_or_insert(0) += all;
             return Ok(());
         }
         let first = usize::from(batch.counts_from_one());

@@ -46,6 +46,8 @@ pub(super) struct Choices {
     pub(super) test: PropensityTest,
     /// The number that the last action which is not told apart got in the test; they count downwards.
     untold: u32,
+    /// Whether the actions are candidates with features.
+    candidates: bool,
 }
 
 impl Choices {
@@ -83,6 +85,7 @@ impl Choices {
 
     /// Prepares for the identities of candidates, which are in the vocabulary.
     pub(super) fn of_candidates(&mut self) {
+        self.candidates = true;
         self.grow();
     }
 
@@ -252,6 +255,14 @@ impl Choices {
         let (count, chosen) = (self.count(), self.chosen());
         let never = count.saturating_sub(chosen);
         let mut findings = Vec::new();
+        if self.candidates {
+            if never > 0 {
+                let message = format!("{} of {} never chosen", grouped(never), of(count, "candidate"));
+                let hint = "a policy scores them by their features";
+                findings.push(Finding::new(Severity::Note, "coverage", message).counted(never).hint(hint));
+            }
+            return findings;
+        }
         if chosen == 1 {
             let message = "all records have the same action: nothing can be learned about any other action";
             findings.push(Finding::new(Severity::Warning, "coverage", message).counted(1));

@@ -13,7 +13,7 @@ use arrow_select::filter::filter_record_batch;
 use surefoot::logs::Eligible;
 
 use super::actions::{Actions, some};
-use super::candidates::Candidates;
+use super::candidates::{Candidates, LISTS};
 use super::long::ROW;
 use super::roles::{COST, ColumnNames, Role, missing};
 use crate::column::{Column, Lists};
@@ -31,6 +31,8 @@ pub struct LogBatch {
     /// The place of each row among the candidates of its record, if the rows are candidates.
     places: Option<Vec<usize>>,
     columns: Arc<ColumnNames>,
+    /// Whether the identities of its candidates have been found, and are in the field `id`.
+    identified: bool,
     /// The candidates, once they were asked for.
     candidates: OnceLock<Arc<Candidates>>,
     /// Whether the format omits a column from a batch if no record of the batch has it.
@@ -63,8 +65,22 @@ impl LogBatch {
     ) -> Result<Self> {
         let roles = columns.find(&place, &table, ragged)?;
         let (names, columns) = (named(&table), Arc::clone(columns));
-        let (rows, places, candidates) = (None, None, OnceLock::new());
-        Ok(LogBatch { place, file, start, row, rows, places, columns, candidates, ragged, roles, names, table })
+        let (rows, places, candidates, identified) = (None, None, OnceLock::new(), false);
+        Ok(LogBatch {
+            place,
+            file,
+            start,
+            row,
+            rows,
+            places,
+            columns,
+            identified,
+            candidates,
+            ragged,
+            roles,
+            names,
+            table,
+        })
     }
 
     /// The candidates of its records as rows of a table of their own: `rows` are their records, and `places` their places
@@ -94,6 +110,14 @@ impl LogBatch {
         }
         let found = Arc::new(Candidates::of(self)?);
         Ok(Some(self.candidates.get_or_init(|| found)))
+    }
+
+    /// The largest number of candidates of a record, and that of all records, if they have some.
+    pub(crate) fn candidate_counts(&self) -> Result<Option<(usize, usize)>> {
+        let Some(column) = self.role(Role::Candidates) else { return Ok(None) };
+        let lists = column.array.as_list_opt::<i32>().ok_or_else(|| column.mistyped(LISTS))?;
+        let counts = || (0..lists.len()).map(|i| lists.value_length(i) as usize);
+        Ok(Some((counts().max().unwrap_or(0), counts().sum())))
     }
 
     /// The same records, with this field as the identity of candidates, unless the user named one.
@@ -154,15 +178,21 @@ impl LogBatch {
         let Some(&i) = self.names.get(ROW) else { return };
         let rows = self.table.remove_column(i);
         let rows: &UInt64Array = rows.as_primitive();
+        self.identified = true;
         (self.start, self.rows) = (0, Some(rows.values().iter().map(|&row| row as usize).collect()));
         self.names = named(&self.table);
     }
 
-    /// The same records in another table.
+    /// Whether the identities of its candidates have been found, and are in the field `id`.
+    pub(super) fn is_identified(&self) -> bool {
+        self.identified
+    }
+
+    /// The same records in another table, with candidates whose identities are in the field `id`.
     pub(super) fn with_table(self, table: RecordBatch) -> Result<Self> {
         let roles = self.columns.find(&self.place, &table, self.ragged)?;
         let (names, candidates) = (named(&table), OnceLock::new());
-        Ok(LogBatch { table, roles, names, candidates, ..self })
+        Ok(LogBatch { table, roles, names, candidates, identified: true, ..self })
     }
 
     /// The names of columns that the user gave.

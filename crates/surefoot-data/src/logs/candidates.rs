@@ -23,6 +23,9 @@ pub(crate) const ID: &str = "id";
 /// The usual names of the field that is the identity of a candidate.
 pub(super) const IDENTITIES: [&str; 5] = [ID, "_id", "_tag", "item_id", "action_id"];
 
+/// What the column of candidates should have.
+pub(super) const LISTS: &str = "lists of objects (lists of structs)";
+
 /// The candidates of the records of a batch. Those of record `i` are the rows `offsets[i]..offsets[i + 1]`. Candidates
 /// that were not eligible are left out.
 #[derive(Debug)]
@@ -198,7 +201,7 @@ pub(super) struct Items {
 impl Items {
     pub(super) fn of(batch: &LogBatch) -> Result<Self> {
         let column = batch.required_role(Role::Candidates)?;
-        let wrong = || column.mistyped("lists of objects (lists of structs)");
+        let wrong = || column.mistyped(LISTS);
         let lists: &ListArray = column.array.as_list_opt().ok_or_else(wrong)?;
         let items: &StructArray = lists.values().as_struct_opt().ok_or_else(wrong)?;
         // A slice of a list column still holds the entries of the whole column.
@@ -233,13 +236,18 @@ impl Items {
 impl Identities {
     /// Finds the identities. Their column becomes one of texts.
     pub(super) fn of(batch: &LogBatch, columns: &mut Vec<(String, ArrayRef)>) -> Result<Option<Self>> {
+        // Rows that were candidates, or that a catalogue was joined to, have their identities in the usual field.
+        let named = batch.column_names().identity.as_ref().filter(|_| !batch.is_identified());
+        if let Some(name) = named
+            && columns.iter().all(|(column, _)| column != name)
+        {
+            return Self::among_names(batch, name, columns);
+        }
         let there =
             |name: &str| columns.iter().position(|(column, array)| column == name && array.null_count() < array.len());
-        let at = match &batch.column_names().identity {
-            Some(name) => match columns.iter().position(|(column, _)| column == name) {
-                None => return Self::among_names(batch, name, columns),
-                found => found,
-            },
+        let at = match named {
+            Some(name) => columns.iter().position(|(column, _)| column == name),
+            None if batch.is_identified() => there(ID),
             None => {
                 let found: Vec<(&str, usize)> =
                     IDENTITIES.iter().filter_map(|name| Some((*name, there(name)?))).collect();

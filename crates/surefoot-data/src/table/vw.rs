@@ -12,8 +12,8 @@
 //! ignored, as Vowpal Wabbit does), and all actions are eligible. A decision without a label on any line has none:
 //! `action`, `pscore` and `reward` are null.
 //!
-//! Without `shared`, lines between two blank lines are one decision if the first or the second of them has no label, and
-//! decisions of one line each otherwise. If a file has neither `shared` nor labels nor blank lines, each of its lines is a
+//! Without `shared`, several lines between two blank lines are one decision if the first or the second of them has no label,
+//! and decisions of one line each otherwise. If a file has neither `shared` nor labels nor blank lines, each of its lines is a
 //! decision.
 //!
 //! **Features** are named `namespace^feature`, or `feature` if the namespace has no name. The value is 1 if none is
@@ -182,7 +182,9 @@ impl Reader {
         match mem::replace(&mut self.group, Group::Empty) {
             Group::Empty | Group::Lines(_) => {}
             Group::One(first) => self.ready.push_back(first.0?),
-            Group::Several(open) if end && self.whole && open.is_loose() => self.ready.extend(open.lines()),
+            Group::Several(open) if open.is_loose() && (end && self.whole || open.actions() == 1) => {
+                self.ready.extend(open.lines());
+            }
             Group::Several(open) => self.ready.push_back(open.decision(&self.place)?),
         }
         Ok(())

@@ -266,9 +266,8 @@ fn what_no_record_with_candidates_can_be_is_refused_with_row_and_field() {
     );
     assert_eq!(said(two, "2"), "logs.jsonl, row 0: action should be the place of a candidate, from 0 to 1, but is 2");
     assert_eq!(
-        said("[]", "0").replace("empty", "missing"),
-        "logs.jsonl, row 0: action should be a list with at least one candidate, but is missing"
-            .replace("action", "candidates")
+        actions(&(line(two, "0") + &line("[]", "0")), ColumnNames::default()).unwrap_err(),
+        "logs.jsonl, row 1: candidates should be a list with at least one candidate, but is empty"
     );
     assert_eq!(
         said("[1, 2]", "0"),

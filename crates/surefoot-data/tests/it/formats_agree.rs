@@ -184,7 +184,7 @@ fn decisions_need_no_labels() {
         fs::write(&path, text).unwrap();
         path
     };
-    let vw = "'e1 | x:0.5 age:30 city=Rome\n'e2 | x:-1.5 age:60 city=Oslo\n\nshared 'e3 | age:30\n|\n|\n";
+    let vw = "'e1 | x:0.5 age:30 city=Rome\n\n'e2 | x:-1.5 age:60 city=Oslo\n\nshared 'e3 | age:30\n|\n|\n";
     let json = r#"{"EventId": "e1", "c": {"x": 0.5, "age": 30, "city": "Rome"}}
 {"EventId": "e2", "c": {"x": -1.5, "age": 60, "city": "Oslo"}}
 {"EventId": "e3", "c": {"age": 30, "_multi": [{}, {}]}}
