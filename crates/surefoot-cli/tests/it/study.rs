@@ -60,6 +60,34 @@ fn the_gate_prevents_steps_back_and_learns_more_slowly() {
     assert_eq!((&always["promotions"], &gated["stepped_back"]), (&6.0.into(), &0.into()));
     let last = |rule: &Value| rule["risk"].as_array().unwrap().last().unwrap().as_f64().unwrap();
     assert!(last(always) < last(gated) && last(gated) < gated["risk"][0].as_f64().unwrap());
+    // The price is the difference of the final risks, and the goal is reached sooner without a gate.
+    let number = |value: &Value| value.as_f64().unwrap();
+    assert!((number(&gated["price"]) - (last(gated) - last(always))).abs() < 1e-12);
+    assert!(number(&always["interactions_to_goal"]) < number(&gated["interactions_to_goal"]), "{result}");
+}
+
+#[test]
+fn schedules_are_compared_by_the_interactions_to_one_goal() {
+    let study = |schedule: &str| {
+        let line =
+            format!("study gate --seeds 2 --rounds 4 --rules improvement --schedule {schedule} --goal -0.6 --json -q");
+        let result = run(&line);
+        assert!(result.status.success(), "{}", String::from_utf8_lossy(&result.stderr));
+        serde_json::from_slice::<Value>(&result.stdout).unwrap()
+    };
+    let (equal, growing) = (study("equal"), study("growing:1.5"));
+    assert_eq!((&equal["goal"], &growing["goal"]), (&(-0.6).into(), &(-0.6).into()));
+    // Both spend the same number of interactions, the second one less of it in the first round.
+    let spent = |result: &Value, round: usize| result["rules"][0]["interactions"][round].as_u64().unwrap();
+    assert_eq!((spent(&equal, 4), spent(&equal, 0)), (spent(&growing, 4), 0));
+    assert!(spent(&growing, 1) < spent(&equal, 1));
+    for result in [&equal, &growing] {
+        let always = &result["rules"][0];
+        let (rounds, at) = (&always["rounds_to_goal"], &always["interactions_to_goal"]);
+        let (rounds, at) = (rounds.as_f64().unwrap(), at.as_f64().unwrap());
+        let before = rounds.floor() as usize;
+        assert!(spent(result, before) as f64 <= at && at <= spent(result, before + 1) as f64, "{always}");
+    }
 }
 
 #[test]

@@ -80,6 +80,8 @@ impl Method {
                 posterior: Some("shaped".into()),
                 lambda: text("auto-doubling"),
                 sharpness: text("auto"),
+                // The previous round chooses, so that no certificate pays for it. A single round has none before it.
+                choice: Some(if rounds == 1 { "newest" } else { "previous" }.into()),
                 // One round; a tenth of all rounds if there are so many that one round certifies little.
                 held_back: Some(Text(if rounds < 50 { 1 } else { rounds / 10 }.to_string())),
                 // Embeddings are trained for linear models; pixels are not.

@@ -17,12 +17,14 @@ use crate::statistics::mean_and_deviation;
 /// Compare the rules of the gate over many seeds: steps back, promotions, and speed of learning
 ///
 /// A step back is a promotion that increases the true risk (for a non-inferiority rule: by more than its margin). Under
-/// the rules improvement and non-inferiority, the probability that a run has a step back is at most delta. The
-/// defaults are --algorithm seq-adj-ls and --posterior shaped in this study.
+/// the rules improvement and non-inferiority, the probability that a run has a step back is at most delta. Sizes of
+/// rounds (--schedule, --rounds) are fixed in advance; to compare them, give all of them the same --goal. The defaults
+/// are --algorithm seq-adj-ls and --posterior shaped in this study.
 #[derive(Debug, Args)]
 #[command(
     allow_negative_numbers = true,
-    after_help = "Examples:\n  surefoot study gate\n  surefoot study gate --dataset synthetic --interactions 20000 --json"
+    after_help = "Examples:\n  surefoot study gate\n  surefoot study gate --dataset synthetic --interactions 20000 --json\n  \
+    surefoot study gate --seeds 20 --schedule growing:1.3 --goal -0.6969"
 )]
 pub(super) struct Gate {
     #[command(flatten)]
@@ -38,6 +40,9 @@ pub(super) struct Gate {
         default_value = "improvement,non-inferiority:0.01,certified-risk"
     )]
     rules: Vec<String>,
+    /// Risk to reach [default: nine tenths of the way from the first policy to where the rule always ends]
+    #[arg(long, value_name = "RISK")]
+    goal: Option<f64>,
     /// Write a figure to STEM.svg and STEM.png
     #[arg(long, value_name = "STEM")]
     output: Option<PathBuf>,
@@ -49,6 +54,8 @@ pub(super) struct Gate {
 struct Run {
     /// The true risk before the first round and after each round.
     risk: Vec<f64>,
+    /// The number of interactions before the first round and after each round.
+    interactions: Vec<usize>,
     promotions: usize,
     stepped_back: bool,
     mean_reward: f64,
@@ -66,11 +73,16 @@ struct RuleResult {
     /// The mean true risk before the first round and after each round, and its standard deviation over seeds.
     risk: Vec<f64>,
     deviation: Vec<f64>,
+    /// The number of interactions before the first round and after each round.
+    interactions: Vec<usize>,
+    /// The final risk minus that of the rule always with the same seed, and the standard error of its mean.
+    price: f64,
+    price_error: f64,
     /// The mean reward of all interactions.
     mean_reward: f64,
-    /// The number of rounds until the mean risk is nine tenths of the way to the final risk of always promoting; `None`
-    /// if it never is.
-    rounds_to_nine_tenths: Option<f64>,
+    /// The number of rounds and of interactions until the mean risk is at the goal; `None` if it never is.
+    rounds_to_goal: Option<f64>,
+    interactions_to_goal: Option<f64>,
 }
 
 /// The JSON output.
@@ -79,6 +91,7 @@ struct Output<'a> {
     version: &'static str,
     seeds: u64,
     config: &'a Config,
+    goal: f64,
     rules: &'a [RuleResult],
 }
 
@@ -101,27 +114,36 @@ impl Gate {
         let runs = over_seeds(&configs, self.seeds, self.running.quiet, |config, experiment, outcome| {
             Ok(run(experiment.beginning()?.true_risk, &outcome, margin(&config.gate)))
         })?;
-        let mut results: Vec<RuleResult> = rules.iter().zip(&runs).map(|(rule, runs)| summary(rule, runs)).collect();
+        let mut results: Vec<RuleResult> =
+            rules.iter().zip(&runs).map(|(rule, of_rule)| summary(rule, of_rule, &runs[0])).collect();
         let always = &results[0].risk;
-        let goal = always[0] + 0.9 * (always[always.len() - 1] - always[0]);
-        results.iter_mut().for_each(|result| result.rounds_to_nine_tenths = reaches(&result.risk, goal));
+        let goal = self.goal.unwrap_or(always[0] + 0.9 * (always[always.len() - 1] - always[0]));
+        for result in &mut results {
+            let rounds = reaches(&result.risk, goal);
+            result.rounds_to_goal = rounds;
+            result.interactions_to_goal = rounds.map(|rounds| interpolated(&result.interactions, rounds));
+        }
         if let Some(stem) = &self.output {
             let figure = figure(&config, &results, self.seeds);
             let paths = figure.write(stem)?;
             surefoot_terminal::note(&format!("wrote {} and {}\n", paths[0].display(), paths[1].display()));
         }
-        let output = Output { version: env!("CARGO_PKG_VERSION"), seeds: self.seeds, config: &config, rules: &results };
+        let (version, seeds) = (env!("CARGO_PKG_VERSION"), self.seeds);
+        let always_rounds = results[0].risk.len() - 1;
+        let output = Output { version, seeds, config: &config, goal, rules: &results };
         self.running.answer(&output, || {
             format!(
                 "The gate on {}: {} rounds, {} seeds, delta {}, {:.0} s\n\n{}\n\n\
              A step back is a promotion that increased the true risk (beyond the margin, where there is one).\n\
-             Rounds to 90 %: until the mean risk is nine tenths of the way to where promoting always ends.",
+             Price: the final risk minus that of always promoting, paired by seed, with its standard error.\n\
+             Goal: the mean risk is at most {goal:.4}{}.",
                 config.dataset,
-                config.rounds,
+                always_rounds,
                 self.seeds,
                 config.delta,
                 clock.elapsed().as_secs_f64(),
                 table(&results),
+                if self.goal.is_some() { "" } else { ", nine tenths of the way to where promoting always ends" },
             )
         })
     }
@@ -138,7 +160,7 @@ fn margin(rule: &str) -> f64 {
 }
 
 fn run(initial: f64, outcome: &Outcome, margin: f64) -> Run {
-    let mut risk = vec![initial];
+    let (mut risk, mut interactions) = (vec![initial], vec![0]);
     let (mut promotions, mut stepped_back) = (0, false);
     for round in &outcome.rounds {
         // Without a gate, every policy is promoted.
@@ -147,14 +169,18 @@ fn run(initial: f64, outcome: &Outcome, margin: f64) -> Run {
             stepped_back |= round.true_risk > risk[risk.len() - 1] + margin;
         }
         risk.push(round.true_risk);
+        interactions.push(interactions[interactions.len() - 1] + round.learned.n);
     }
-    Run { risk, promotions, stepped_back, mean_reward: outcome.mean_reward() }
+    Run { risk, interactions, promotions, stepped_back, mean_reward: outcome.mean_reward() }
 }
 
-fn summary(rule: &str, runs: &[Run]) -> RuleResult {
+/// The result of a rule; `always` has the runs of the rule always with the same seeds.
+fn summary(rule: &str, runs: &[Run], always: &[Run]) -> RuleResult {
     let mean = |value: &dyn Fn(&Run) -> f64| mean_and_deviation(runs.iter().map(value)).0;
     let at = |k: usize| mean_and_deviation(runs.iter().map(|run| run.risk[k]));
     let risks: Vec<(f64, f64)> = (0..runs[0].risk.len()).map(at).collect();
+    let end = |run: &Run| run.risk[run.risk.len() - 1];
+    let (price, deviation) = mean_and_deviation(runs.iter().zip(always).map(|(run, other)| end(run) - end(other)));
     RuleResult {
         rule: rule.into(),
         runs: runs.len(),
@@ -162,8 +188,12 @@ fn summary(rule: &str, runs: &[Run]) -> RuleResult {
         promotions: mean(&|run| run.promotions as f64),
         risk: risks.iter().map(|r| r.0).collect(),
         deviation: risks.iter().map(|r| r.1).collect(),
+        interactions: runs[0].interactions.clone(),
+        price,
+        price_error: deviation / (runs.len() as f64).sqrt(),
         mean_reward: mean(&|run| run.mean_reward),
-        rounds_to_nine_tenths: None,
+        rounds_to_goal: None,
+        interactions_to_goal: None,
     }
 }
 
@@ -176,6 +206,13 @@ fn reaches(risk: &[f64], level: f64) -> Option<f64> {
     }
 }
 
+/// The number of interactions at a point between rounds.
+fn interpolated(interactions: &[usize], rounds: f64) -> f64 {
+    let before = (rounds.floor() as usize).min(interactions.len() - 1);
+    let after = (before + 1).min(interactions.len() - 1);
+    interactions[before] as f64 + (rounds - before as f64) * (interactions[after] - interactions[before]) as f64
+}
+
 fn table(results: &[RuleResult]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
@@ -184,8 +221,10 @@ fn table(results: &[RuleResult]) -> String {
         "runs with a step back",
         "promotions a run",
         "risk",
+        "price",
         "reward while learning",
-        "rounds to 90 %",
+        "rounds to the goal",
+        "interactions",
     ]);
     for r in results {
         let last = r.risk.len() - 1;
@@ -194,8 +233,10 @@ fn table(results: &[RuleResult]) -> String {
             format!("{} ({:.1} %)", r.stepped_back, 100.0 * r.stepped_back as f64 / r.runs as f64),
             format!("{:.1}", r.promotions),
             format!("{:.4} ± {:.4}", r.risk[last], r.deviation[last]),
+            format!("{:+.4} ± {:.4}", r.price, r.price_error),
             format!("{:.3}", r.mean_reward),
-            r.rounds_to_nine_tenths.map_or("never".into(), |rounds| format!("{rounds:.1}")),
+            r.rounds_to_goal.map_or("never".into(), |rounds| format!("{rounds:.1}")),
+            r.interactions_to_goal.map_or("never".into(), |interactions| format!("{interactions:.0}")),
         ]);
     }
     table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
@@ -227,6 +268,12 @@ mod tests {
         assert_eq!(reaches(&[0.0, -1.0, -2.0], -1.5), Some(1.5));
         assert_eq!(reaches(&[0.0, -1.0], 0.0), Some(0.0));
         assert_eq!(reaches(&[0.0, -1.0], -2.0), None);
+    }
+
+    #[test]
+    fn interactions_between_rounds_are_interpolated() {
+        let sizes = [0, 10, 30];
+        assert_eq!([0.0, 0.5, 1.0, 1.25, 2.0].map(|rounds| interpolated(&sizes, rounds)), [0.0, 5.0, 10.0, 15.0, 30.0]);
     }
 
     #[test]
