@@ -6,7 +6,9 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use surefoot::learn::LearnerSettings;
 use surefoot::simulate::{Certify, Outcome, Plan, Schedule, SimulatedRound};
-use surefoot::worlds::{Dataset, Environment, LabelBandit, Synthetic, SyntheticSettings, Truth};
+use surefoot::worlds::{
+    Articles, ArticlesSettings, Dataset, Environment, LabelBandit, Synthetic, SyntheticSettings, Truth,
+};
 use surefoot::{Contexts, FeatureMap, LinearGaussian};
 use surefoot_terminal::{Failure, Result, progress};
 
@@ -33,7 +35,11 @@ pub struct World {
 enum Place {
     Labels(Box<LabelBandit>),
     Synthetic(Synthetic),
+    Articles(Articles),
 }
+
+/// The number of requests after which `changing-articles` replaces all articles.
+const REPLACED_AFTER: usize = 2000;
 
 /// The default number of interactions in a synthetic world.
 const SYNTHETIC_INTERACTIONS: usize = 10_000;
@@ -63,6 +69,17 @@ impl World {
                 let known = labels.logging_split().contexts().clone();
                 (Place::Labels(Box::new(labels)), known)
             }
+            None if config.dataset.ends_with("articles") => {
+                if config.features != "raw" {
+                    let message = format!("features should be raw for articles, but is {}", config.features);
+                    return Err(Failure::new(message).hint("features of users are crossed with those of articles"));
+                }
+                let replaced_after = if config.dataset == "articles" { 0 } else { REPLACED_AFTER };
+                let seed = config.seed;
+                let articles = Articles::new(ArticlesSettings { replaced_after, seed, ..ArticlesSettings::default() })?;
+                let features = FeatureMap::identity(articles.settings().features);
+                return Ok(World { place: Place::Articles(articles), features });
+            }
             None => {
                 let base = match config.dataset.as_str() {
                     "drift" => SyntheticSettings { drift: config.drift.to_radians(), ..SyntheticSettings::drifting() },
@@ -87,6 +104,7 @@ impl World {
         match &self.place {
             Place::Labels(labels) => labels.as_ref(),
             Place::Synthetic(synthetic) => synthetic,
+            Place::Articles(articles) => articles,
         }
     }
 
@@ -95,6 +113,8 @@ impl World {
         Ok(match &self.place {
             Place::Labels(labels) => labels.first_policy(features, alpha)?,
             Place::Synthetic(synthetic) => synthetic.first_policy(features, alpha)?,
+            // It prefers no candidate, whatever alpha is.
+            Place::Articles(articles) => articles.first_policy()?,
         })
     }
 
@@ -102,8 +122,8 @@ impl World {
     fn interactions(&self, config: &Config) -> Result<usize> {
         let (available, hint) = match &self.place {
             Place::Labels(labels) => (labels.interactions(), "each record of a data set is met once; 0 takes them all"),
-            Place::Synthetic(_) if config.interactions == 0 => return Ok(SYNTHETIC_INTERACTIONS),
-            Place::Synthetic(_) => (MOST_INTERACTIONS, "all interactions are held in memory"),
+            Place::Synthetic(_) | Place::Articles(_) if config.interactions == 0 => return Ok(SYNTHETIC_INTERACTIONS),
+            Place::Synthetic(_) | Place::Articles(_) => (MOST_INTERACTIONS, "all interactions are held in memory"),
         };
         match config.interactions {
             0 => Ok(available),
@@ -119,7 +139,7 @@ impl World {
 /// The data set of a configuration, with rows of norm 1, so that all seeds share it. Synthetic worlds have none.
 pub fn dataset(config: &Config) -> Result<Option<Dataset>> {
     let data = match config.dataset.as_str() {
-        "synthetic" | "drift" => return Ok(None),
+        "synthetic" | "drift" | "articles" | "changing-articles" => return Ok(None),
         name => sets::load(name, &sets::folder())?,
     };
     Ok(Some(data.unit_rows()))

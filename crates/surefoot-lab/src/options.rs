@@ -53,8 +53,9 @@ fn usual() -> LearnerSettings {
 }
 
 options! {
-    /// World: digits, synthetic, drift, a set that surefoot data lists, or the path of an .npz file or of a folder with
-    /// the files of MNIST, EMNIST or CIFAR [default: digits]
+    /// World: digits, synthetic, drift, articles (candidates with features), changing-articles (all replaced after 2,000
+    /// requests), a set that surefoot data lists, or the path of an .npz file or of a folder with the files of MNIST, EMNIST
+    /// or CIFAR [default: digits]
     #[arg(long, value_name = "NAME|PATH", help_heading = "World")]
     dataset: String = "digits".into(),
     /// Probability that the right action gives no reward, and that a wrong action gives one, in [0, 0.5] [default: 0.2]

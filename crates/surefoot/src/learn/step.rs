@@ -255,7 +255,7 @@ impl Learner {
         let objective = JointObjective::new(rounds, recipe.criterion, anchor, recipe.divergence.then_some(lambda))?;
         let lbfgs = match &self.optimiser {
             Optimiser::Lbfgs(lbfgs) => lbfgs.clone(),
-            Optimiser::Adam(_) => Lbfgs { iterations: 50, tolerance: 1e-5, ..Lbfgs::default() },
+            Optimiser::Adam(_) => Lbfgs { iterations: 20, tolerance: 1e-4, ..Lbfgs::default() },
         };
         let mut steps = 0;
         let found = lbfgs.minimise(start.posterior().mean().to_vec(), |mean, gradient| {

@@ -64,48 +64,44 @@ pub(super) fn modelled(world: &World, seed: u64, delta: f64) -> Result<Vec<Seen>
     Ok(all)
 }
 
-/// Each round's records choose which of many fixed policies is handed over; another one collects all rounds. Honestly the
-/// chain pays for their number; the control does not.
+/// Each round's records choose which of many fixed policies is handed over; another one collects all rounds. The chain pays
+/// for their number.
 pub(super) fn handed_over(world: &World, seed: u64, delta: f64) -> Result<Vec<Seen>> {
     let place = Finite::new(world.still.clone(), seed)?;
-    let protocol = Protocol { delta, ..Protocol::default() };
     let mut logs = Vec::new();
-    let mut seen = [
-        Seen::claim("handed over, one of 20", world),
-        Seen::control("handed over, 20 policies share one price", world),
-    ];
+    let mut seen = Seen::claim("handed over, one of 20", world);
     for k in 0..ROUNDS {
         logs.push(place.collect(&world.set[0], Turn { round: k, start: SIZE * k, n: SIZE })?);
-        for (size, seen) in [SET, 1].into_iter().zip(&mut seen) {
-            let mut links = vec![WHOLE; k + 1];
-            links[k] = Some(Link { first: 0, size });
-            let mut lowest: Option<(f64, usize)> = None;
-            for (i, policy) in world.set.iter().enumerate() {
-                let mut next = vec![&world.set[0] as &dyn Policy; k];
-                next.push(policy);
-                let found = Certificate::hand_over(&next, &links, &logs, &protocol);
-                let upper = upper(found.map(|found| found.expect("every round is linked")))?;
-                if lowest.is_none_or(|(least, _)| upper < least) {
-                    lowest = Some((upper, i));
-                }
+        let mut links = vec![WHOLE; k + 1];
+        links[k] = Some(Link { first: 0, size: SET });
+        let mut lowest: Option<(f64, usize)> = None;
+        for (i, policy) in world.set.iter().enumerate() {
+            let mut next = vec![&world.set[0] as &dyn Policy; k];
+            next.push(policy);
+            let upper = hand_over(&next, &links, &logs, delta)?;
+            if lowest.is_none_or(|(least, _)| upper < least) {
+                lowest = Some((upper, i));
             }
-            let (upper, chosen) = lowest.expect("there is a policy");
-            seen.look(upper, world.still[0].risk(&world.set[chosen])?);
         }
+        let (upper, chosen) = lowest.expect("there is a policy");
+        seen.look(upper, world.still[0].risk(&world.set[chosen])?);
     }
-    Ok(seen.to_vec())
+    Ok(vec![seen])
 }
 
-/// Control: every policy has seen the records of its own link.
+/// Controls: every policy, also the one that is handed over, has seen the records of its own link.
 pub(super) fn leaking(world: &World, seed: u64, delta: f64) -> Result<Vec<Seen>> {
     let learner = learner(Algorithm::SeqAdjLs, 0.9, seed);
     let Played { logs, policies, .. } = world.play(&world.still, &learner.into(), &[SIZE; ROUNDS])?;
     let mut leaking = Seen::control("chain, every link was learned from", world);
+    let mut handed = Seen::control("handed over, learned from its own records", world);
     for k in 1..=ROUNDS {
         let next: Vec<&dyn Policy> = policies[1..=k].iter().map(|policy| policy as &dyn Policy).collect();
-        leaking.look(bound(&next, &logs[..k], delta)?, world.still[0].risk(&policies[k])?);
+        let risk = world.still[0].risk(&policies[k])?;
+        leaking.look(bound(&next, &logs[..k], delta)?, risk);
+        handed.look(hand_over(&next, &vec![WHOLE; k], &logs[..k], delta)?, risk);
     }
-    Ok(vec![leaking])
+    Ok(vec![leaking, handed])
 }
 
 /// Two policies that take turns. Honestly, all rounds have one size. As a control, each round ends where the next policy
@@ -175,6 +171,11 @@ pub(super) fn chosen(world: &World, seed: u64, delta: f64) -> Result<Vec<Seen>> 
 
 fn bound(next: &[&dyn Policy], logs: &[Logs], delta: f64) -> Result<f64> {
     linked(next, &vec![WHOLE; logs.len()], logs, delta)
+}
+
+fn hand_over(next: &[&dyn Policy], links: &[Option<Link>], logs: &[Logs], delta: f64) -> Result<f64> {
+    let protocol = Protocol { delta, ..Protocol::default() };
+    upper(Certificate::hand_over(next, links, logs, &protocol).map(|found| found.expect("every round is linked")))
 }
 
 fn linked(next: &[&dyn Policy], links: &[Option<Link>], logs: &[Logs], delta: f64) -> Result<f64> {

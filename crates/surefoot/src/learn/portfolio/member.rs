@@ -91,7 +91,12 @@ impl Member {
                 };
                 let learner = Learner {
                     algorithm: Algorithm::SeqAdjLs,
-                    lambda: if learner.lambda == Lambda::Auto { Lambda::AutoDoubling } else { learner.lambda },
+                    lambda: match learner.lambda {
+                        // Candidates have a search beside a reward model that is better, and each lambda takes its time.
+                        Lambda::Auto | Lambda::AutoDoubling if first.joint().is_some() => Lambda::Fixed(0.9),
+                        Lambda::Auto => Lambda::AutoDoubling,
+                        given => given,
+                    },
                     sharpness: match learner.sharpness {
                         Sharpness::Fixed(1.0) => Sharpness::Auto,
                         given => given,
