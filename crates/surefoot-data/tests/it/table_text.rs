@@ -516,7 +516,7 @@ fn decisions() -> RecordBatch {
 #[test]
 fn what_is_written_as_dsjson_comes_back() {
     let dsjson = written(Format::Dsjson, &[decisions()]).unwrap();
-    let first = r#"{"_label_cost":-0.7,"_label_probability":0.30000000000000004,"_label_Action":2,"_labelIndex":1,"_skipLearn":true,"Timestamp":"2024-05-01","Version":"1","EventId":"e 1","a":[2,6,1],"c":{"age":0.1,"city=Rome":1.0,"city=Oslo":1.0,"city":1.0,"a.b[0]":-3.5,"k":"=","x=1":2.0,"_multi":[{},{},{},{},{},{}]},"p":[0.30000000000000004,0.7,0.0],"VWState":{"m":"v1"},"pdrop":0.25}"#;
+    let first = r#"{"_label_cost":-0.7,"_label_probability":0.30000000000000004,"_label_Action":2,"_labelIndex":1,"_skipLearn":true,"Timestamp":"2024-05-01","Version":"1","EventId":"e 1","a":[2,6,1],"c":{"age":0.1,"city=Rome":1.0,"city=Oslo":1.0,"city":1.0,"a":{"b[0]":-3.5},"k":"=","x=1":2.0,"_multi":[{},{},{},{},{},{}]},"p":[0.30000000000000004,0.7,0.0],"VWState":{"m":"v1"},"pdrop":0.25}"#;
     assert_eq!(dsjson.lines().next().unwrap(), first);
     let back = text(&dsjson, Format::Dsjson).unwrap();
     assert_eq!(shown(&back), shown(&[decisions()]));
