@@ -15,6 +15,7 @@ mod cells;
 mod choices;
 mod distribution;
 mod drift;
+mod features;
 mod findings;
 mod ids;
 mod normal;

@@ -1,31 +1,23 @@
-//! Candidates with features: which of them repeat, whose features move, and features that know too much.
-//!
-//! A feature must be known before the choice. If it is, the candidate with the largest value of the feature is chosen
-//! with its propensity, so that `1{it was chosen}/q - 1` has the mean 0, whatever the logging policy. A mark of the
-//! chosen candidate fails this by far. Places are no identities: the first candidate of a record has nothing to do with
+//! Candidates with features: which of them repeat, and whose features move. Places are no identities: the first candidate of a record has nothing to do with
 //! the first one of another.
 
 use std::collections::HashMap;
 use std::hash::Hasher as _;
+use std::ops::Range;
 
 use twox_hash::XxHash64;
 
 use super::cells::{Label, OTHER, Vocabulary};
-use super::findings::{Finding, Occurrences, Severity, grouped, of, short};
-use super::{LEVEL, normal};
+use super::features::{FEW, Features};
+use super::findings::{Finding, Occurrences, Severity, grouped, of};
 use crate::column::Lists;
-use crate::encoding::{NAMES, VALUES};
 use crate::error::Result;
-use crate::logs::{self, Actions, ID, LogBatch};
+use crate::logs::{self, Actions, LogBatch};
 
-/// The largest number of features that are tracked.
-const FEATURES: usize = 10_000;
 /// The largest number of identities whose features are compared.
 const IDENTITIES: usize = 20_000;
 /// The number of records whose features are examined. What they are wrong in, all are.
 const RECORDS: usize = 100_000;
-/// The smallest number of records for a finding about a feature.
-const FEW: usize = 50;
 
 /// The candidates of a batch in terms of the vocabulary.
 pub(super) struct Labelled {
@@ -35,47 +27,6 @@ pub(super) struct Labelled {
     pub(super) eligible: Lists<u32>,
     /// The place of the chosen candidate.
     place: Vec<Option<u32>>,
-}
-
-/// What is known of a feature.
-#[derive(Debug, Clone, Default)]
-struct Feature {
-    /// The number of records of two or more candidates in which it is not the same for all.
-    records: usize,
-    /// In how many of them it is the place, counted from 0 or from 1.
-    places: [usize; 2],
-    /// In how many of them it grows, or falls, from each candidate to the next.
-    sorted: [usize; 2],
-    /// The candidates with the largest and with the smallest value.
-    extremes: [Extreme; 2],
-    /// The number of identities for which it is not always the same.
-    moved: usize,
-}
-
-/// How often the only candidate with an extreme value was chosen.
-#[derive(Debug, Clone, Copy, Default)]
-struct Extreme {
-    /// The number of records with such a candidate, and of those in which it was chosen.
-    there: usize,
-    chosen: usize,
-    /// The sums of `d = 1{chosen}/q - 1`, and of `d^2`.
-    sum: f64,
-    squares: f64,
-}
-
-impl Extreme {
-    fn add(&mut self, chosen: bool, q: f64) {
-        let d = if chosen { 1.0 / q } else { 0.0 } - 1.0;
-        self.there += 1;
-        self.chosen += usize::from(chosen);
-        self.sum += d;
-        self.squares += d * d;
-    }
-
-    /// The number of standard errors by which it was chosen too often.
-    fn z(&self) -> f64 {
-        if self.squares > 0.0 { self.sum / self.squares.sqrt() } else { 0.0 }
-    }
 }
 
 /// The features of an identity when it was first seen, by the index of the feature; `None` once they moved.
@@ -91,8 +42,7 @@ pub(super) struct Candidates {
     /// Records of two or more candidates with identities, and those in which each is the place.
     identified: usize,
     placed: usize,
-    names: HashMap<String, u32>,
-    features: Vec<Feature>,
+    features: Features,
     identities: HashMap<String, Known>,
     moved: usize,
     /// Whether the user asked to take places for identities.
@@ -145,12 +95,12 @@ impl Candidates {
     /// Adds the features of the candidates of a batch.
     pub(super) fn add(&mut self, batch: &LogBatch, labelled: &Labelled, propensity: &[Option<f64>]) -> Result<()> {
         let Some(candidates) = batch.candidates()? else { return Ok(()) };
-        let rows = self.rows(&candidates.rows)?;
+        let rows = self.features.rows(&candidates.rows)?;
         for i in 0..candidates.len() {
             self.records += 1;
             let range = candidates.range(i);
             let ids = candidates.identities.as_ref().map(|ids| &ids.of[range.clone()]);
-            self.repeats(batch, i, ids, &rows, range.start);
+            self.repeats(batch, i, ids, &rows, range.clone());
             if self.records > RECORDS {
                 continue;
             }
@@ -159,7 +109,7 @@ impl Candidates {
             }
             if range.len() > 1 {
                 let chosen = labelled.place[i].zip(propensity[i]);
-                self.record(&rows, range, chosen);
+                self.features.record(&rows, range, chosen);
             }
         }
         Ok(())
@@ -183,64 +133,6 @@ impl Candidates {
         }
     }
 
-    /// The features of every candidate: the index of each, and its value.
-    fn rows(&mut self, rows: &LogBatch) -> Result<Lists<(u32, f64)>> {
-        let n = rows.len();
-        let mut found: Vec<Vec<(u32, f64)>> = vec![Vec::new(); n];
-        for column in rows.others() {
-            if matches!(column.name, ID | VALUES) {
-                continue;
-            }
-            if column.name == NAMES {
-                let (names, values) =
-                    (column.text_lists()?, rows.column(VALUES).map(|values| values.lists()).transpose()?);
-                for (i, found) in found.iter_mut().enumerate() {
-                    let values = values.as_ref().map_or(&[][..], |values| values.get(i));
-                    for (name, value) in names.get(i).iter().zip(values) {
-                        found.extend(self.index(name).map(|index| (index, *value)));
-                    }
-                }
-            } else if column.is_list() {
-                let Ok(lists) = column.lists() else { continue };
-                for (i, found) in found.iter_mut().enumerate() {
-                    for (k, value) in lists.get(i).iter().enumerate() {
-                        found.extend(self.index(&format!("{}[{k}]", column.name)).map(|index| (index, *value)));
-                    }
-                }
-            } else if column.is_text() {
-                for (text, found) in column.texts()?.iter().zip(&mut found) {
-                    if let Some(text) = text {
-                        found.extend(self.index(&format!("{}={text}", column.name)).map(|index| (index, 1.0)));
-                    }
-                }
-            } else if let Some(index) = self.index(column.name) {
-                for (value, found) in column.numbers()?.iter().zip(&mut found) {
-                    found.push((index, *value));
-                }
-            }
-        }
-        let mut rows = Lists { offsets: vec![0], values: Vec::new() };
-        for mut row in found {
-            row.retain(|(_, value)| *value != 0.0 && value.is_finite());
-            row.sort_unstable_by_key(|(index, _)| *index);
-            rows.values.extend(row);
-            rows.offsets.push(rows.values.len());
-        }
-        Ok(rows)
-    }
-
-    fn index(&mut self, name: &str) -> Option<u32> {
-        if let Some(&index) = self.names.get(name) {
-            return Some(index);
-        }
-        if self.features.len() == FEATURES {
-            return None;
-        }
-        self.features.push(Feature::default());
-        self.names.insert(name.to_owned(), self.features.len() as u32 - 1);
-        Some(self.features.len() as u32 - 1)
-    }
-
     /// Finds candidates that are there twice, and identities that are places.
     fn repeats(
         &mut self,
@@ -248,7 +140,7 @@ impl Candidates {
         i: usize,
         ids: Option<&[Option<String>]>,
         rows: &Lists<(u32, f64)>,
-        first: usize,
+        range: Range<usize>,
     ) {
         let count = |ids: &[Option<String>]| ids.iter().flatten().count();
         match ids.filter(|ids| count(ids) > 0) {
@@ -266,9 +158,8 @@ impl Candidates {
                 }
             }
             None => {
-                let all: Vec<usize> = (first..).take(batch_len(batch, i)).collect();
                 let row = |j: usize| rows.get(j).iter().map(|(f, v)| (*f, v.to_bits())).collect::<Vec<_>>();
-                let mut sorted: Vec<Vec<(u32, u64)>> = all.into_iter().map(row).collect();
+                let mut sorted: Vec<Vec<(u32, u64)>> = range.map(row).collect();
                 sorted.sort_unstable();
                 if sorted.windows(2).any(|pair| pair[0] == pair[1] && !pair[0].is_empty()) {
                     self.alike.add(batch, i, || "two candidates with the same features".into());
@@ -293,9 +184,9 @@ impl Candidates {
             return;
         };
         let whole = known.values().all(Option::is_some);
-        let moved = |features: &mut Vec<Feature>, known: &mut Known, index: u32| {
+        let moved = |features: &mut Features, known: &mut Known, index: u32| {
             known.insert(index, None);
-            features[index as usize].moved += 1;
+            features.move_one(index);
         };
         for (index, value) in row {
             if known.get(index).is_none_or(|was| was.is_some_and(|was| was != hash(*value))) {
@@ -309,39 +200,6 @@ impl Candidates {
             .collect();
         gone.into_iter().for_each(|index| moved(&mut self.features, known, index));
         self.moved += usize::from(whole && known.values().any(Option::is_none));
-    }
-
-    /// Adds a record of two or more candidates, and its choice.
-    fn record(&mut self, rows: &Lists<(u32, f64)>, range: std::ops::Range<usize>, chosen: Option<(u32, f64)>) {
-        let m = range.len();
-        let mut values: HashMap<u32, Vec<f64>> = HashMap::new();
-        for (place, j) in range.enumerate() {
-            for &(index, value) in rows.get(j) {
-                values.entry(index).or_insert_with(|| vec![0.0; m])[place] = value;
-            }
-        }
-        for (index, values) in values {
-            let feature = &mut self.features[index as usize];
-            if values.iter().all(|value| *value == values[0]) {
-                continue;
-            }
-            feature.records += 1;
-            for from in [0, 1] {
-                let is = values.iter().zip(from..).all(|(value, place)| *value == f64::from(place));
-                feature.places[from as usize] += usize::from(is);
-            }
-            for (sign, count) in [1.0, -1.0].into_iter().zip(&mut feature.sorted) {
-                *count += usize::from(values.windows(2).all(|pair| sign * pair[0] < sign * pair[1]));
-            }
-            let Some((place, q)) = chosen else { continue };
-            for (sign, extreme) in [1.0, -1.0].into_iter().zip(&mut feature.extremes) {
-                let most = values.iter().map(|value| sign * value).fold(f64::NEG_INFINITY, f64::max);
-                let mut at = (0u32..).zip(&values).filter(|(_, value)| sign * **value == most).map(|(place, _)| place);
-                if let (Some(only), None) = (at.next(), at.next()) {
-                    extreme.add(only == place, q);
-                }
-            }
-        }
     }
 
     pub(super) fn findings(&self, findings: &mut Vec<Finding>) {
@@ -359,10 +217,7 @@ impl Candidates {
         }));
         self.places(findings);
         if self.moved > 0 {
-            let mut names: Vec<(&str, usize)> =
-                self.names.iter().map(|(name, index)| (name.as_str(), self.features[*index as usize].moved)).collect();
-            names.retain(|(_, moved)| *moved > 0);
-            names.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+            let names = self.features.moved();
             let shown = names.iter().take(3).map(|(name, moved)| format!("{name} ({})", grouped(*moved)));
             let shown = shown.collect::<Vec<String>>().join(", ");
             let more = if names.len() > 3 { ", ..." } else { "" };
@@ -386,7 +241,7 @@ impl Candidates {
                         of context and candidate differ too, and belong to neither";
             findings.push(Finding::new(Severity::Warning, "candidate-moves", message).counted(others).hint(hint));
         }
-        self.leaks(findings);
+        self.features.findings(findings);
     }
 
     /// Places that are taken for identities.
@@ -413,55 +268,4 @@ impl Candidates {
             warn(message, self.lists);
         }
     }
-
-    /// Features that know the place or the choice.
-    fn leaks(&self, findings: &mut Vec<Finding>) {
-        let limit = normal::limit(LEVEL / (2 * self.features.len()).max(1) as f64).max(6.0);
-        let mut names: Vec<(&String, &u32)> = self.names.iter().collect();
-        names.sort_unstable();
-        for (name, index) in names {
-            let feature = &self.features[*index as usize];
-            let leak = feature.extremes.iter().zip(["largest", "smallest"]).find(|(extreme, _)| {
-                extreme.there >= FEW && extreme.z() > limit && extreme.sum > 0.25 * extreme.there as f64
-            });
-            if let Some((extreme, which)) = leak {
-                let rate = 1.0 + extreme.sum / extreme.there as f64;
-                let message = format!(
-                    "the candidate with the {which} {name} was chosen in {} of {} records, {} times as often as its \
-                     propensities allow",
-                    grouped(extreme.chosen),
-                    grouped(extreme.there),
-                    short(rate)
-                );
-                let hint = "a feature must be known before the choice: this one seems to be made from it; leave it out. If \
-                            many features do this, the propensities are wrong";
-                findings
-                    .push(Finding::new(Severity::Error, "candidate-leak", message).counted(extreme.chosen).hint(hint));
-                continue;
-            }
-            let all = |count: &usize| feature.records >= FEW && *count == feature.records;
-            if feature.places.iter().any(all) {
-                let message = format!(
-                    "{name} is the place of the candidate in its record, in all of {}",
-                    of(feature.records, "record")
-                );
-                let hint = "the place is not known before the list is sorted: leave it out, unless it is where the candidate \
-                            would be shown";
-                findings.push(
-                    Finding::new(Severity::Warning, "candidate-place", message).counted(feature.records).hint(hint),
-                );
-            } else if feature.sorted.iter().any(all) {
-                let message = format!(
-                    "the candidates of all of {} are listed in the order of {name}",
-                    of(feature.records, "record")
-                );
-                findings.push(Finding::new(Severity::Note, "candidate-place", message).counted(feature.records));
-            }
-        }
-    }
-}
-
-/// The number of candidates of a record.
-fn batch_len(batch: &LogBatch, i: usize) -> usize {
-    batch.candidates().ok().flatten().map_or(0, |candidates| candidates.range(i).len())
 }
