@@ -3,26 +3,28 @@
 //! [`learn`] takes one request and returns one result. The command line, the Python package and a service print that
 //! result.
 
+mod prior;
+mod summary;
+
 use std::path::Path;
 use std::sync::Arc;
 
-use serde::Serialize;
 use surefoot::audit::{
     self, ActionsFrom, Entry, Ledger, Opening, Provenance, Statement, StatementKind, Terms, hash_of,
 };
-use surefoot::contexts::Labelled;
-use surefoot::learn::{Family, MemberKind, MemberReport, Retrained, StepReport, retrain};
+use surefoot::learn::{Family, MemberReport, Retrained, StepReport, retrain};
 use surefoot::observer::Observer;
-use surefoot::policy::{Posterior, Scale};
-use surefoot::{Certificate, FeatureMap, Gate, Learner, LinearGaussian, Logs, Policy, RewardRange};
+use surefoot::{Certificate, Gate, Learner, LinearGaussian, Logs, Policy, RewardRange};
 
 use crate::certificate_file::Certificates;
-use crate::encoding::{Field, Identity};
 use crate::error::{Error, Result};
 use crate::inputs::{Inputs, Lineage};
-use crate::logs::{Actions, LogReader};
+use crate::logs::LogReader;
 use crate::policy_file::PolicyReader;
 use crate::rounds::{ReadRequest, Rounds};
+use prior::prior;
+use summary::identity_warnings;
+pub use summary::{CandidateSummary, LearnSummary, MemberSummary, Reveals, RoundSummary, Vocabulary};
 
 /// The arguments of [`learn`].
 #[derive(Debug, Clone)]
@@ -100,172 +102,6 @@ pub struct Learned {
     pub proven: Certificate,
     /// The certificate for its risk minus the risk of the policy that collected the newest round, in costs.
     pub better: Certificate,
-}
-
-/// A summary of a learned policy, in rewards, for the front ends to show.
-#[derive(Debug, Clone, Serialize)]
-#[non_exhaustive]
-pub struct LearnSummary {
-    /// The rounds: their names and numbers of records.
-    pub rounds: Vec<RoundSummary>,
-    /// The number of records that were set aside.
-    pub set_aside: usize,
-    /// The number of held-out records, which are the newest.
-    pub held_back: usize,
-    /// The number of records that were skipped because the logger asked for it.
-    pub skipped: usize,
-    /// The number of features.
-    pub features: usize,
-    /// The columns that became features.
-    pub columns: Vec<String>,
-    /// The number of actions, or the largest number of candidates of a record.
-    pub actions: usize,
-    /// The features of candidates, if records have candidates.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub candidates: Option<CandidateSummary>,
-    /// The number of decisions without a label, which were left out.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub unlabelled: usize,
-    /// The lambda that was used; 0 for a portfolio, which has none.
-    pub lambda: f64,
-    /// The KL divergence of the policy from its prior; 0 for a portfolio.
-    pub kl: f64,
-    /// The members of a portfolio.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub members: Vec<MemberSummary>,
-    /// Whether the certificate is valid: nothing it depends on was fitted to the records it is computed from.
-    pub certified: bool,
-    /// The mean reward of the newest round, and its standard error.
-    pub logged: [f64; 2],
-    /// The self-normalised importance sampling estimate of the new policy's reward, and its standard error. It uses the
-    /// held-out records, or all records if none were held out.
-    pub estimate: [f64; 2],
-    /// The certified lower bound of its reward, unless it is vacuous or not certified.
-    pub at_least: Option<f64>,
-    /// The certified lower bound of its improvement over the newest round, unless it is not certified. Negative if no
-    /// improvement is proven.
-    pub better_by: Option<f64>,
-    /// The confidence of each of the two bounds.
-    pub confidence: f64,
-    /// The raw values of the logs that the files of the policy contain.
-    pub reveals: Reveals,
-    /// Warnings for the user.
-    pub warnings: Vec<String>,
-}
-
-fn is_zero(number: &usize) -> bool {
-    *number == 0
-}
-
-/// The features of candidates, and the joint features of contexts and candidates.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct CandidateSummary {
-    /// The number of features of a candidate.
-    pub features: usize,
-    /// The fields of candidates that became features.
-    pub columns: Vec<String>,
-    /// The number of joint features: those of candidates, and products of context features and candidate features.
-    pub joint: usize,
-    /// Whether the joint features are hashed, so that some of them share a weight.
-    pub hashed: bool,
-}
-
-impl CandidateSummary {
-    fn of(rounds: &Rounds, policy: &LinearGaussian) -> Option<Self> {
-        let (inputs, joint) = (rounds.candidates.as_ref()?, policy.joint()?);
-        Some(CandidateSummary {
-            features: inputs.encoding.width(),
-            columns: inputs.encoding.columns().into_iter().map(str::to_owned).collect(),
-            joint: joint.output(),
-            hashed: joint.is_hashed(),
-        })
-    }
-}
-
-/// A member of a portfolio, in rewards.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct MemberSummary {
-    /// Its name.
-    pub member: MemberKind,
-    /// Whether its policy is the result.
-    pub leads: bool,
-    /// The estimated reward of its policy on the held-out records, if there are any.
-    pub estimate: Option<f64>,
-    /// A lower bound of that reward, for this member alone. The certificate of the result also pays for the choice.
-    pub at_least: Option<f64>,
-    /// Seconds for learning.
-    pub seconds: f64,
-}
-
-/// The raw values of the logs that everybody who has the files of a policy can read.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Reveals {
-    /// The columns whose values are listed.
-    pub vocabularies: Vec<Vocabulary>,
-    /// The number of actions whose names are listed.
-    pub action_names: usize,
-    /// The number of contexts that are stored as landmarks of kernel features.
-    pub landmarks: usize,
-    /// The number of thresholds of tree features. Each is the middle between two contexts' values of a feature.
-    pub thresholds: usize,
-}
-
-/// A column whose values a policy file lists.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Vocabulary {
-    /// The column.
-    pub column: String,
-    /// The number of its values.
-    pub values: usize,
-}
-
-impl Reveals {
-    fn of(rounds: &Rounds, policy: &LinearGaussian) -> Self {
-        let listed = fields(rounds).flat_map(Field::vocabularies);
-        let vocabulary = |(column, values): (&str, usize)| Vocabulary { column: column.into(), values };
-        Reveals {
-            vocabularies: listed.map(vocabulary).collect(),
-            action_names: match &rounds.actions {
-                Actions::Names(names) => names.len(),
-                Actions::Count(_) => 0,
-            },
-            landmarks: policy.features().kernel_parts().map_or(0, |kernel| kernel.landmarks().len()),
-            thresholds: policy.features().tree_parts().map_or(0, |trees| trees.splits()),
-        }
-    }
-}
-
-/// The fields of contexts and candidates.
-fn fields(rounds: &Rounds) -> impl Iterator<Item = &Field> {
-    let candidates = rounds.candidates.iter().flat_map(|candidates| candidates.encoding.fields());
-    rounds.encoding.fields().iter().chain(candidates)
-}
-
-/// A warning for each column that looks like an identity.
-fn identity_warnings(rounds: &Rounds) -> Vec<String> {
-    let warning = |(column, identity): &(String, Identity)| {
-        let mut listed = fields(rounds).flat_map(Field::vocabularies);
-        let what = match listed.any(|(other, _)| other == column) {
-            true => "the policy file lists its values",
-            false => "it is hashed, and the policy file does not list its values",
-        };
-        format!(
-            "column {column} looks like an identity ({}): {what}; leave the column out unless it should be a feature",
-            identity.describe()
-        )
-    };
-    rounds.identities.iter().map(warning).collect()
-}
-
-/// A round that was learned from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct RoundSummary {
-    /// Its name.
-    pub name: String,
-    /// Its number of records.
-    pub records: usize,
 }
 
 /// Reads the logs and learns the next policy from all their rounds.
@@ -435,82 +271,4 @@ impl Learned {
         }
         ledger
     }
-}
-
-/// The largest number of parameters of a learned policy, one per action and feature: 2 GiB.
-const MOST_PARAMETERS: usize = 1 << 28;
-
-/// Checks the size of a policy before memory is taken for it: a large number of an action, or a large index of a
-/// feature, takes few bytes in a file.
-fn check_parameters(actions: usize, features: usize) -> Result<()> {
-    match actions.checked_mul(features) {
-        Some(..=MOST_PARAMETERS) => Ok(()),
-        _ => {
-            let allowed = format!("at most {MOST_PARAMETERS}");
-            let found = format!("{actions} actions x {features} features");
-            Err(Error::setting("the number of parameters", &allowed, found))
-        }
-    }
-}
-
-/// The prior over candidates.
-fn prior_over_candidates(rounds: &Rounds, request: &LearnRequest) -> Result<LinearGaussian> {
-    let actions = rounds.actions.len();
-    match (&request.prior, &rounds.joint) {
-        (Prior::Policy { policy, inputs }, _) => {
-            let same = |inputs: &Inputs| inputs.encoding == rounds.encoding && inputs.candidates == rounds.candidates;
-            if inputs.as_ref().is_some_and(|inputs| !same(inputs)) {
-                return Err(Error::setting("the prior", "one over the features of the rounds", "another"));
-            }
-            let gaussian = policy.as_gaussian().filter(|policy| policy.joint().is_some());
-            let gaussian = gaussian
-                .ok_or_else(|| Error::setting("the prior", "a linear Gaussian policy over candidates", "another"))?;
-            Ok(gaussian.with_most_candidates(actions)?)
-        }
-        (Prior::Uniform, Some(joint)) => {
-            check_parameters(1, joint.output())?;
-            let posterior = Posterior::over_candidates(vec![0.0; joint.output()], Scale::Shared(1.0))?;
-            let map = FeatureMap::identity(rounds.encoding.width());
-            let made = LinearGaussian::over_candidates(map, joint.clone(), actions, posterior)?;
-            Ok(made.with_exploration(request.exploration)?)
-        }
-        (Prior::Uniform, None) => {
-            Err(Error::setting("the prior", "the policy whose features the rounds have", "uniform"))
-        }
-        (Prior::Estimated, _) => {
-            let allowed = "uniform or a policy file, as the records have candidates with features";
-            Err(Error::setting("the prior", allowed, "estimated"))
-        }
-    }
-}
-
-fn prior(rounds: &Rounds, request: &LearnRequest) -> Result<LinearGaussian> {
-    if rounds.candidates.is_some() {
-        return prior_over_candidates(rounds, request);
-    }
-    let actions = rounds.actions.len();
-    check_parameters(actions, rounds.encoding.width().saturating_add(usize::from(request.intercept)))?;
-    let map = || {
-        let map = FeatureMap::identity(rounds.encoding.width());
-        if request.intercept { map.with_intercept() } else { map }
-    };
-    let made = match &request.prior {
-        Prior::Policy { policy, inputs } => {
-            if inputs.as_ref().is_some_and(|inputs| inputs.encoding != rounds.encoding) {
-                return Err(Error::setting("the prior", "one over the features of the rounds", "another"));
-            }
-            let gaussian = policy.as_gaussian().cloned();
-            return gaussian.ok_or_else(|| Error::setting("the prior", "a linear Gaussian policy", "another"));
-        }
-        Prior::Uniform => LinearGaussian::standard(map(), actions)?,
-        Prior::Estimated => {
-            let first = &rounds.rounds[0];
-            let (contexts, labels) = match &rounds.set_aside {
-                Some((contexts, labels)) => (contexts.clone(), labels.clone()),
-                None => (first.contexts().clone(), first.action().to_vec()),
-            };
-            LinearGaussian::imitating(map(), &Labelled::new(contexts, labels)?, actions)?
-        }
-    };
-    Ok(made.with_exploration(request.exploration)?)
 }

@@ -2,12 +2,20 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
 
 use crate::logs::Draws;
+
+/// An empty folder.
+fn folder(test: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("candidates").join(test);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
 
 fn run(folder: &Path, arguments: &str) -> Output {
     let binary = env!("CARGO_BIN_EXE_surefoot");
@@ -97,10 +105,10 @@ fn value(decisions: &str, requests: &[Request]) -> [f64; 2] {
 
 #[test]
 fn a_policy_over_candidates_is_learned_scored_and_evaluated() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name);
+    let folder = &folder("learned");
+    let at = |name: &str| folder.join(name);
     fs::write(at("logs.jsonl"), logs(3000, 1, 0)).unwrap();
-    let learned = json(&run(folder.path(), "learn logs.jsonl --out next.safetensors --json --quiet"));
+    let learned = json(&run(folder, "learn logs.jsonl --out next.safetensors --json --quiet"));
     assert_eq!((&learned["actions"], &learned["candidates"]["features"]), (&5.into(), &32.into()));
     // Own features, and products of the tastes.
     assert_eq!((&learned["candidates"]["joint"], &learned["candidates"]["hashed"]), (&36.into(), &false.into()));
@@ -116,7 +124,7 @@ fn a_policy_over_candidates_is_learned_scored_and_evaluated() {
         let lines: String =
             (0..).zip(&requests).map(|(i, request)| format!("{{{}}}\n", request.json(&format!("v{i}")))).collect();
         fs::write(at("visitors.jsonl"), lines).unwrap();
-        let scored = run(folder.path(), "score next.safetensors visitors.jsonl --probabilities --json");
+        let scored = run(folder, "score next.safetensors visitors.jsonl --probabilities --json");
         assert!(scored.status.success(), "{}", text(&scored.stderr));
         let [found, best] = value(&text(&scored.stdout), &requests);
         assert!(found > 0.9 * best, "{found} of {best} from article {first}");
@@ -125,30 +133,29 @@ fn a_policy_over_candidates_is_learned_scored_and_evaluated() {
 
     // Other logs estimate the same.
     fs::write(at("later.jsonl"), logs(2000, 2, 0)).unwrap();
-    let evaluated =
-        run(folder.path(), "evaluate later.jsonl --policy next.safetensors --policy uniform --json --quiet");
+    let evaluated = run(folder, "evaluate later.jsonl --policy next.safetensors --policy uniform --json --quiet");
     let evaluated = json(&evaluated);
     let lower = |i: usize, of: &str| evaluated["policies"][i]["anytime"][of].as_f64().unwrap();
     assert!(lower(0, "lower") > lower(1, "upper"), "{evaluated}");
     let selected = json(&run(
-        folder.path(),
+        folder,
         "select later.jsonl --policy next.safetensors --policy uniform --mixture both.json --json --quiet",
     ));
     assert_eq!(selected["chosen"], "next");
 
     // The policy is the prior of the next one, and logs without candidates say that they do not fit.
     let again = "learn later.jsonl --prior next.safetensors --prior-is-older --out after.safetensors --json --quiet";
-    assert_eq!(json(&run(folder.path(), again))["certified"], true);
+    assert_eq!(json(&run(folder, again))["certified"], true);
     fs::write(at("plain.csv"), "x,action,pscore,reward\n1,0,0.5,1\n2,1,0.5,0\n").unwrap();
-    let said = failure(&run(folder.path(), "learn plain.csv --prior next.safetensors --out a.safetensors"));
+    let said = failure(&run(folder, "learn plain.csv --prior next.safetensors --out a.safetensors"));
     assert!(said.contains("should have candidates with features, as the prior, but has fixed actions"), "{said}");
 }
 
 #[test]
 fn what_is_not_for_candidates_says_so() {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("logs.jsonl"), logs(200, 1, 0)).unwrap();
-    let said = |arguments: &str| failure(&run(folder.path(), arguments));
+    let folder = &folder("refused");
+    fs::write(folder.join("logs.jsonl"), logs(200, 1, 0)).unwrap();
+    let said = |arguments: &str| failure(&run(folder, arguments));
     let error = said("learn logs.jsonl --prior estimated");
     assert!(error.contains("the prior should be uniform or a policy file, as the records have candidates"), "{error}");
     let error = said("learn logs.jsonl --cross user:topic");

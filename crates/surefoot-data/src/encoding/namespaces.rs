@@ -158,7 +158,8 @@ mod tests {
         let (context, candidate) = encodings();
         let crosses = crosses.map(|all| all.iter().map(|&text| text.to_owned()).collect());
         let joint = joint(&context, &candidate, &EncodingSettings { crosses, ..EncodingSettings::default() })?;
-        assert_eq!((joint.own(), joint.contexts(), joint.candidates()), (&[0..4][..], 3, 4));
+        let all: Vec<usize> = joint.own().iter().cloned().flatten().collect();
+        assert_eq!((all, joint.contexts(), joint.candidates()), (vec![0, 1, 2, 3], 3, 4));
         Ok(joint.crosses().iter().map(|cross| (cross.context.clone(), cross.candidate.clone())).collect())
     }
 

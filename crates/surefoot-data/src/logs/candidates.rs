@@ -298,11 +298,11 @@ impl Identities {
         let (found, numbers) = (lists(names).text_lists()?, lists(values).lists()?);
         let mut of = vec![None; found.len()];
         let (mut left, mut kept) = (Lists::new(), Lists::new());
-        for i in 0..found.len() {
+        for (i, id) in of.iter_mut().enumerate() {
             for (text, &x) in found.get(i).iter().zip(numbers.get(i)) {
                 match text.strip_prefix(name) {
-                    Some("") => of[i] = Some(x.to_string()),
-                    Some(rest) if rest.starts_with('=') => of[i] = Some(rest[1..].to_owned()),
+                    Some("") => *id = Some(x.to_string()),
+                    Some(rest) if rest.starts_with('=') => *id = Some(rest[1..].to_owned()),
                     _ => {
                         left.values.push(text.clone());
                         kept.values.push(x as f32);

@@ -131,7 +131,7 @@ impl Catalogue {
         }
         columns.retain(|(name, _)| name != ID);
         columns.push((ID.to_owned(), Arc::new(ids.into_iter().collect::<StringArray>())));
-        self.table(batch, offsets, columns)
+        self.table(batch, &offsets, columns)
     }
 
     fn malformed(&self, reason: String) -> Error {
@@ -139,7 +139,7 @@ impl Catalogue {
     }
 
     /// The table of a batch with these candidates.
-    fn table(&self, batch: &LogBatch, offsets: Vec<usize>, columns: Vec<(String, ArrayRef)>) -> Result<RecordBatch> {
+    fn table(&self, batch: &LogBatch, offsets: &[usize], columns: Vec<(String, ArrayRef)>) -> Result<RecordBatch> {
         let field = |(name, array): &(String, ArrayRef)| Field::new(name, array.data_type().clone(), true);
         let fields: Fields = columns.iter().map(field).collect();
         let items = StructArray::new(fields, columns.into_iter().map(|(_, array)| array).collect(), None);

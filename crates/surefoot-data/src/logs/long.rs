@@ -4,6 +4,7 @@
 //! The first batch decides; a later batch that contradicts it is an error.
 
 use std::collections::HashSet;
+use std::fmt::Display;
 use std::hash::Hasher as _;
 use std::sync::Arc;
 
@@ -58,7 +59,7 @@ impl Grouped {
         Grouped { place, tables, columns, rest: None, row: 0, own: None, seen: HashSet::new(), over: false }
     }
 
-    fn malformed(&self, reason: impl ToString) -> Error {
+    fn malformed(&self, reason: &dyn Display) -> Error {
         Error::Malformed { place: self.place.clone(), reason: reason.to_string() }
     }
 
@@ -72,11 +73,11 @@ impl Grouped {
                 Some(table) => match self.rest.take() {
                     None => (table, false),
                     Some(rest) if rest.schema() == table.schema() => {
-                        (concat_batches(&rest.schema(), [&rest, &table]).map_err(|e| self.malformed(e))?, false)
+                        (concat_batches(&rest.schema(), [&rest, &table]).map_err(|e| self.malformed(&e))?, false)
                     }
                     Some(_) => {
                         let reason = "all rows should have the same columns of the same types, as each is a candidate";
-                        return Err(self.malformed(reason));
+                        return Err(self.malformed(&reason));
                     }
                 },
             };
@@ -234,7 +235,7 @@ impl Grouped {
         let ids = identity.map(|i| self.column(table, i).texts()).transpose()?;
         let ids = ids.map(|ids| ids.iter().map(Option::as_deref).collect::<StringArray>());
         let made = Made { table, starts, chosen: &chosen, row: self.row };
-        let malformed = |e: arrow_schema::ArrowError| self.malformed(e);
+        let malformed = |e: arrow_schema::ArrowError| self.malformed(&e);
         let own_features: Vec<usize> = features.iter().copied().filter(|&i| is_own(i)).collect();
         let (mut fields, mut arrays) = (Vec::new(), Vec::new());
         for i in 0..table.num_columns() {
@@ -256,7 +257,7 @@ impl Grouped {
             arrays.push(array);
         }
         self.own = Some(own);
-        RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).map_err(|e| self.malformed(e))
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).map_err(|e| self.malformed(&e))
     }
 }
 

@@ -14,8 +14,8 @@ use surefoot::learn::Lambda;
 use surefoot::observer::Silent;
 use surefoot_data::lint::{Lint, LintSettings};
 use surefoot_data::{
-    ColumnNames, EncodingSettings, Field, Format, LearnRequest, Learned, LogReader, NamedPart, Prior, ReadRequest,
-    RecordPolicy, Scorer, convert, learn, write_table,
+    ColumnNames, EncodingSettings, Field, Format, Grouping, LearnRequest, Learned, LogReader, NamedPart, Prior,
+    ReadRequest, RecordPolicy, Scan, Scorer, convert, learn, write_table,
 };
 use tempfile::TempDir;
 
@@ -202,8 +202,8 @@ fn decisions_need_no_labels() {
     assert_eq!(one.0, StringArray::from(vec!["e1", "e2", "e3"]));
     assert_eq!((one.2[2].len(), one.2[2][2]), (3, 0.0), "two actions are eligible");
     // To learn from them is another matter.
-    for (path, reason) in [(vw, "should have a label"), (json, "but has no a")] {
-        let said = reader(&path).batches().next().unwrap().unwrap_err().to_string();
+    for (path, reason) in [(vw, "should have records with action, propensity and reward"), (json, "but has no a")] {
+        let said = Scan::of(&reader(&path), &Grouping::File).unwrap_err().to_string();
         assert!(said.contains(reason), "{said}");
     }
 }

@@ -53,7 +53,7 @@ impl Objects {
                 return Err(field(
                     place,
                     line,
-                    &format!("{name}[{i}]"),
+                    format!("{name}[{i}]"),
                     "an object, as those before it",
                     item.describe(),
                 ));
