@@ -89,7 +89,7 @@ fn every_form_of_input_gives_the_same_policy_in_every_format() {
         let ignored = if matches!(format, "vw" | "obp") { "--ignore policy_version" } else { "" };
         run(&format!("mkdir {format} && surefoot convert logs.csv --out {format}/logs.{end} {ignored}"));
         run(&format!(
-            "surefoot convert {format}/logs.{end} --out {format}.{end}.zst && gzip -c {format}/logs.{end} > {format}.gz"
+            "surefoot convert logs.csv --out {format}.{end}.zst {ignored} && gzip -c {format}/logs.{end} > {format}.gz"
         ));
         let learned = |from: &str| {
             run(&from.replace("LEARN", "TMPDIR=. surefoot learn --epochs 1 --out p.safetensors"));
