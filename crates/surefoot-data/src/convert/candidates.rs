@@ -62,7 +62,7 @@ impl Fields {
         let first = lists.value_offsets()[0];
         if strict {
             let fields: Vec<&str> = items.fields().iter().map(|field| field.name().as_str()).collect();
-            let identity = identity_field(batch, fields.into_iter());
+            let identity = identity_field(batch, &fields);
             let mut builder = Candidates::default();
             for i in 0..lists.len() {
                 let range = lists.value_offsets()[i] - first..lists.value_offsets()[i + 1] - first;

@@ -182,9 +182,9 @@ impl Candidates {
 
 /// The field that is the identity of the candidates of a batch, among these: the one that the user named, or the first
 /// of the usual ones.
-pub(crate) fn identity_field<'f>(batch: &LogBatch, fields: impl Iterator<Item = &'f str> + Clone) -> Option<&'f str> {
+pub(crate) fn identity_field<'f>(batch: &LogBatch, fields: &[&'f str]) -> Option<&'f str> {
     let mut names = batch.column_names().identity.as_deref().map_or(IDENTITIES.to_vec(), |name| vec![name]).into_iter();
-    names.find_map(|name| fields.clone().find(|field| *field == name))
+    names.find_map(|name| fields.iter().copied().find(|field| *field == name))
 }
 
 /// Whether the user asked to take the places of candidates for identities.

@@ -15,7 +15,7 @@ use crate::common::Folder;
 
 /// Two context features with an intercept, three candidate features: 2 own and 3 x 2 crossed.
 fn joint(bits: u8) -> Joint {
-    Joint::new(3, 3, vec![1..3], vec![Cross { context: 0..3, candidate: 0..2 }], bits).unwrap()
+    Joint::new(3, 3, vec![1..3; 1], vec![Cross { context: 0..3, candidate: 0..2 }], bits).unwrap()
 }
 
 fn over(joint: Joint, posterior: Posterior) -> LinearGaussian {
