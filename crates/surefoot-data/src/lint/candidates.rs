@@ -96,7 +96,7 @@ impl Candidates {
     pub(super) fn add(&mut self, batch: &LogBatch, labelled: &Labelled, propensity: &[Option<f64>]) -> Result<()> {
         let Some(candidates) = batch.candidates()? else { return Ok(()) };
         let rows = self.features.rows(&candidates.rows)?;
-        for (i, propensity) in propensity.iter().enumerate().take(candidates.len()) {
+        for (i, (&place, &q)) in labelled.place.iter().zip(propensity).enumerate() {
             self.records += 1;
             let range = candidates.range(i);
             let ids = candidates.identities.as_ref().map(|ids| &ids.of[range.clone()]);
@@ -108,8 +108,7 @@ impl Candidates {
                 self.compare(id.as_deref(), rows.get(j));
             }
             if range.len() > 1 {
-                let chosen = labelled.place[i].zip(*propensity);
-                self.features.record(&rows, range, chosen);
+                self.features.record(&rows, range, place.zip(q));
             }
         }
         Ok(())
