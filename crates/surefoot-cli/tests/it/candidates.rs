@@ -137,10 +137,7 @@ fn a_policy_over_candidates_is_learned_scored_and_evaluated() {
     let evaluated = json(&evaluated);
     let lower = |i: usize, of: &str| evaluated["policies"][i]["anytime"][of].as_f64().unwrap();
     assert!(lower(0, "lower") > lower(1, "upper"), "{evaluated}");
-    let selected = json(&run(
-        folder,
-        "select later.jsonl --policy next.safetensors --policy uniform --mixture both.json --json --quiet",
-    ));
+    let selected = json(&run(folder, "select later.jsonl --policy next.safetensors --policy uniform --json --quiet"));
     assert_eq!(selected["chosen"], "next");
 
     // The policy is the prior of the next one, and logs without candidates say that they do not fit.
