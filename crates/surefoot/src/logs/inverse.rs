@@ -131,11 +131,7 @@ enum Strongest {
 impl PropensityTest {
     /// Adds a record: its action, its propensity in `(0, 1]`, and the actions that were eligible, if they are logged.
     pub fn add(&mut self, action: u32, propensity: f64, eligible: Option<&[u32]>) {
-        let inverse = 1.0 / propensity;
-        self.records += 1;
-        for (k, capital) in (1..).zip(&mut self.sharp) {
-            capital.add(if propensity * f64::from(k + 1) > 1.0 + 1e-9 { inverse / f64::from(k) } else { 0.0 });
-        }
+        let inverse = self.add_sharp(propensity);
         let seen = self.known.len();
         match eligible {
             Some(set) => {
@@ -163,6 +159,22 @@ impl PropensityTest {
             }
             None => {}
         }
+    }
+
+    /// Adds a record that chose one of some candidates. Their places are not compared: a log may list the chosen one first.
+    pub fn add_candidates(&mut self, propensity: f64, candidates: usize) {
+        let inverse = self.add_sharp(propensity);
+        self.pooled.add(inverse / candidates.max(1) as f64);
+    }
+
+    /// Adds what needs no name of an action, and returns `1/q`.
+    fn add_sharp(&mut self, propensity: f64) -> f64 {
+        let inverse = 1.0 / propensity;
+        self.records += 1;
+        for (k, capital) in (1..).zip(&mut self.sharp) {
+            capital.add(if propensity * f64::from(k + 1) > 1.0 + 1e-9 { inverse / f64::from(k) } else { 0.0 });
+        }
+        inverse
     }
 
     /// The number of records.
@@ -277,7 +289,10 @@ impl Logs {
     pub fn check_propensities(&self) -> Result<()> {
         let mut test = PropensityTest::default();
         for (i, (&action, &q)) in self.action().iter().zip(self.propensity()).enumerate() {
-            test.add(action, q, self.eligible().map(|sets| sets.get(i)));
+            match self.eligible() {
+                Some(sets) if sets.features().is_some() => test.add_candidates(q, sets.get(i).len()),
+                sets => test.add(action, q, sets.map(|sets| sets.get(i))),
+            }
         }
         test.check()
     }
@@ -286,6 +301,8 @@ impl Logs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contexts::Contexts;
+    use crate::logs::Eligible;
     use crate::math::random::{Purpose, stream};
     use rand::RngExt;
 
@@ -352,6 +369,20 @@ mod tests {
         assert!(right.check().is_ok(), "{:?}", right.evidence());
         let said = wrong.check().unwrap_err().to_string();
         assert!(said.contains("the mean of 1/propensity is 2.0833 times the number of actions"), "{said}");
+    }
+
+    #[test]
+    fn candidates_may_be_listed_in_any_order_and_wrong_propensities_are_refuted_all_the_same() {
+        let logs = |q: f64| {
+            let features = Contexts::dense(vec![0.5; 4000], 1).unwrap();
+            let eligible = Eligible::candidates((0..=1000).map(|i| 4 * i).collect(), features).unwrap();
+            let contexts = Contexts::dense(vec![1.0; 1000], 1).unwrap();
+            // The chosen candidate is always the first.
+            let logs = Logs::new(4, contexts, vec![0; 1000], vec![q; 1000], vec![0.0; 1000]).unwrap();
+            logs.with_eligible(eligible).unwrap()
+        };
+        assert!(logs(0.25).check_propensities().is_ok());
+        assert!(logs(0.2).check_propensities().is_err());
     }
 
     #[test]

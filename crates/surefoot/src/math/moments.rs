@@ -119,6 +119,24 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    #[test]
+    fn the_inverse_of_a_marginal_precision_is_the_leading_part_of_the_inverse() {
+        let (size, p) = (5, 3);
+        let mut moments = Moments::new(size);
+        moments
+            .add(40, |i, z| z.iter_mut().enumerate().for_each(|(f, z)| *z = ((i * 7 + f * 3) % 11) as f64 / 5.0 - 1.0));
+        let d = [0.5, 1.0, 0.2, 0.3, 2.0];
+        let marginal = moments.marginal(&d, p).unwrap();
+        for column in 0..p {
+            let unit: Vec<f64> = (0..size).map(|i| f64::from(u8::from(i == column))).collect();
+            let (inverse, _) = moments.solve(&d, &unit).unwrap();
+            for row in 0..p {
+                let found: f64 = (0..p).map(|j| marginal[row * p + j] * inverse[j]).sum();
+                assert!((found - unit[row]).abs() < 1e-10, "{row} {column}: {found}");
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn moments_are_the_sums_of_the_definition_and_merge(

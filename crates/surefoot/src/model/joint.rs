@@ -179,3 +179,46 @@ fn chosen(features: &FeatureMap, joint: &Joint, logs: &Logs, beside: usize) -> R
     }
     Contexts::sparse(offsets, indices, values, p + beside)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Policy;
+    use crate::worlds::{Articles, ArticlesSettings, Environment, Turn};
+
+    #[test]
+    fn gradient_steps_come_near_the_exact_fit() {
+        let world = Articles::new(ArticlesSettings::default()).unwrap();
+        let first = world.first_policy().unwrap();
+        let logs = Arc::new(world.collect(&first, Turn { round: 0, start: 0, n: 4000 }).unwrap());
+        let (map, joint, truth) = (first.features(), first.joint().unwrap(), world.truth(0).unwrap());
+        let rounds = [logs];
+        let exact = JointModel::exact(map, joint, &rounds).unwrap();
+        let steps = JointModel::adaptive(map, joint, &rounds).unwrap();
+        let risk = |model: &JointModel| truth.risk(&model.policy(first.actions(), 0.1).unwrap()).unwrap();
+        let (exact, steps, best) = (risk(&exact), risk(&steps), truth.optimal_risk());
+        let start = truth.risk(&first).unwrap();
+        assert!((start - steps) / (start - best) > 0.9, "{steps}, exactly {exact}, at best {best}");
+        assert!(exact < steps + 0.005, "{exact} {steps}");
+    }
+
+    #[test]
+    fn predictions_are_near_the_expected_rewards_and_zero_beyond_the_candidates() {
+        let world = Articles::new(ArticlesSettings { candidates: 3, ..ArticlesSettings::default() }).unwrap();
+        let first = world.first_policy().unwrap().with_most_candidates(4).unwrap();
+        let logs = world.collect(&first, Turn { round: 0, start: 0, n: 4000 }).unwrap();
+        let model =
+            JointModel::fit(first.features(), first.joint().unwrap(), &[Arc::new(logs.slice(0..3000))]).unwrap();
+        let new = logs.slice(3000..4000);
+        let predicted = model.predict(&new).unwrap();
+        assert!(predicted.chunks_exact(4).all(|row| row[3] == 0.0 && row[0] != 0.0));
+        let error = |offset: f64| -> f64 {
+            let rows = predicted.chunks_exact(4).zip(new.action().iter().zip(new.cost()));
+            rows.map(|(row, (&a, c))| if offset.is_nan() { row[a as usize] + c } else { offset + c })
+                .map(|error| error * error)
+                .sum()
+        };
+        assert!(error(f64::NAN) < 0.85 * error(0.5), "{} {}", error(f64::NAN), error(0.5));
+        assert_eq!(first.actions(), 4);
+    }
+}
