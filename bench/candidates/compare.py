@@ -74,12 +74,17 @@ def used():
 def surefoot(binary, train, test, rewards, folder, flags=()):
     policy = folder / "policy.safetensors"
     before = used()
-    said = subprocess.run([binary, "learn", train, "--out", policy, "--json", "--threads", "1", *flags],
-                          check=True, capture_output=True, text=True)
+    said = subprocess.run(
+        [binary, "learn", train, "--out", policy, "--json", "--threads", "1", *flags],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     seconds = used() - before
     learned = json.loads(said.stdout)
-    lines = subprocess.run([binary, "score", policy, test, "--probabilities", "--json"],
-                           check=True, capture_output=True, text=True).stdout.splitlines()
+    lines = subprocess.run(
+        [binary, "score", policy, test, "--probabilities", "--json"], check=True, capture_output=True, text=True
+    ).stdout.splitlines()
     p = np.array([json.loads(line)["probabilities"] for line in lines])
     value = float((p * rewards).sum(1).mean())
     greedy = float(rewards[np.arange(len(rewards)), p.argmax(1)].mean())
@@ -89,13 +94,15 @@ def surefoot(binary, train, test, rewards, folder, flags=()):
 def vw(kind, train, test, rewards, folder):
     """One pass over the file by the library itself, then predictions."""
     model = folder / "vw.model"
-    script = ("import sys, vowpalwabbit; w = vowpalwabbit.Workspace(sys.argv[1]); w.finish()")
+    script = "import sys, vowpalwabbit; w = vowpalwabbit.Workspace(sys.argv[1]); w.finish()"
     flags = f"--cb_adf --cb_type {kind} -q ua -d {train} -f {model} --quiet"
     before = used()
     subprocess.run([sys.executable, "-c", script, flags], check=True)
     start = used() - before
     before = used()
-    subprocess.run([sys.executable, "-c", "import vowpalwabbit; vowpalwabbit.Workspace('--quiet').finish()"], check=True)
+    subprocess.run(
+        [sys.executable, "-c", "import vowpalwabbit; vowpalwabbit.Workspace('--quiet').finish()"], check=True
+    )
     seconds = start - (used() - before)
     loaded = vowpalwabbit.Workspace(f"-i {model} -t --quiet")
     blocks = Path(test).read_text().strip().split("\n\n")
@@ -137,12 +144,21 @@ def mean(rows, key, digits=3):
 
 def table(rows):
     order = ["logger", *(m for m in rows if m.startswith("VW")), "Surefoot", "best possible"]
-    lines = ["| method | value | greedy | certified | below the truth | CPU s |", "| --- | --- | --- | --- | --- | --- |"]
+    lines = [
+        "| method | value | greedy | certified | below the truth | CPU s |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
     for method in order:
         found = rows[method]
         held = [row["certified"] <= row["value"] for row in found if row.get("certified") is not None]
         below = f"{sum(held)} of {len(held)}" if held else ""
-        cells = [mean(found, "value"), mean(found, "greedy"), mean(found, "certified"), below, mean(found, "seconds", 1)]
+        cells = [
+            mean(found, "value"),
+            mean(found, "greedy"),
+            mean(found, "certified"),
+            below,
+            mean(found, "seconds", 1),
+        ]
         lines.append(f"| {method} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -157,7 +173,9 @@ def main():
     seeds = range(1, args.seeds + 1)
     fixed = compare(args.surefoot, seeds, args.records, 0)
     changing = compare(args.surefoot, seeds, args.records, 2000)
-    share = np.mean([row["value"] for row in changing["Surefoot"]]) / np.mean([row["value"] for row in fixed["Surefoot"]])
+    share = np.mean([row["value"] for row in changing["Surefoot"]]) / np.mean(
+        [row["value"] for row in fixed["Surefoot"]]
+    )
     text = f"""# Candidates with features
 
 Written by `make bench-candidates`. Users and articles have {FEATURES} features, a request offers {OFFERED} of {ARTICLES}
