@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::adaptive::Adaptive;
+use super::sparse::Sparse;
 use super::{Regression, Statistics};
 use crate::contexts::Contexts;
 use crate::error::{Error, Result, check_setting};
@@ -21,7 +21,7 @@ const CHUNK: usize = 8192;
 ///
 /// The part `<x, c>` is the same for all candidates of a record. It explains rewards, but no choice depends on it. Few
 /// weights are fitted exactly, by Bayesian linear regression with prior and noise by evidence. Many weights are fitted by
-/// adaptive gradient steps over the records in order, which cost what is not 0; their posterior is taken as diagonal.
+/// ridge regression with conjugate gradients, whose passes cost what is not 0; their posterior is taken as diagonal.
 #[derive(Debug, Clone)]
 pub struct JointModel {
     features: FeatureMap,
@@ -48,7 +48,7 @@ impl JointModel {
             check(features, joint, logs)?;
         }
         let exact = joint.output() <= MOST_EXACT && !joint.is_hashed();
-        if exact { Self::exact(features, joint, rounds) } else { Self::adaptive(features, joint, rounds) }
+        if exact { Self::exact(features, joint, rounds) } else { Self::sparse(features, joint, rounds) }
     }
 
     fn exact(features: &FeatureMap, joint: &Joint, rounds: &[Arc<Logs>]) -> Result<Self> {
@@ -85,8 +85,8 @@ impl JointModel {
         })
     }
 
-    fn adaptive(features: &FeatureMap, joint: &Joint, rounds: &[Arc<Logs>]) -> Result<Self> {
-        let Adaptive { weights, offset, deviations } = Adaptive::fit(features, joint, rounds)?;
+    fn sparse(features: &FeatureMap, joint: &Joint, rounds: &[Arc<Logs>]) -> Result<Self> {
+        let Sparse { weights, offset, deviations } = Sparse::fit(features, joint, rounds)?;
         Ok(JointModel {
             features: features.clone(),
             joint: joint.clone(),
@@ -187,19 +187,19 @@ mod tests {
     use crate::worlds::{Articles, ArticlesSettings, Environment, Turn};
 
     #[test]
-    fn gradient_steps_come_near_the_exact_fit() {
+    fn conjugate_gradients_come_near_the_exact_fit() {
         let world = Articles::new(ArticlesSettings::default()).unwrap();
         let first = world.first_policy().unwrap();
         let logs = Arc::new(world.collect(&first, Turn { round: 0, start: 0, n: 4000 }).unwrap());
         let (map, joint, truth) = (first.features(), first.joint().unwrap(), world.truth(0).unwrap());
         let rounds = [logs];
         let exact = JointModel::exact(map, joint, &rounds).unwrap();
-        let steps = JointModel::adaptive(map, joint, &rounds).unwrap();
+        let sparse = JointModel::sparse(map, joint, &rounds).unwrap();
         let risk = |model: &JointModel| truth.risk(&model.policy(first.actions(), 0.1).unwrap()).unwrap();
-        let (exact, steps, best) = (risk(&exact), risk(&steps), truth.optimal_risk());
+        let (exact, sparse, best) = (risk(&exact), risk(&sparse), truth.optimal_risk());
         let start = truth.risk(&first).unwrap();
-        assert!((start - steps) / (start - best) > 0.9, "{steps}, exactly {exact}, at best {best}");
-        assert!(exact < steps + 0.005, "{exact} {steps}");
+        assert!((start - sparse) / (start - best) > 0.9, "{sparse}, exactly {exact}, at best {best}");
+        assert!(exact < sparse + 0.005, "{exact} {sparse}");
     }
 
     #[test]

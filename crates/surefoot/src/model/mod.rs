@@ -35,11 +35,11 @@
 //! # Ok::<(), surefoot::Error>(())
 //! ```
 
-mod adaptive;
 mod evidence;
 mod joint;
 mod regression;
 mod reward;
+mod sparse;
 mod statistics;
 
 pub use joint::JointModel;
