@@ -72,7 +72,8 @@ impl Coverage {
                 actions - alive
             ));
         }
-        (*effective < FEW).then(|| {
+        // A round of a few records is small, and not badly covered.
+        (*effective < FEW.min(0.5 * *records as f64)).then(|| {
             format!(
                 "coverage is being lost: the newest {records} records tell as much about the new policy as {effective:.0} \
                  records of its own (smaller steps, or more exploration, keep it known)"
