@@ -113,8 +113,7 @@ impl Sums {
         let mut direction = z.clone();
         let (mut size, goal) = (dot(&left, &z), SETTLED * SETTLED * dot(&self.products, &scaled(&self.products)));
         for _ in 0..ITERATIONS {
-            // Not `<`, which a NaN would fail.
-            if !(size > goal) {
+            if size <= goal || size.is_nan() {
                 break;
             }
             let product = times(&direction)?;
