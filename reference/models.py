@@ -56,6 +56,29 @@ def shared_fit(phi, action, reward, actions, precision, offset):
     return means + shared, noise, evidence
 
 
+def directed_fit(phi, action, reward, actions, precision, direction):
+    """Around `o + c <phi, direction_a>`, by generalised least squares with the covariance of all records at once."""
+    same = action[:, None] == action[None, :]
+    matrix = np.eye(len(action)) + np.where(same, (phi / precision) @ phi.T, 0.0)
+    predicted = (phi @ direction)[np.arange(len(action)), action]
+    common = np.stack([np.ones(len(action)), predicted], axis=1)
+    weights = np.linalg.solve(matrix, common)
+    shift, factor = np.linalg.solve(common.T @ weights, weights.T @ reward)
+    if factor <= 0:
+        common = common[:, :1]
+        shift, factor = (weights[:, 0] @ reward) / (weights[:, 0] @ common[:, 0]), 0.0
+    left = reward - shift - factor * predicted
+    weights = np.linalg.solve(matrix, left)
+    means = np.zeros((phi.shape[1], actions))
+    for a in range(actions):
+        rows = action == a
+        means[:, a] = (phi[rows] / precision).T @ weights[rows]
+    count, square = len(reward), left @ weights
+    noise = max(square / count, LEAST_NOISE * np.var(reward), 1e-6)
+    evidence = -0.5 * (np.linalg.slogdet(matrix)[1] + count * np.log(2 * np.pi * noise) + square / noise)
+    return means + factor * direction, noise, evidence, shift
+
+
 def probabilities(phi, means, noise, precision, actions, v, contexts):
     """The policy of Thompson sampling with the covariance v^2 s^2 (D + Phi'Phi/K)^-1 for every action."""
     spread = v**2 * noise * np.linalg.inv(np.diag(precision) + phi.T @ phi / actions)
@@ -95,6 +118,10 @@ def cases():
         v = 0.5
         means, noise, evidence = fit(phi, action, reward, actions, precision, offset)
         shared = shared_fit(phi, action, reward, actions, precision, offset)
+        direction = np.round(slopes + 0.3 * np.sin(np.arange(slopes.size)).reshape(slopes.shape), 3)
+        # With a direction that points the wrong way, for the smallest case.
+        direction = -direction if count == 12 else direction
+        directed = directed_fit(phi, action, reward, actions, precision, direction)
         rows.append(
             {
                 "actions": actions,
@@ -111,6 +138,11 @@ def cases():
                 "shared_mean": posteriors.nested(shared[0]),
                 "shared_noise": float(shared[1]),
                 "shared_evidence": float(shared[2]),
+                "direction": posteriors.nested(direction),
+                "directed_mean": posteriors.nested(directed[0]),
+                "directed_noise": float(directed[1]),
+                "directed_evidence": float(directed[2]),
+                "directed_offset": float(directed[3]),
                 "probabilities": probabilities(phi, means, noise, precision, actions, v, contexts),
                 "best_evidence": best_evidence(phi, action, reward, actions, sizes, offset),
             }

@@ -104,9 +104,9 @@ enum ClassName {
     Uniform,
 }
 
-/// Writes a policy. If it has a basis, kernel features or tree features, they are written to the same folder as
-/// `basis-FINGERPRINT.safetensors`, `features-FINGERPRINT.safetensors` and `trees-FINGERPRINT.safetensors`, unless
-/// these files exist with this content. All files appear together or not at all.
+/// Writes a policy. If it has a basis, kernel, tree or softmax features, they are written to the same folder as `basis-`,
+/// `features-`, `trees-` and `softmax-FINGERPRINT.safetensors`, unless these files exist with this content. All files appear
+/// together or not at all.
 ///
 /// Mixtures have a file format of their own ([`write_mixture`](crate::write_mixture)), and user-defined policies have no
 /// file.

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use common::{Folder, idx, npz_but};
-use surefoot::features::Joint;
+use surefoot::features::{Joint, SoftmaxFeatures};
 use surefoot::learn::LearnerSettings;
 use surefoot::logs::Eligible;
 use surefoot::observer::Silent;
@@ -208,7 +208,7 @@ fn damaged_files_are_errors_or_valid_and_never_panics() {
     let posterior = Posterior::new(2, vec![1.0, 2.0, 3.0, 4.0], Scale::PerFeature(vec![1.0, 0.5])).unwrap();
     let turned = posterior.clone().with_basis(Arc::new(basis)).unwrap();
     let landmarks = Contexts::dense((0..12).map(|i| i as f32 / 3.0).collect(), 3).unwrap();
-    let policies: [(&str, Box<dyn Policy>); 7] = [
+    let policies: [(&str, Box<dyn Policy>); 8] = [
         ("candidates", {
             let joint = Joint::full(2, 1, 18).unwrap();
             let posterior = Posterior::over_candidates(vec![1.0, 2.0, 3.0], Scale::Shared(0.5)).unwrap();
@@ -225,6 +225,11 @@ fn damaged_files_are_errors_or_valid_and_never_panics() {
         }),
         ("trees", {
             let map = FeatureMap::trees_from_parts(3, vec![1, u32::MAX, u32::MAX], vec![0.5, 0.0, 0.0]).unwrap();
+            Box::new(LinearGaussian::new(map, posterior.clone()).unwrap())
+        }),
+        ("beside-softmax", {
+            let softmax = SoftmaxFeatures::new(1, vec![0.5], vec![0.1]).unwrap();
+            let map = FeatureMap::fourier(1, 1, 1.0, 7).unwrap().with_softmax(Arc::new(softmax)).unwrap();
             Box::new(LinearGaussian::new(map, posterior).unwrap())
         }),
         ("softmax", Box::new(Softmax::new(FeatureMap::identity(1), 2, vec![0.5, -0.5], 1.0).unwrap())),
@@ -235,7 +240,8 @@ fn damaged_files_are_errors_or_valid_and_never_panics() {
         try_all(name, &at(name), || read_policy(&at(name)).map(drop));
     }
     let beside: Vec<PathBuf> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
-    for (start, name) in [("basis-", "gaussian"), ("features-", "kernel"), ("trees-", "trees")] {
+    let parts = [("basis-", "gaussian"), ("features-", "kernel"), ("trees-", "trees"), ("softmax-", "beside-softmax")];
+    for (start, name) in parts {
         let named = |path: &&PathBuf| path.file_name().unwrap().to_string_lossy().starts_with(start);
         let path = beside.iter().find(named).unwrap();
         try_all(start, path, || read_policy(&at(name)).map(drop));

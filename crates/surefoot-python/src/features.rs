@@ -1,10 +1,12 @@
 //! Feature maps of policies.
 
+use std::sync::Arc;
+
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use surefoot::FeatureMap;
-use surefoot::features::Boosting;
+use surefoot::features::{Boosting, SoftmaxFeatures};
 
 use crate::arrays::{Hold, column, contexts, numbers, slice_of, to_python};
 use crate::failure::{Result, run};
@@ -168,6 +170,14 @@ impl PyFeatures {
         PyFeatures(self.0.clone().with_contexts())
     }
 
+    /// The same features after the probabilities of a softmax, for unpickling.
+    fn _with_softmax(&self, weights: &Bound<'_, PyAny>, constants: &Bound<'_, PyAny>) -> Result<Self> {
+        let (weights, constants) = (numbers(weights, "weights")?, numbers(constants, "constants")?);
+        let softmax =
+            SoftmaxFeatures::new(self.0.input(), slice_of(&weights)?.to_vec(), slice_of(&constants)?.to_vec())?;
+        Ok(PyFeatures(self.0.clone().with_softmax(Arc::new(softmax))?))
+    }
+
     /// The kind of features: ``"raw"``, ``"fourier"``, ``"kernel"`` or ``"trees"``.
     ///
     ///     >>> import surefoot
@@ -213,6 +223,15 @@ impl PyFeatures {
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> Result<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let class = py.get_type::<PyFeatures>();
+        if let Some(softmax) = self.0.softmax() {
+            let rebuild = py.import("surefoot._rebuild")?.getattr("beside_softmax")?;
+            let parts = (
+                PyFeatures(self.0.clone().without_softmax()),
+                PyArray1::from_slice(py, softmax.weights()),
+                PyArray1::from_slice(py, softmax.constants()),
+            );
+            return Ok((rebuild, parts.into_pyobject(py)?));
+        }
         let intercept = self.0.intercept();
         if let Some((count, bandwidth, seed)) = self.0.fourier_settings() {
             let rebuild = py.import("surefoot._rebuild")?.getattr("fourier")?;

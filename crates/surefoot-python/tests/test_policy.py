@@ -53,7 +53,10 @@ def test_features_say_their_kind_and_come_back_from_pickles(rng):
         "kernel": surefoot.Features.named("kernel:10", known),
         "trees": trees,
     }.items():
-        for map in (features, features._with_contexts()):
+        maps = [features, features._with_contexts()]
+        if kind != "raw":
+            maps += [map._with_softmax(rng.normal(size=12), rng.normal(size=3)) for map in maps]
+        for map in maps:
             back = pickle.loads(pickle.dumps(map))
             assert (back, back.kind, back.n_features_out) == (map, kind, map.n_features_out)
     leaves = trees.transform(r["X"])

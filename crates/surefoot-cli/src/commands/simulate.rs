@@ -184,8 +184,8 @@ fn table(config: &Config, initial: Beginning, rounds: &[RoundOutput]) -> String 
     header.push("accuracy");
     match (led, certified) {
         (false, _) => header.extend(["lambda", "KL", "mean cost"]),
-        (true, false) => header.extend(["reward so far", "leader", "handed over"]),
-        (true, true) => header.extend(["reward so far", "leader", "handed over", "certified"]),
+        (true, false) => header.extend(["reward so far", "explorer", "leader", "handed over"]),
+        (true, true) => header.extend(["reward so far", "explorer", "leader", "handed over", "certified"]),
     }
     table.set_header(header);
     let beginning = [String::from("0"), String::new(), format!("{:.4}", initial.true_risk)];
@@ -207,8 +207,10 @@ fn table(config: &Config, initial: Beginning, rounds: &[RoundOutput]) -> String 
         }
         row.push(format!("{:.4}", r.accuracy));
         if led {
-            let leader = r.members.iter().find(|member| member.leads);
-            row.extend([format!("{:.4}", r.reward), leader.map_or(String::new(), |leader| leader.member.to_string())]);
+            let name = |role: fn(&MemberReport) -> bool| {
+                r.members.iter().find(|member| role(member)).map_or(String::new(), |member| member.member.to_string())
+            };
+            row.extend([format!("{:.4}", r.reward), name(|member| member.explores), name(|member| member.leads)]);
             row.push(r.hand_over.as_ref().map_or(String::new(), |policy| format!("{:.4}", policy.true_risk)));
             if certified {
                 let certificate = r.hand_over.as_ref().and_then(|policy| policy.certificate.as_ref());
@@ -260,7 +262,12 @@ fn members(rounds: &[RoundOutput]) -> String {
         let number = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.4}"));
         let seconds: f64 = rounds.iter().filter_map(|round| Some(round.members.get(place)?.seconds)).sum();
         table.add_row([
-            format!("{}{}", member.member, if member.leads { ", leads" } else { "" }),
+            match (member.explores, member.leads) {
+                (true, true) => format!("{}, explores and leads", member.member),
+                (true, false) => format!("{}, explores", member.member),
+                (false, true) => format!("{}, leads", member.member),
+                (false, false) => member.member.to_string(),
+            },
             member.records.to_string(),
             number(member.estimate),
             number(member.upper),

@@ -1,4 +1,4 @@
-//! The parts of policies that have files of their own: bases, kernel features and tree features.
+//! The parts of policies that have files of their own: bases, kernel, tree and softmax features.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use surefoot::contexts::Row;
-use surefoot::features::{KernelFeatures, TreeFeatures};
+use surefoot::features::{KernelFeatures, SoftmaxFeatures, TreeFeatures};
 use surefoot::policy::Basis;
 use surefoot::{Contexts, FeatureMap, Fingerprint};
 
@@ -19,6 +19,7 @@ use crate::tensors::{Tensor, Tensors, bytes, check_fingerprint};
 const BASIS: &str = "surefoot-basis";
 const FEATURES: &str = "surefoot-features";
 const TREES: &str = "surefoot-trees";
+const SOFTMAX: &str = "surefoot-softmax";
 
 /// The features of a policy, as its file describes them.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -36,6 +37,9 @@ pub(super) struct Features {
     /// Absent without tree features.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     trees: Option<Named>,
+    /// The softmax features before Fourier, kernel or tree features. Absent where there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    softmax: Option<Named>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -59,7 +63,9 @@ impl Features {
         let fourier = map.fourier_settings().map(|(count, bandwidth, seed)| Fourier { count, bandwidth, seed });
         let kernel = map.kernel_parts().map(|k| Named { count: k.count(), fingerprint: k.fingerprint() });
         let trees = map.tree_parts().map(|t| Named { count: t.count(), fingerprint: t.fingerprint() });
-        Features { input: map.input(), contexts: map.contexts(), intercept: map.intercept(), fourier, kernel, trees }
+        let softmax = map.softmax().map(|s| Named { count: s.count(), fingerprint: s.fingerprint() });
+        let (input, contexts, intercept) = (map.input(), map.contexts(), map.intercept());
+        Features { input, contexts, intercept, fourier, kernel, trees, softmax }
     }
 
     /// The kinds of made features; at most one in a valid file.
@@ -73,8 +79,9 @@ impl Features {
     pub(super) fn output(&self) -> usize {
         let named = self.kernel.or(self.trees).map(|named| named.count);
         let made = self.fourier.map(|fourier| fourier.count).or(named);
-        let beside = if self.contexts && made.is_some() { self.input } else { 0 };
-        made.unwrap_or(self.input).saturating_add(beside).saturating_add(usize::from(self.intercept))
+        let contexts = if self.contexts && made.is_some() { self.input } else { 0 };
+        let parts = [contexts, self.softmax.map_or(0, |named| named.count), usize::from(self.intercept)];
+        parts.into_iter().fold(made.unwrap_or(self.input), usize::saturating_add)
     }
 }
 
@@ -98,23 +105,27 @@ struct FeaturesHeader {
     fingerprint: Fingerprint,
 }
 
-/// The metadata of a file of tree features.
+/// The metadata of a file of tree or softmax features.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct TreesHeader {
+struct MapHeader {
     format: String,
     version: u64,
     input: usize,
     fingerprint: Fingerprint,
 }
 
-/// The description of the features in a policy file. Kernel and tree features are written to a file of their own.
+/// The description of the features in a policy file. Kernel, tree and softmax features are written to
+/// files of their own.
 pub(super) fn stage_features(together: &mut Together, path: &Path, map: &FeatureMap) -> Result<Features> {
     if let Some(kernel) = map.kernel_parts() {
         stage_kernel(together, path, kernel)?;
     }
     if let Some(trees) = map.tree_parts() {
         stage_trees(together, path, trees)?;
+    }
+    if let Some(softmax) = map.softmax() {
+        stage_softmax(together, path, softmax)?;
     }
     Ok(Features::of(map))
 }
@@ -157,11 +168,22 @@ fn stage_kernel(together: &mut Together, policy: &Path, kernel: &KernelFeatures)
 fn stage_trees(together: &mut Together, policy: &Path, trees: &TreeFeatures) -> Result<()> {
     let path = trees_path(policy, trees.fingerprint());
     let (format, input) = (TREES.into(), trees.input());
-    let header = TreesHeader { format, version: VERSION, input, fingerprint: trees.fingerprint() };
+    let header = MapHeader { format, version: VERSION, input, fingerprint: trees.fingerprint() };
     let shape = [trees.features().len()];
     let tensors = vec![
         Tensor::new("feature", &shape, trees.features().iter().copied()),
         Tensor::new("threshold", &shape, trees.thresholds().iter().copied()),
+    ];
+    stage_named(together, &path, &header, tensors)
+}
+
+fn stage_softmax(together: &mut Together, policy: &Path, softmax: &SoftmaxFeatures) -> Result<()> {
+    let path = softmax_path(policy, softmax.fingerprint());
+    let (format, input, count) = (SOFTMAX.into(), softmax.input(), softmax.count());
+    let header = MapHeader { format, version: VERSION, input, fingerprint: softmax.fingerprint() };
+    let tensors = vec![
+        Tensor::new("weights", &[input, count], softmax.weights().iter().copied()),
+        Tensor::new("constants", &[count], softmax.constants().iter().copied()),
     ];
     stage_named(together, &path, &header, tensors)
 }
@@ -181,26 +203,36 @@ fn trees_path(policy: &Path, trees: Fingerprint) -> PathBuf {
     policy.with_file_name(format!("trees-{trees}.safetensors"))
 }
 
+/// The path of a policy's softmax features.
+fn softmax_path(policy: &Path, softmax: Fingerprint) -> PathBuf {
+    policy.with_file_name(format!("softmax-{softmax}.safetensors"))
+}
+
 /// The bases and feature maps that were read so far.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     bases: HashMap<Fingerprint, Arc<Basis>>,
-    /// The feature maps, without contexts beside them and without intercepts.
+    /// The feature maps, without contexts and softmax features beside them and without intercepts.
     maps: Vec<(Features, FeatureMap)>,
+    softmax: HashMap<Fingerprint, Arc<SoftmaxFeatures>>,
 }
 
 impl Shared {
     /// The feature map of a policy.
     pub(super) fn map(&mut self, path: &Path, file: &Tensors, features: Features) -> Result<FeatureMap> {
-        if features.contexts && features.made().is_empty() {
-            return Err(Error::Header {
-                place: file.place_of("metadata"),
-                part: "contexts".into(),
-                allowed: "false without Fourier, kernel or tree features".into(),
-                found: "true".into(),
-            });
+        for (part, given, allowed) in
+            [("contexts", features.contexts, "false"), ("softmax", features.softmax.is_some(), "absent")]
+        {
+            if given && features.made().is_empty() {
+                return Err(Error::Header {
+                    place: file.place_of("metadata"),
+                    part: part.into(),
+                    allowed: format!("{allowed} without Fourier, kernel or tree features"),
+                    found: if part == "contexts" { "true" } else { "given" }.into(),
+                });
+            }
         }
-        let made = Features { contexts: false, intercept: false, ..features };
+        let made = Features { contexts: false, softmax: None, intercept: false, ..features };
         let map = match self.maps.iter().find(|(known, _)| *known == made) {
             Some((_, map)) => map.clone(),
             None => {
@@ -210,7 +242,30 @@ impl Shared {
             }
         };
         let map = if features.contexts { map.with_contexts() } else { map };
+        let map = match features.softmax {
+            Some(softmax) => at(file.place(), map.with_softmax(self.softmax(path, softmax, features.input)?))?,
+            None => map,
+        };
         Ok(if features.intercept { map.with_intercept() } else { map })
+    }
+
+    /// The softmax features with this fingerprint, of contexts with `input` features.
+    fn softmax(&mut self, policy: &Path, named: Named, input: usize) -> Result<Arc<SoftmaxFeatures>> {
+        let Named { count, fingerprint } = named;
+        let softmax = match self.softmax.get(&fingerprint) {
+            Some(known) => Arc::clone(known),
+            None => Arc::new(read_softmax(&softmax_path(policy, fingerprint), named, input)?),
+        };
+        if (softmax.input(), softmax.count()) != (input, count) {
+            return Err(Error::Header {
+                place: policy.display().to_string(),
+                part: "softmax".into(),
+                allowed: format!("{} scores of {} features", softmax.count(), softmax.input()),
+                found: format!("{count} of {input}"),
+            });
+        }
+        self.softmax.insert(fingerprint, Arc::clone(&softmax));
+        Ok(softmax)
     }
 
     /// The basis with this fingerprint, for a policy over `p` features.
@@ -281,7 +336,7 @@ fn read_kernel(path: &Path, Named { count, fingerprint }: Named, input: usize) -
 /// Reads the tree features of a policy over contexts with `input` features.
 fn read_trees(path: &Path, Named { count, fingerprint }: Named, input: usize) -> Result<FeatureMap> {
     let file = Tensors::read(path)?;
-    let header: TreesHeader = file.header(TREES, VERSION)?;
+    let header: MapHeader = file.header(TREES, VERSION)?;
     file.expect(&["feature", "threshold"])?;
     let wrong = |part: &str, allowed: usize, found: usize| {
         let (place, allowed) = (file.place_of("metadata"), format!("{allowed}, as the policy's"));
@@ -300,4 +355,24 @@ fn read_trees(path: &Path, Named { count, fingerprint }: Named, input: usize) ->
     check_fingerprint(file.place(), header.fingerprint, found)?;
     check_fingerprint(file.place(), fingerprint, found)?;
     Ok(map)
+}
+
+/// Reads the softmax features of a policy over contexts with `input` features.
+fn read_softmax(path: &Path, Named { count, fingerprint }: Named, input: usize) -> Result<SoftmaxFeatures> {
+    let file = Tensors::read(path)?;
+    let header: MapHeader = file.header(SOFTMAX, VERSION)?;
+    file.expect(&["weights", "constants"])?;
+    if header.input != input {
+        return Err(Error::Header {
+            place: file.place_of("metadata"),
+            part: "the number of features of a context".into(),
+            allowed: format!("{input}, as the policy's"),
+            found: header.input.to_string(),
+        });
+    }
+    let (weights, constants) = (file.items("weights", &[input, count])?, file.items("constants", &[count])?);
+    let softmax = at(file.place(), SoftmaxFeatures::new(input, weights, constants))?;
+    check_fingerprint(file.place(), header.fingerprint, softmax.fingerprint())?;
+    check_fingerprint(file.place(), fingerprint, softmax.fingerprint())?;
+    Ok(softmax)
 }

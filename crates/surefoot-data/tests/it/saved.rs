@@ -10,7 +10,7 @@ use arrow_array::types::{Float64Type, UInt32Type};
 use surefoot::audit::{Statement, StatementKind};
 use surefoot::certificate::{Case, Smoothing};
 use surefoot::contexts::Row;
-use surefoot::features::TreeFeatures;
+use surefoot::features::{SoftmaxFeatures, TreeFeatures};
 use surefoot::logs::Eligible;
 use surefoot::policy::{Basis, Mixture, Posterior, Scale, Softmax, Uniform};
 use surefoot::{Certificate, Contexts, FeatureMap, LinearGaussian, Logs, Policy, Protocol};
@@ -83,7 +83,22 @@ fn policies() -> Vec<LinearGaussian> {
         LinearGaussian::new(kernel().with_intercept(), shared()).unwrap(),
         LinearGaussian::new(beside, shared()).unwrap(),
         LinearGaussian::new(trees(), shared()).unwrap(),
+        LinearGaussian::new(beside_softmax(), shared()).unwrap(),
     ]
+}
+
+/// Two softmax features beside a tree of one leaf.
+fn beside_softmax() -> FeatureMap {
+    let softmax = SoftmaxFeatures::new(2, vec![0.1, -0.5, 1.0 / 7.0, 2.0], vec![-0.0, 1.0 / 3.0]).unwrap();
+    FeatureMap::trees_from_parts(2, vec![TreeFeatures::LEAF], vec![0.0])
+        .unwrap()
+        .with_softmax(Arc::new(softmax))
+        .unwrap()
+}
+
+/// The name of the file that they are in.
+fn softmax_name() -> String {
+    format!("softmax-{}.safetensors", beside_softmax().softmax().unwrap().fingerprint())
 }
 
 fn logs(sparse: bool, eligible: bool) -> Logs {
@@ -453,6 +468,53 @@ fn forged_trees_are_refused() {
         assert!(text.starts_with(&format!("trees: the content should have the fingerprint {claimed}")), "{text}");
     }
     assert_eq!(node(0, u32::MAX), "trees: row 0: the threshold of a leaf should be 0, but is 0.1");
+}
+
+/// The error after a change of the header of the softmax features, or of the policy that has them.
+fn softmax_error_after(in_policy: bool, from: &str, to: &str) -> String {
+    let folder = Folder::new();
+    let path = folder.path().join("p");
+    write_policy(&path, &policies()[6]).unwrap();
+    edit(&folder.path().join(if in_policy { "p".into() } else { softmax_name() }), from, to);
+    error(&folder, &path).replace(&softmax_name(), "softmax")
+}
+
+#[test]
+fn every_broken_part_of_softmax_features_is_named() {
+    let broken = |from: &str, to: &str| softmax_error_after(false, from, to);
+    assert_eq!(
+        broken("surefoot-softmax", "surefoot-feature"),
+        "softmax: metadata: the format should be surefoot-softmax, but is surefoot-feature"
+    );
+    assert_eq!(
+        broken(r#"\"input\":2"#, r#"\"input\":3"#),
+        "softmax: metadata: the number of features of a context should be 2, as the policy's, but is 3"
+    );
+    assert_eq!(
+        broken(r#""shape":[2,2]"#, r#""shape":[1,4]"#),
+        "softmax: weights: the shape should be (2, 2), but is (1, 4)"
+    );
+    let claimed = beside_softmax().softmax().unwrap().fingerprint().to_string();
+    let forged = format!("{}{}", if claimed.starts_with('0') { '1' } else { '0' }, &claimed[1..]);
+    let text = broken(&claimed, &forged);
+    assert!(text.starts_with("softmax: the content should have the fingerprint"), "{text}");
+}
+
+#[test]
+fn policies_and_softmax_features_that_do_not_fit_are_refused() {
+    let broken = |from: &str, to: &str| softmax_error_after(true, from, to);
+    assert_eq!(
+        broken(r#"\"softmax\":{\"count\":2"#, r#"\"softmax\":{\"count\":1"#),
+        "p: mean: the shape should be (2, 2), but is (3, 2)"
+    );
+    let folder = Folder::new();
+    let path = folder.path().join("p");
+    write_policy(&path, &policies()[6]).unwrap();
+    fs::remove_file(folder.path().join(softmax_name())).unwrap();
+    assert_eq!(
+        error(&folder, &path),
+        format!("{}: cannot be read: No such file or directory (os error 2)", softmax_name())
+    );
 }
 
 /// The error of a policy file or of a round, the folder left out.

@@ -18,6 +18,10 @@ def fourier(
     return features._with_contexts() if beside else features
 
 
+def beside_softmax(features: Features, weights: Any, constants: Any) -> Features:
+    return features._with_softmax(weights, constants)
+
+
 def uniform(n_actions: int, inputs: str | None = None) -> Policy:
     policy = Policy.uniform(n_actions)
     return policy if inputs is None else Policy._with_inputs(policy, inputs)

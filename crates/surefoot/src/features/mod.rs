@@ -3,10 +3,12 @@
 mod fourier;
 mod joint;
 mod kernel;
+mod softmax;
 mod trees;
 
 pub use joint::{Cross, Joint};
 pub use kernel::KernelFeatures;
+pub use softmax::SoftmaxFeatures;
 pub use trees::{Boosting, TreeFeatures};
 
 use std::ops::Range;
@@ -36,6 +38,8 @@ pub struct FeatureMap {
     made: Made,
     /// Whether the contexts themselves come before the made features.
     contexts: bool,
+    /// Softmax features that come before the made features.
+    softmax: Option<Arc<SoftmaxFeatures>>,
     intercept: bool,
 }
 
@@ -55,14 +59,14 @@ impl FeatureMap {
 
     /// The contexts unchanged.
     pub fn identity(input: usize) -> Self {
-        FeatureMap { input, made: Made::Plain, contexts: false, intercept: false }
+        FeatureMap { input, made: Made::Plain, contexts: false, softmax: None, intercept: false }
     }
 
     /// `count` random Fourier features (Rahimi and Recht 2007) of contexts with `input` features. The entries of `W`
     /// have standard deviation `1/bandwidth`; [`rule_of_thumb`](FeatureMap::rule_of_thumb) proposes one.
     pub fn fourier(input: usize, count: usize, bandwidth: f64, seed: u64) -> Result<Self> {
         let made = Made::Fourier(Fourier::new(input, count, bandwidth, seed)?);
-        Ok(FeatureMap { input, made, contexts: false, intercept: false })
+        Ok(FeatureMap { input, made, contexts: false, softmax: None, intercept: false })
     }
 
     /// The `count` leading principal components of the kernel `k(x, y) = exp(-|x - y|^2/(2 bandwidth^2))`:
@@ -157,11 +161,17 @@ impl FeatureMap {
 
     fn of_kernel(kernel: KernelFeatures) -> Self {
         let input = kernel.landmarks().features();
-        FeatureMap { input, made: Made::Kernel(Arc::new(kernel)), contexts: false, intercept: false }
+        FeatureMap { input, made: Made::Kernel(Arc::new(kernel)), contexts: false, softmax: None, intercept: false }
     }
 
     fn of_trees(trees: TreeFeatures) -> Self {
-        FeatureMap { input: trees.input(), made: Made::Trees(Arc::new(trees)), contexts: false, intercept: false }
+        FeatureMap {
+            input: trees.input(),
+            made: Made::Trees(Arc::new(trees)),
+            contexts: false,
+            softmax: None,
+            intercept: false,
+        }
     }
 
     /// Puts the contexts themselves before Fourier, kernel or tree features: a policy is then linear in both. The
@@ -169,6 +179,27 @@ impl FeatureMap {
     #[must_use]
     pub fn with_contexts(mut self) -> Self {
         self.contexts = !matches!(self.made, Made::Plain);
+        self
+    }
+
+    /// Puts the probabilities of a softmax before Fourier, kernel or tree features, and after the contexts if they are there
+    /// too.
+    pub fn with_softmax(mut self, softmax: Arc<SoftmaxFeatures>) -> Result<Self> {
+        if matches!(self.made, Made::Plain) {
+            return Err(Error::setting("softmax features", "beside Fourier, kernel or tree features", "alone"));
+        }
+        if softmax.input() != self.input {
+            let expected = format!("{} features, as the feature map", self.input);
+            return Err(Error::size("the contexts of a softmax", expected, softmax.input()));
+        }
+        self.softmax = Some(softmax);
+        Ok(self)
+    }
+
+    /// The same map without softmax features.
+    #[must_use]
+    pub fn without_softmax(mut self) -> Self {
+        self.softmax = None;
         self
     }
 
@@ -216,19 +247,21 @@ impl FeatureMap {
             Made::Kernel(kernel) => kernel.count(),
             Made::Trees(trees) => trees.count(),
         };
-        made + self.beside() + usize::from(self.intercept)
+        made + self.beside().iter().sum::<usize>() + usize::from(self.intercept)
     }
 
-    /// The number of contexts' features that come before the made features.
-    fn beside(&self) -> usize {
-        if self.contexts { self.input } else { 0 }
+    /// The numbers of contexts' features and of softmax features that come before the made features.
+    fn beside(&self) -> [usize; 2] {
+        [if self.contexts { self.input } else { 0 }, self.softmax.as_ref().map_or(0, |softmax| softmax.count())]
     }
 
-    /// The features of each kind, in order: the contexts, the made features, the intercept. Kinds that are absent are
-    /// left out.
+    /// The features of each kind, in order: the contexts, the softmax features, the made features, the intercept.
+    /// Kinds that are absent are left out.
     pub fn kinds(&self) -> Vec<Range<usize>> {
         let (end, made) = (self.output(), self.output() - usize::from(self.intercept));
-        [0..self.beside(), self.beside()..made, made..end].into_iter().filter(|kind| !kind.is_empty()).collect()
+        let [contexts, softmax] = self.beside();
+        let kinds = [0..contexts, contexts..contexts + softmax, contexts + softmax..made, made..end];
+        kinds.into_iter().filter(|kind| !kind.is_empty()).collect()
     }
 
     /// The count, bandwidth and seed of the Fourier features, if there are any.
@@ -253,6 +286,11 @@ impl FeatureMap {
             Made::Trees(trees) => Some(trees),
             _ => None,
         }
+    }
+
+    /// The softmax features that come before the made features, if there are any.
+    pub fn softmax(&self) -> Option<&Arc<SoftmaxFeatures>> {
+        self.softmax.as_ref()
     }
 
     /// Whether the features are the contexts themselves.
@@ -287,8 +325,7 @@ impl FeatureMap {
         hasher.text(&seed.to_string());
     }
 
-    /// Adds its kernel or tree features to a fingerprint, if there are any, and whether the contexts come before made
-    /// features.
+    /// Adds its kernel or tree features to a fingerprint, if there are any, and what comes before made features.
     pub(crate) fn hash_made(&self, hasher: &mut Hasher) {
         if let Some(kernel) = self.kernel_parts() {
             hasher.text("kernel");
@@ -300,6 +337,10 @@ impl FeatureMap {
         }
         if self.contexts {
             hasher.text("contexts");
+        }
+        if let Some(softmax) = &self.softmax {
+            hasher.text("softmax");
+            hasher.text(&softmax.fingerprint().to_string());
         }
     }
 
@@ -314,6 +355,10 @@ impl FeatureMap {
             Made::Fourier(fourier) => fourier.apply(contexts)?,
             Made::Kernel(kernel) => kernel.apply(contexts)?,
             Made::Trees(trees) => trees.apply(contexts)?,
+        };
+        let mapped = match &self.softmax {
+            Some(softmax) => softmax.apply(contexts)?.beside(&mapped)?,
+            None => mapped,
         };
         let mapped = if self.contexts { contexts.beside(&mapped)? } else { mapped };
         if self.intercept { mapped.with_ones() } else { Ok(mapped) }

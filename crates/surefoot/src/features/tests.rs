@@ -272,3 +272,46 @@ fn kernel_features_are_as_many_as_the_contexts_support() {
     assert!(FeatureMap::kernel_at_most(&known, 0, 1.0).is_err());
     assert!(FeatureMap::kernel_at_most(&known.slice(0..0), 2, 1.0).is_err());
 }
+
+/// Softmax features of two features and three scores.
+fn softmax() -> SoftmaxFeatures {
+    SoftmaxFeatures::new(2, vec![1.0, -0.5, 0.0, 2.0, 0.25, -1.0], vec![0.1, 0.0, -0.2]).unwrap()
+}
+
+#[test]
+fn softmax_features_are_the_probabilities_of_the_scores_and_come_first() {
+    let x = Contexts::dense(vec![0.5, -1.0, 300.0, 200.0], 2).unwrap();
+    let map = FeatureMap::fourier(2, 4, 1.0, 7).unwrap();
+    let beside = map.clone().with_softmax(Arc::new(softmax())).unwrap().with_intercept();
+    assert_eq!(beside.kinds(), vec![0..3, 3..7, 7..8]);
+    let (made, all) = (map.apply(&x).unwrap(), beside.apply(&x).unwrap());
+    for i in 0..2 {
+        let row = all.row(i).values().to_vec();
+        assert_eq!((&row[3..7], row[7]), (made.row(i).values(), 1.0));
+        let x: Vec<f64> = x.row(i).values().iter().map(|&v| f64::from(v)).collect();
+        let score =
+            |j: usize| softmax().weights()[j] * x[0] + softmax().weights()[3 + j] * x[1] + softmax().constants()[j];
+        for j in 0..3 {
+            let p = 1.0 / (0..3).map(|b| (score(b) - score(j)).exp()).sum::<f64>();
+            assert!((f64::from(row[j]) - p).abs() < 1e-7, "{i} {j}: {} {p}", row[j]);
+        }
+    }
+    let both = map.with_contexts().with_softmax(Arc::new(softmax())).unwrap();
+    assert_eq!(both.kinds(), vec![0..2, 2..5, 5..9]);
+    assert_eq!(&both.apply(&x).unwrap().row(0).values()[..5], [x.row(0).values(), &all.row(0).values()[..3]].concat());
+}
+
+#[test]
+fn parts_of_softmax_features_are_checked() {
+    let text = |input: usize, weights: &[f64], constants: &[f64]| {
+        SoftmaxFeatures::new(input, weights.to_vec(), constants.to_vec()).unwrap_err().to_string()
+    };
+    assert_eq!(text(2, &[], &[]), "the scores of a softmax should have at least 1 feature x 1 score, but has 0");
+    assert_eq!(text(2, &[1.0; 3], &[0.0; 2]), "the weights of a softmax should have 2 x 2 entries, but has 3");
+    assert_eq!(text(1, &[1.0, f64::NAN], &[0.0; 2]), "row 1: the weights of a softmax should be finite, but is NaN");
+    let softmax = Arc::new(softmax());
+    let map = FeatureMap::identity(2).with_softmax(Arc::clone(&softmax)).unwrap_err().to_string();
+    assert_eq!(map, "softmax features should be beside Fourier, kernel or tree features, but is alone");
+    let map = FeatureMap::fourier(3, 4, 1.0, 7).unwrap().with_softmax(softmax).unwrap_err().to_string();
+    assert_eq!(map, "the contexts of a softmax should have 3 features, as the feature map, but has 2");
+}

@@ -7,6 +7,10 @@ use crate::features::FeatureMap;
 use crate::logs::Logs;
 use crate::model::{Regression, RewardModel, Statistics};
 
+/// Beyond this many actions, the prior around the first policy is tighter in proportion: with 100 actions on features of
+/// CIFAR-100, 4 times tighter brings 0.02 of accuracy and of reward; with 10 actions it costs up to 0.01.
+const MANY: f64 = 25.0;
+
 /// A reward model in the making: its features, and the statistics of whole rounds. Clones share the data.
 ///
 /// A round always adds to the statistics as a whole, so they have the same bits however often they are made again.
@@ -14,13 +18,18 @@ use crate::model::{Regression, RewardModel, Statistics};
 pub(super) struct Model {
     map: FeatureMap,
     actions: usize,
+    /// What the first policy knows, as a direction of the coefficients, feature-major; `None` if it knows nothing.
+    direction: Option<Arc<Vec<f64>>>,
     /// The statistics of the oldest rounds, and their number.
     known: Option<(usize, Arc<Statistics>)>,
+    /// The precision of the prior, and the number of records that chose it. It changes slowly, and to choose it takes ten
+    /// fits: it is chosen again when the number of records has doubled.
+    prior: Option<(Arc<Vec<f64>>, usize)>,
 }
 
 impl Model {
-    pub(super) fn new(map: FeatureMap, actions: usize) -> Self {
-        Model { map, actions, known: None }
+    pub(super) fn new(map: FeatureMap, actions: usize, direction: Option<Arc<Vec<f64>>>) -> Self {
+        Model { map, actions, direction, known: None, prior: None }
     }
 
     pub(super) fn map(&self) -> &FeatureMap {
@@ -29,6 +38,11 @@ impl Model {
 
     pub(super) fn actions(&self) -> usize {
         self.actions
+    }
+
+    /// The number of records that chose the prior.
+    pub(super) fn prior_from(&self) -> usize {
+        self.prior.as_ref().map_or(0, |(_, records)| *records)
     }
 
     /// Fits the model to the records that are seen: the first of the rounds as a whole, and then parts.
@@ -44,14 +58,30 @@ impl Model {
         }
         let statistics = Arc::new(statistics);
         self.known = Some((whole, Arc::clone(&statistics)));
-        let kinds = self.map.kinds();
-        match &seen[whole..] {
-            [] => Regression::default().fit(&statistics, &kinds),
+        let statistics = match &seen[whole..] {
+            [] => statistics,
             parts => {
                 let mut with_parts = Statistics::clone(&statistics);
                 parts.iter().try_for_each(|logs| with_parts.add_logs(&self.map, logs))?;
-                Regression::default().fit(&with_parts, &kinds)
+                Arc::new(with_parts)
+            }
+        };
+        let records = seen.iter().map(|logs| logs.len()).sum();
+        let direction = self.direction.as_ref().map(|direction| direction.as_slice());
+        let regression = Regression { direction, tightness: self.tightness(), ..Regression::default() };
+        match &self.prior {
+            Some((precision, from)) if records < 2 * from => regression.with_prior(&statistics, precision),
+            _ => {
+                let fitted = regression.fit(&statistics, &self.map.kinds())?;
+                self.prior = Some((Arc::new(fitted.precision().to_vec()), records));
+                Ok(fitted)
             }
         }
+    }
+
+    /// With many actions, most of them are known to be wrong for a context before anything is learned. The evidence is about
+    /// the few that are chosen, of which little is known, and gives all others too wide a prior.
+    fn tightness(&self) -> f64 {
+        if self.direction.is_some() { (self.actions as f64 / MANY).max(1.0) } else { 1.0 }
     }
 }

@@ -271,14 +271,19 @@ fn thompson_sampling_is_the_policy_of_the_reward_model_of_what_was_seen() {
     };
     let map = FeatureMap::identity(4).with_intercept();
     let first = policy(map.clone()).with_exploration(0.1).unwrap();
-    let (mut state, mut before) = (State::new(first), Vec::new());
+    let (mut state, mut before, mut prior) = (State::new(first), Vec::new(), Vec::new());
     for k in 1..4 {
         let (next, round) = learner.step(&state, &logs(k)).unwrap();
         // All rounds before, and the first 150 of the 200 records of this one.
         let mut statistics = Statistics::new(3, 5).unwrap();
         before.iter().for_each(|logs| statistics.add_logs(&map, logs).unwrap());
         statistics.add_logs(&map, &logs(k).slice(0..150)).unwrap();
-        let model = Regression::default().fit(&statistics, &map.kinds()).unwrap();
+        // The prior is chosen by 150 records, then by the 350 that are more than twice as many, and kept for 550.
+        let model = match k {
+            1 | 2 => Regression::default().fit(&statistics, &map.kinds()).unwrap(),
+            _ => Regression::default().with_prior(&statistics, &prior).unwrap(),
+        };
+        prior = model.precision().to_vec();
         let expected = model.policy(&map, v).unwrap().with_exploration(0.1).unwrap();
         assert_eq!(next.current, expected, "round {k}");
         assert_eq!((round.n, round.records, round.lambda), (200, 200 * (k as usize - 1) + 150, 0.0));

@@ -96,21 +96,21 @@ impl Moments {
         out.iter().all(|v| v.is_finite()).then_some(out)
     }
 
-    /// Solves `(M + diag(d)) x = b`, with `M` the leading part of the size of `b`, and returns `x` and
-    /// `ln det(M + diag(d))`. `None` if the matrix is not positive definite in floating-point numbers.
-    pub(crate) fn solve(&self, d: &[f64], b: &[f64]) -> Option<(Vec<f64>, f64)> {
-        let p = b.len();
+    /// Solves `(M + diag(d)) x = b` for each right-hand side `b`, with `M` the leading part of the size of `d`, and returns
+    /// the solutions and `ln det(M + diag(d))`. `None` if the matrix is not positive definite in floating-point numbers.
+    pub(crate) fn solve<const N: usize>(&self, d: &[f64], b: [&[f64]; N]) -> Option<([Vec<f64>; N], f64)> {
+        let p = d.len();
         let mut matrix = Mat::<f64>::zeros(p, p);
         for i in 0..p {
             self.row(i).iter().enumerate().for_each(|(j, &v)| matrix[(i, j)] = v);
             matrix[(i, i)] += d[i];
         }
         let factor = matrix.llt(Side::Lower).ok()?;
-        let right = Mat::from_fn(p, 1, |i, _| b[i]);
+        let right = Mat::from_fn(p, N, |i, j| b[j][i]);
         let x = factor.solve(&right);
         let determinant = 2.0 * (0..p).map(|i| factor.L()[(i, i)].ln()).sum::<f64>();
-        let x: Vec<f64> = (0..p).map(|i| x[(i, 0)]).collect();
-        (determinant.is_finite() && x.iter().all(|v| v.is_finite())).then_some((x, determinant))
+        let x: [Vec<f64>; N] = std::array::from_fn(|j| (0..p).map(|i| x[(i, j)]).collect());
+        (determinant.is_finite() && x.iter().flatten().all(|v| v.is_finite())).then_some((x, determinant))
     }
 }
 
@@ -129,7 +129,7 @@ mod tests {
         let marginal = moments.marginal(&d, p).unwrap();
         for column in 0..p {
             let unit: Vec<f64> = (0..size).map(|i| f64::from(u8::from(i == column))).collect();
-            let (inverse, _) = moments.solve(&d, &unit).unwrap();
+            let ([inverse], _) = moments.solve(&d, [&unit]).unwrap();
             for row in 0..p {
                 let found: f64 = (0..p).map(|j| marginal[row * p + j] * inverse[j]).sum();
                 assert!((found - unit[row]).abs() < 1e-10, "{row} {column}: {found}");
@@ -168,10 +168,12 @@ mod tests {
         ) {
             let mut sum = Moments::new(3);
             sum.add(10, |i, row| row.copy_from_slice(&z[3 * i..][..3]));
-            let (x, determinant) = sum.solve(&d, &b).unwrap();
-            let product = sum.times(&x);
-            for i in 0..3 {
-                prop_assert!((product[i] + d[i] * x[i] - b[i]).abs() < 1e-9);
+            let ([x, y], determinant) = sum.solve(&d, [&b, &d]).unwrap();
+            for (x, b) in [(x, &b), (y, &d)] {
+                let product = sum.times(&x);
+                for i in 0..3 {
+                    prop_assert!((product[i] + d[i] * x[i] - b[i]).abs() < 1e-9);
+                }
             }
             let m = |i: usize, j: usize| sum.at(i, j) + if i == j { d[i] } else { 0.0 };
             let minor = |a: usize, b: usize| m(1, a) * m(2, b) - m(1, b) * m(2, a);
@@ -182,9 +184,9 @@ mod tests {
 
     #[test]
     fn a_matrix_that_is_not_positive_definite_has_no_solution() {
-        assert_eq!(Moments::new(2).solve(&[0.0, 0.0], &[1.0, 1.0]), None);
+        assert_eq!(Moments::new(2).solve(&[0.0, 0.0], [&[1.0, 1.0]]), None);
         let mut sum = Moments::new(1);
         sum.add(1, |_, row| row[0] = f64::NAN);
-        assert_eq!(sum.solve(&[1.0], &[1.0]), None);
+        assert_eq!(sum.solve(&[1.0], [&[1.0]]), None);
     }
 }

@@ -3,14 +3,14 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use super::evidence::{Regressions, Solved, maximise};
+use super::evidence::{Known, Regressions, Solved, maximise};
 use super::{RewardModel, Statistics};
 use crate::error::{Error, Result, check_setting};
 use crate::math::moments::Moments;
 
 /// The settings of a fit. The default needs no change.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Regression {
+pub struct Regression<'a> {
     /// The smallest variance of the noise, as a share of the variance of the rewards, in `(0, 1]`. Features that
     /// interpolate the records would otherwise drive it to 0, and the policy would stop exploring.
     pub least_noise: f64,
@@ -19,11 +19,17 @@ pub struct Regression {
     /// in which every action is tried everywhere: where one action is nearly always chosen, its reward would be
     /// attributed to all of them.
     pub shared: bool,
+    /// What is known of the coefficients before, up to a factor: they are around `c m_a`, with `m` as given, feature-major as
+    /// the [mean](RewardModel::mean) of a model, and the number `c >= 0` fitted to all records together with the offset. A
+    /// policy that knows something has such a direction. Not together with a shared part.
+    pub direction: Option<&'a [f64]>,
+    /// The factor, above 0, by which the prior is tighter than the one with the most evidence.
+    pub tightness: f64,
 }
 
-impl Default for Regression {
+impl Default for Regression<'_> {
     fn default() -> Self {
-        Regression { least_noise: 0.1, shared: false }
+        Regression { least_noise: 0.1, shared: false, direction: None, tightness: 1.0 }
     }
 }
 
@@ -34,7 +40,7 @@ const LEAST_NOISE: f64 = 1e-6;
 /// quarter of the variance of the noise.
 const START: f64 = 4.0;
 
-impl Regression {
+impl Regression<'_> {
     /// Fits the model. `kinds` are the ranges of features with a common prior precision, from
     /// [`FeatureMap::kinds`](crate::FeatureMap::kinds); together they cover all features in order.
     pub fn fit(&self, statistics: &Statistics, kinds: &[Range<usize>]) -> Result<RewardModel> {
@@ -47,7 +53,16 @@ impl Regression {
                 if mean_square > 0.0 { START * mean_square } else { 1.0 }
             })
             .collect();
-        self.solve(statistics, pooled, |all| maximise(kinds, &start, |d| all.at(d)))
+        check_setting("the tightness of the prior", self.tightness, self.tightness > 0.0, "above 0")?;
+        self.solve(statistics, pooled, |all| {
+            let (mut precision, solved) = maximise(kinds, &start, |d| all.at(d))?;
+            if self.tightness == 1.0 {
+                return Some((precision, solved));
+            }
+            precision.iter_mut().for_each(|d| *d *= self.tightness);
+            let solved = all.at(&precision)?;
+            Some((precision, solved))
+        })
     }
 
     /// Fits the model with a given prior precision per feature, in units of the noise's precision.
@@ -71,6 +86,18 @@ impl Regression {
         let least = self.least_noise;
         check_setting("the smallest noise", least, least > 0.0 && least <= 1.0, "in (0, 1]")?;
         let (p, k, records) = (statistics.features(), statistics.actions(), statistics.records());
+        if let Some(direction) = self.direction {
+            if self.shared {
+                return Err(Error::setting("the direction of the coefficients", "absent if a part is shared", "given"));
+            }
+            if direction.len() != p * k {
+                let expected = format!("{p} x {k} entries, one per feature and action");
+                return Err(Error::size("the direction of the coefficients", expected, direction.len()));
+            }
+            if let Some(at) = direction.iter().position(|m| !m.is_finite()) {
+                return Err(Error::value(at / k, "the direction of the coefficients", "finite", direction[at]));
+            }
+        }
         if records == 0.0 {
             return Err(Error::size("the statistics of a reward model", "at least 1 record", 0));
         }
@@ -92,11 +119,13 @@ impl Regression {
             square,
             records,
             least_noise,
+            known: self.direction.map(|direction| Known::new(direction, &statistics.moments)),
         };
         let mut shared = vec![0.0; p];
         if self.shared {
             let b = products(&pooled);
-            let one = Regressions { moments: vec![&pooled], products: vec![b.clone()], square, records, least_noise };
+            let (moments, products) = (vec![&pooled], vec![b.clone()]);
+            let one = Regressions { moments, products, square, records, least_noise, known: None };
             shared.copy_from_slice(&search(&one)?.1.means[0]);
             let product = pooled.times(&shared);
             let left = |f: usize| shared[f] * (product[f] - 2.0 * b[f]);
@@ -105,11 +134,12 @@ impl Regression {
                 b.iter_mut().zip(moments.times(&shared)).for_each(|(b, known)| *b -= known);
             }
         }
-        let (precision, Solved { evidence, noise, means }) = search(&all)?;
+        let (precision, Solved { evidence, noise, means, shift }) = search(&all)?;
         let mut mean = vec![0.0; p * k];
         for (a, own) in means.iter().enumerate() {
             (0..p).for_each(|f| mean[f * k + a] = shared[f] + own[f]);
         }
+        let offset = offset + shift;
         Ok(RewardModel { actions: k, mean, offset, precision, noise, evidence, records, pooled, axes: OnceLock::new() })
     }
 }

@@ -180,6 +180,24 @@ fn bad_records_settings_and_sizes_are_refused_and_leave_the_sums_as_they_were() 
         text(Regression::default().with_prior(&sums, &[1.0, 1.0, 0.0, 1.0]).map(drop)),
         "row 2: the prior precision should be finite and above 0, but is 0"
     );
+    let directed = |direction: &[f64], shared: bool| {
+        text(Regression { direction: Some(direction), shared, ..Regression::default() }.fit(&sums, &KINDS).map(drop))
+    };
+    assert_eq!(
+        directed(&[1.0; 3], false),
+        "the direction of the coefficients should have 4 x 3 entries, one per feature and action, but has 3"
+    );
+    let mut direction = [1.0; 12];
+    assert_eq!(
+        directed(&direction, true),
+        "the direction of the coefficients should be absent if a part is shared, but is given"
+    );
+    direction[7] = f64::NAN;
+    assert_eq!(directed(&direction, false), "row 2: the direction of the coefficients should be finite, but is NaN");
+    assert_eq!(
+        text(Regression { tightness: 0.0, ..Regression::default() }.fit(&sums, &KINDS).map(drop)),
+        "the tightness of the prior should be above 0, but is 0"
+    );
     assert_eq!(
         text(Regression::default().fit(&Statistics::new(3, 4).unwrap(), &KINDS).map(drop)),
         "the statistics of a reward model should have at least 1 record, but has 0"
@@ -228,4 +246,25 @@ proptest! {
         prop_assert!(a <= (1.0 / least).sqrt() * (1.0 + 1e-9));
         prop_assert!(b <= a * (1.0 + 1e-9));
     }
+}
+
+#[test]
+fn a_direction_is_found_again_where_it_is_the_truth_and_left_out_where_it_is_not() {
+    let sums = statistics(0..600);
+    let plain = Regression::default().fit(&sums, &KINDS).unwrap();
+    // The model's own coefficients explain the rewards: around them, next to nothing is left to learn.
+    let around = |direction: &[f64]| Regression { direction: Some(direction), ..Regression::default() };
+    let known = around(plain.mean()).fit(&sums, &KINDS).unwrap();
+    assert!(known.evidence() > plain.evidence() + 5.0, "{} {}", known.evidence(), plain.evidence());
+    // The other way round they are not used.
+    let opposite: Vec<f64> = plain.mean().iter().map(|m| -m).collect();
+    let prior = [1.0; 4];
+    let [without, with] = [None, Some(&opposite[..])].map(|direction| {
+        let fitted = Regression { direction, ..Regression::default() }.with_prior(&sums, &prior).unwrap();
+        fitted.mean().to_vec()
+    });
+    let apart = without.iter().zip(&with).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    assert!(apart < 0.05, "{apart}");
+    let tight = Regression { tightness: 100.0, ..around(plain.mean()) }.fit(&sums, &KINDS).unwrap();
+    assert!(tight.precision().iter().zip(known.precision()).all(|(tight, known)| (tight / known - 100.0).abs() < 1e-9));
 }

@@ -259,7 +259,8 @@ impl Posterior {
         Some(Posterior { mean: self.mean_in(basis.map(Arc::as_ref)), basis: basis.cloned(), ..self.clone() })
     }
 
-    fn mean_in(&self, basis: Option<&Basis>) -> Vec<f64> {
+    /// The means in a basis, or in the features themselves.
+    pub(crate) fn mean_in(&self, basis: Option<&Basis>) -> Vec<f64> {
         let (p, k) = (self.features(), self.actions);
         let mean = match &self.basis {
             Some(own) => rotate(&own.axes, false, &self.mean, p, k),

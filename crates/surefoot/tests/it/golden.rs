@@ -540,6 +540,11 @@ fn reward_models_and_their_policies_are_the_reference_s() {
         shared_mean: Vec<Vec<f64>>,
         shared_noise: f64,
         shared_evidence: f64,
+        direction: Vec<Vec<f64>>,
+        directed_mean: Vec<Vec<f64>>,
+        directed_noise: f64,
+        directed_evidence: f64,
+        directed_offset: f64,
         probabilities: Vec<Vec<f64>>,
         best_evidence: f64,
     }
@@ -559,6 +564,13 @@ fn reward_models_and_their_policies_are_the_reference_s() {
         assert_all_close(shared.mean(), &case.shared_mean, 1e-9, &what);
         assert_close(shared.noise(), case.shared_noise, 1e-9, &what);
         assert_close(shared.evidence(), case.shared_evidence, 1e-9, &what);
+        let direction = case.direction.concat();
+        let directed = Regression { direction: Some(&direction), ..Regression::default() };
+        let directed = directed.with_prior(&sums, &case.precision).unwrap();
+        assert_all_close(directed.mean(), &case.directed_mean, 1e-9, &what);
+        assert_close(directed.noise(), case.directed_noise, 1e-9, &what);
+        assert_close(directed.evidence(), case.directed_evidence, 1e-9, &what);
+        assert_close(directed.offset(), case.directed_offset, 1e-9, &what);
         // The policy's features in its basis are rounded to single precision.
         let policy = model.policy(&FeatureMap::identity(p), case.v).unwrap();
         assert_all_close(&policy.distribution(&x, None).unwrap(), &case.probabilities, 1e-5, &what);

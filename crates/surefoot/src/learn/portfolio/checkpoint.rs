@@ -16,6 +16,7 @@ use crate::policy::LinearGaussian;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PortfolioCheckpoint<P = LinearGaussian> {
+    explorer: usize,
     leader: usize,
     seen: usize,
     predictions: Comparison,
@@ -32,6 +33,8 @@ pub(super) struct MemberCheckpoint<P> {
     pub(super) records: usize,
     /// For features that are learned: the number of records they were learned from.
     pub(super) features_from: Option<usize>,
+    /// For a reward model: the number of records that its prior was chosen by.
+    pub(super) prior_from: usize,
     pub(super) chosen_from: usize,
     /// For a search: lambda and sharpness that it chose.
     pub(super) kept: Option<(f64, f64)>,
@@ -42,12 +45,13 @@ pub(super) struct MemberCheckpoint<P> {
 impl<P> PortfolioCheckpoint<P> {
     /// The same checkpoint with other representations of its policies.
     pub fn map<Q>(self, mut f: impl FnMut(P) -> Q) -> PortfolioCheckpoint<Q> {
-        let PortfolioCheckpoint { leader, seen, predictions, rewards, members } = self;
+        let PortfolioCheckpoint { explorer, leader, seen, predictions, rewards, members } = self;
         let members = members.into_iter().map(|member| {
-            let MemberCheckpoint { member, records, features_from, chosen_from, kept, policy } = member;
-            MemberCheckpoint { member, records, features_from, chosen_from, kept, policy: policy.map(&mut f) }
+            let MemberCheckpoint { member, records, features_from, prior_from, chosen_from, kept, policy } = member;
+            let policy = policy.map(&mut f);
+            MemberCheckpoint { member, records, features_from, prior_from, chosen_from, kept, policy }
         });
-        PortfolioCheckpoint { leader, seen, predictions, rewards, members: members.collect() }
+        PortfolioCheckpoint { explorer, leader, seen, predictions, rewards, members: members.collect() }
     }
 
     /// Its policies.
@@ -71,6 +75,7 @@ impl<P, E> PortfolioCheckpoint<std::result::Result<P, E>> {
 impl Memory {
     pub(in crate::learn) fn checkpoint(&self) -> PortfolioCheckpoint {
         PortfolioCheckpoint {
+            explorer: self.explorer,
             leader: self.leader,
             seen: self.seen,
             predictions: self.predictions.clone(),
@@ -89,7 +94,7 @@ impl Memory {
         let fresh = Memory::new(portfolio, &state.first, learner)?;
         let records = state.records();
         let fits = checkpoint.members.len() == fresh.members.len()
-            && checkpoint.leader < fresh.members.len()
+            && checkpoint.leader.max(checkpoint.explorer) < fresh.members.len()
             && checkpoint.seen <= records
             && checkpoint.predictions.fits(fresh.members.len())
             && checkpoint.rewards.fits(fresh.members.len());
@@ -97,16 +102,18 @@ impl Memory {
         if !fits {
             return Err(wrong());
         }
-        let PortfolioCheckpoint { leader, seen, predictions, rewards, members: stored } = checkpoint;
+        let PortfolioCheckpoint { explorer, leader, seen, predictions, rewards, members: stored } = checkpoint;
         let mut members = fresh.members;
         for (member, stored) in members.iter_mut().zip(stored) {
-            let known = stored.records <= records && stored.features_from.is_none_or(|from| from <= records);
+            let known = stored.records <= records
+                && stored.prior_from <= stored.records
+                && stored.features_from.is_none_or(|from| from <= stored.records);
             if member.kind() != stored.member || !known || stored.chosen_from == 0 {
                 return Err(wrong());
             }
             member.restore(stored, &state.rounds, portfolio.widths(&state.first))?;
         }
-        Ok(Memory { members, predictions, rewards, leader, seen })
+        Ok(Memory { members, predictions, rewards, explorer, leader, seen })
     }
 }
 

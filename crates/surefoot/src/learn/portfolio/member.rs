@@ -6,7 +6,7 @@ use super::checkpoint::{MemberCheckpoint, oldest};
 use super::{MemberKind, Pair, Portfolio};
 use crate::contexts::Contexts;
 use crate::error::{Error, Result};
-use crate::features::{Boosting, FeatureMap};
+use crate::features::{Boosting, FeatureMap, SoftmaxFeatures};
 use crate::learn::model::Model;
 use crate::learn::{Algorithm, Family, Lambda, Learner, Sharpness, State};
 use crate::logs::Logs;
@@ -18,7 +18,7 @@ use crate::policy::{LinearGaussian, Policy, Scale};
 const MOST_FEATURES: f64 = 500.0;
 
 /// Solving the regressions of all actions takes the cube of the number of features per action: at most this.
-const MOST_WORK: f64 = 2e9;
+const MOST_WORK: f64 = 6e9;
 
 /// The second moments of all actions take at most this many numbers: 512 MiB.
 const MOST_MOMENTS: usize = 1 << 26;
@@ -45,6 +45,8 @@ enum Work {
         fitted: Option<Arc<RewardModel>>,
         /// For features that are learned: which ones, and the number of records they were learned from.
         learned: Option<(Learned, usize)>,
+        /// What the first policy knows, for features that are learned.
+        knows: Option<Arc<SoftmaxFeatures>>,
         exploration: f64,
     },
     Search {
@@ -77,7 +79,9 @@ impl Member {
                 if learned.is_none() && moments > MOST_MOMENTS {
                     return Ok(None);
                 }
-                Work::Model { model: Model::new(map, first.actions()), fitted: None, learned, exploration }
+                let knows = if learned.is_some() { softmax(first)? } else { None };
+                let model = Model::new(map, first.actions(), direction(first).map(Arc::new));
+                Work::Model { model, fitted: None, learned, knows, exploration }
             }
             MemberKind::Search => {
                 let shared = matches!(first.posterior().scale(), Scale::Shared(_));
@@ -151,13 +155,16 @@ impl Member {
 
     /// What must be stored of it.
     pub(super) fn checkpoint(&self) -> MemberCheckpoint<LinearGaussian> {
-        let (features_from, kept, policy) = match &self.work {
-            Work::Model { learned, .. } => (learned.map(|(_, records)| records), None, None),
-            Work::Search { state, .. } => (None, state.kept(), Some(state.current().clone())),
-            Work::Joint { .. } => (None, None, None),
+        let (features_from, prior_from) = match &self.work {
+            Work::Model { learned, model, .. } => (learned.map(|(_, records)| records), model.prior_from()),
+            Work::Search { .. } | Work::Joint { .. } => (None, 0),
+        };
+        let (kept, policy) = match &self.work {
+            Work::Search { state, .. } => (state.kept(), Some(state.current().clone())),
+            Work::Model { .. } | Work::Joint { .. } => (None, None),
         };
         let (member, records, chosen_from) = (self.kind, self.records(), self.chosen_from);
-        MemberCheckpoint { member, records, features_from, chosen_from, kept, policy }
+        MemberCheckpoint { member, records, features_from, prior_from, chosen_from, kept, policy }
     }
 
     /// For a search that has learned: the lambda and the sharpness that it chose.
@@ -185,18 +192,21 @@ impl Member {
         rounds: &[Arc<Logs>],
         widths: [f64; 2],
     ) -> Result<()> {
-        let MemberCheckpoint { records, features_from, chosen_from, kept, policy, .. } = stored;
+        let MemberCheckpoint { records, features_from, prior_from, chosen_from, kept, policy, .. } = stored;
         self.chosen_from = chosen_from;
         let pair = match &mut self.work {
-            Work::Model { model, fitted, learned, exploration } => {
+            Work::Model { model, fitted, learned, knows, exploration } => {
                 if let (Some((kind, from)), Some(features_from)) = (learned, features_from) {
                     *from = features_from;
                     if features_from > 0 {
-                        *model = kind.model(&oldest(rounds, features_from), model.actions())?;
+                        *model = kind.model(&oldest(rounds, features_from), model.actions(), knows.as_deref())?;
                     }
                 }
                 if records == 0 {
                     return Ok(());
+                }
+                if prior_from < records {
+                    model.fit(rounds, &oldest(rounds, prior_from))?;
                 }
                 fit(model, fitted, rounds, &oldest(rounds, records), widths, *exploration)?
             }
@@ -232,7 +242,7 @@ impl Member {
         let records: usize = seen.iter().map(|logs| logs.len()).sum();
         let due = leads || records >= 2 * self.records();
         let pair = match &mut self.work {
-            Work::Model { model, fitted, learned, exploration } => {
+            Work::Model { model, fitted, learned, knows, exploration } => {
                 if !due {
                     return Ok(false);
                 }
@@ -240,7 +250,7 @@ impl Member {
                     && records >= 2 * *from
                     && *from < kind.enough()
                 {
-                    *model = kind.model(seen, model.actions())?;
+                    *model = kind.model(seen, model.actions(), knows.as_deref())?;
                     *from = records;
                 }
                 fit(model, fitted, rounds, seen, widths, *exploration)?
@@ -321,13 +331,68 @@ impl Learned {
     }
 
     /// A new model with features of the records that are seen.
-    fn model(self, seen: &[Arc<Logs>], actions: usize) -> Result<Model> {
+    fn model(self, seen: &[Arc<Logs>], actions: usize, knows: Option<&SoftmaxFeatures>) -> Result<Model> {
         let map = match self {
             Learned::Kernel => kernel(seen, actions)?,
             Learned::Trees => trees(seen, actions)?,
         };
-        Ok(Model::new(map, actions))
+        let Some(knows) = knows else { return Ok(Model::new(map, actions, None)) };
+        let map = map.with_softmax(Arc::new(calibrated(knows, seen)?))?;
+        // The probabilities come first, and each action has one of them.
+        let mut direction = vec![0.0; map.output() * actions];
+        (0..actions).for_each(|a| direction[a * actions + a] = 1.0);
+        Ok(Model::new(map, actions, Some(Arc::new(direction))))
     }
+}
+
+/// What a first policy knows: its means, feature-major, without the part that all actions share. `None` if it prefers no
+/// action anywhere.
+fn direction(first: &LinearGaussian) -> Option<Vec<f64>> {
+    let k = first.actions();
+    let mut mean = first.posterior().mean_in(None);
+    for row in mean.chunks_exact_mut(k) {
+        let shared = row.iter().sum::<f64>() / k as f64;
+        row.iter_mut().for_each(|mean| *mean -= shared);
+    }
+    mean.iter().any(|&mean| mean != 0.0).then_some(mean)
+}
+
+/// The same as a softmax, if the features of the policy are the contexts themselves.
+fn softmax(first: &LinearGaussian) -> Result<Option<Arc<SoftmaxFeatures>>> {
+    let (map, k) = (first.features(), first.actions());
+    let Some(mut weights) = direction(first).filter(|_| map.is_linear()) else { return Ok(None) };
+    let constants = if map.intercept() { weights.split_off(map.input() * k) } else { vec![0.0; k] };
+    Ok(Some(Arc::new(SoftmaxFeatures::new(map.input(), weights, constants)?)))
+}
+
+/// The factors of a first policy's scores that are tried: it may have been flattened in order to explore.
+const SHARPER: [f64; 10] = [1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0];
+
+/// The softmax of the scores times the factor at which the probabilities of the chosen actions explain most of the rewards
+/// that are seen.
+fn calibrated(knows: &SoftmaxFeatures, seen: &[Arc<Logs>]) -> Result<SoftmaxFeatures> {
+    let mut best: Option<(SoftmaxFeatures, f64)> = None;
+    for factor in SHARPER {
+        let softmax = knows.sharpened(factor)?;
+        let (mut n, mut sums, mut squares, mut product) = (0.0, [0.0; 2], 0.0, 0.0);
+        for logs in seen {
+            let p = softmax.apply(logs.contexts())?;
+            for (i, (&a, &c)) in logs.action().iter().zip(logs.cost()).enumerate() {
+                let p = f64::from(p.row(i).values()[a as usize]);
+                n += 1.0;
+                sums[0] += p;
+                sums[1] -= c;
+                squares += p * p;
+                product -= p * c;
+            }
+        }
+        let (covariance, variance) = (product - sums[0] * sums[1] / n, squares - sums[0] * sums[0] / n);
+        let explained = if variance > 0.0 { covariance * covariance.abs() / variance } else { 0.0 };
+        if best.as_ref().is_none_or(|(_, most)| explained > *most) {
+            best = Some((softmax, explained));
+        }
+    }
+    Ok(best.expect("several factors are tried").0)
 }
 
 /// The number of features of a reward model for this many actions.

@@ -1,10 +1,13 @@
-//! PORTFOLIO: several learners beside each other. In each round one of them, the leader, makes the next policy.
+//! PORTFOLIO: several learners beside each other. In each round the best of them make the next policies.
 //!
 //! 1. Every member learns from the records that are not held back ([`Member`]).
 //! 2. Reward models are compared by their predictions for records that are new, before they learn from them.
 //! 3. The records held back judge the policies of all members. Their verdict chooses the leader of the *next* round. So a
 //!    policy never depends on the records that certify it, and no certificate pays for the choice.
-//! 4. The leader gives two policies: one to collect the next round, which explores, and one to hand over, which does not.
+//! 4. There are two answers. A reward model, the *explorer*, gives the policy that collects the next round: it explores where it
+//!    knows little. The *leader* gives the policy to hand over. It is the explorer, unless another member clearly brings more.
+//!    A search never collects beside a reward model: it explores little, and loses actions for good.
+//! 5. Reward models begin with what the first policy knows: its probabilities are features of theirs.
 //!
 //! Members that lose are fitted again only when the number of records has doubled.
 
@@ -40,7 +43,9 @@ pub(super) struct Memory {
     predictions: Comparison,
     /// The rewards of the policies that would be handed over.
     rewards: Comparison,
-    /// The member that makes the next policy, by its place.
+    /// The member whose policy collects the next round, by its place.
+    explorer: usize,
+    /// The member whose policy is handed over.
     leader: usize,
     /// The number of records that were seen in the round before.
     seen: usize,
@@ -68,8 +73,10 @@ pub(super) struct Pair {
 pub struct MemberReport {
     /// The member.
     pub member: MemberKind,
-    /// Whether it made the policy of this round.
+    /// Whether its policy is the one to hand over.
     pub leads: bool,
+    /// Whether its policy collects the next round.
+    pub explores: bool,
     /// The number of records that its policy was learned from.
     pub records: usize,
     /// The estimated risk of its policy, handed over, on the records held back in this round; `None` without any.
@@ -86,8 +93,8 @@ pub struct MemberReport {
 impl PartialEq for MemberReport {
     fn eq(&self, other: &Self) -> bool {
         let content = |report: &Self| {
-            let Self { member, leads, records, estimate, modelled, upper, .. } = report;
-            (*member, *leads, *records, *estimate, *modelled, *upper)
+            let Self { member, leads, explores, records, estimate, modelled, upper, .. } = report;
+            (*member, *leads, *explores, *records, *estimate, *modelled, *upper)
         };
         content(self) == content(other)
     }
@@ -104,16 +111,14 @@ impl Memory {
             let allowed = format!("one that can learn from {} features", first.features().output());
             return Err(Error::setting("members", allowed, portfolio.members));
         }
-        // A first policy that prefers some actions knows something. Only a search begins with what it knows.
-        let flat = first.posterior().mean().iter().all(|&mean| mean == 0.0);
-        let begins = match (flat, first.joint()) {
-            (false, _) => MemberKind::Search,
-            (true, None) => MemberKind::Kernel,
-            (true, Some(_)) => MemberKind::Linear,
-        };
-        let leader = members.iter().position(|member| member.kind() == begins).unwrap_or(0);
+        let find = |kind: MemberKind| members.iter().position(|member| member.kind() == kind);
+        let models = [MemberKind::Kernel, MemberKind::Linear, MemberKind::Trees];
+        let explorer = models.into_iter().find_map(find).unwrap_or(0);
+        // A first policy over candidates that prefers some of them knows something. Only a search begins with what it knows.
+        let knows = first.joint().is_some() && first.posterior().mean().iter().any(|&mean| mean != 0.0);
+        let leader = if knows { find(MemberKind::Search).unwrap_or(explorer) } else { explorer };
         let none = Comparison::new(members.len());
-        Ok(Memory { members, predictions: none.clone(), rewards: none, leader, seen: 0 })
+        Ok(Memory { members, predictions: none.clone(), rewards: none, explorer, leader, seen: 0 })
     }
 
     /// The estimated risks of other policies, on records that no member has seen.
@@ -142,7 +147,11 @@ impl Memory {
             let values = self.members.iter().map(|member| member.predicts(&new)).collect::<Result<Vec<_>>>()?;
             self.predictions.add(&values);
         }
-        self.leader = self.predictions.leader(self.leader, PREDICTS_BETTER);
+        let explorer = self.predictions.leader(self.explorer, PREDICTS_BETTER);
+        if self.leader == self.explorer {
+            self.leader = explorer;
+        }
+        self.explorer = explorer;
         Ok(())
     }
 }
@@ -181,17 +190,19 @@ pub(super) fn step(
         }
     };
     memory.compare_predictions(seen)?;
-    let Memory { members, rewards, leader, .. } = &mut memory;
+    let Memory { members, rewards, explorer, leader, .. } = &mut memory;
     let mut reports = Vec::with_capacity(members.len());
     let mut policies = 0;
     let newest = state.rounds.last().expect("a round was taken in");
     for (place, member) in members.iter_mut().enumerate() {
         let clock = Instant::now();
-        let fitted = member.fit(&state.rounds, seen, newest, widths, place == *leader, observer)?;
+        let leads = place == *leader || place == *explorer;
+        let fitted = member.fit(&state.rounds, seen, newest, widths, leads, observer)?;
         policies += member.chosen_from();
         reports.push(MemberReport {
             member: member.kind(),
-            leads: place == *leader,
+            leads: false,
+            explores: false,
             records: member.records(),
             estimate: None,
             modelled: None,
@@ -199,7 +210,7 @@ pub(super) fn step(
             seconds: if fitted { clock.elapsed().as_secs_f64() } else { 0.0 },
         });
     }
-    let before = *leader;
+    let (collects, before) = (*explorer, *leader);
     if !unseen.is_empty() && members.len() > 1 {
         let mut values = Vec::new();
         for (member, report) in members.iter().zip(&mut reports) {
@@ -209,7 +220,10 @@ pub(super) fn step(
         }
         rewards.fade();
         rewards.add(&values);
-        *leader = rewards.leader(*leader, BRINGS_MORE);
+        *leader = rewards.leader(*explorer, BRINGS_MORE);
+        if members[*leader].kind() != MemberKind::Search {
+            *explorer = *leader;
+        }
     }
     // If the newest records choose, the certificate pays for the number of policies.
     let by_newest = learner.choice == Choice::Newest && !unseen.is_empty();
@@ -226,9 +240,15 @@ pub(super) fn step(
         Choice::Newest => searches().unwrap_or(before),
         Choice::Previous => before,
     };
-    reports.iter_mut().enumerate().for_each(|(place, report)| report.leads = place == leads);
-    let chosen_from = if by_newest { policies } else { members[leads].chosen_from() };
-    let pair = members[leads].pair()?.clone();
+    let collects = if learner.choice == Choice::Newest { leads } else { collects };
+    // One number for both policies.
+    let chosen_from =
+        if by_newest { policies } else { members[leads].chosen_from().max(members[collects].chosen_from()) };
+    for (place, report) in reports.iter_mut().enumerate() {
+        (report.leads, report.explores) = (place == leads, place == collects);
+    }
+    let (collects, hand_over) = (members[collects].pair()?.collects.clone(), members[leads].pair()?.hand_over.clone());
+    let pair = Pair { collects, hand_over };
     state.portfolio = Some(Arc::new(memory));
     Ok(Stepped { pair, members: reports, chosen_from })
 }
@@ -237,4 +257,57 @@ pub(super) fn step(
 fn lowest(reports: &[MemberReport]) -> Option<usize> {
     let scores = reports.iter().enumerate().filter_map(|(place, report)| Some((place, report.modelled?)));
     scores.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(place, _)| place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::FeatureMap;
+    use crate::learn::Algorithm;
+    use crate::worlds::{Environment, Synthetic, SyntheticSettings, Turn};
+
+    fn learner(members: &str) -> Learner {
+        let portfolio = Portfolio { members: members.parse().unwrap(), ..Portfolio::default() };
+        Learner { algorithm: Algorithm::Portfolio(portfolio), held_back: 0.3, ..Learner::default() }
+    }
+
+    fn world() -> Synthetic {
+        Synthetic::new(SyntheticSettings::default()).unwrap()
+    }
+
+    #[test]
+    fn a_search_that_leads_is_handed_over_and_a_reward_model_collects() {
+        let (world, learner) = (world(), learner("linear,search"));
+        let first = world.first_policy(FeatureMap::identity(10), 0.2).unwrap();
+        let logs = |round: usize| world.collect(&first, Turn { round, start: 200 * round, n: 200 }).unwrap();
+        let (state, _) = learner.step(&State::new(first.clone()), &logs(0)).unwrap();
+        let memory = state.portfolio.as_ref().unwrap();
+        assert_eq!((memory.explorer, memory.leader), (0, 0));
+        let led = Arc::new(Memory { leader: 1, ..Memory::clone(memory) });
+        let (next, report) = learner.step(&State { portfolio: Some(led), ..state }, &logs(1)).unwrap();
+        let [linear, search] = [0, 1].map(|place| next.portfolio.as_ref().unwrap().members[place].pair().unwrap());
+        assert_eq!((&next.deployed, &next.current), (&linear.collects, &linear.collects));
+        assert_eq!(next.hand_over.as_ref(), Some(&search.hand_over));
+        assert_ne!(search.hand_over, linear.hand_over);
+        let roles: Vec<_> = report.members.iter().map(|member| (member.leads, member.explores)).collect();
+        assert_eq!(roles, [(false, true), (true, false)]);
+    }
+
+    #[test]
+    fn reward_models_begin_with_what_the_first_policy_knows() {
+        let world = world();
+        let truth = world.truth(1).unwrap();
+        let map = FeatureMap::identity(10);
+        let [flat, weak] = [0.0, 0.2].map(|alpha| world.first_policy(map.clone(), alpha).unwrap());
+        // The same few records of a uniform policy, and another first policy.
+        let logs = world.collect(&flat, Turn { round: 0, start: 0, n: 60 }).unwrap();
+        for members in ["kernel", "linear", "trees"] {
+            let risk = |first: &LinearGaussian| {
+                let (state, _) = learner(members).step(&State::new(first.clone()), &logs).unwrap();
+                truth.risk(state.hand_over.as_ref().unwrap()).unwrap()
+            };
+            let (with, without) = (risk(&weak), risk(&flat));
+            assert!(with < without - 0.05, "{members}: {with}, and {without} without");
+        }
+    }
 }
