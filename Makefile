@@ -39,6 +39,9 @@ $(PYTHON_ENV)/installed: $(PYTHON_PACKAGE)/requirements.txt
 	$(PYTHON_ENV)/bin/pip install --quiet --disable-pip-version-check --retries 1 --timeout 20 seaborn==0.13.2 \
 		&& $(PYTHON_ENV)/bin/pip install --quiet --no-deps --ignore-requires-python obp==0.5.7 \
 		|| echo "Open Bandit Pipeline cannot be installed here: what is compared with it will be skipped"
+	$(PYTHON_ENV)/bin/pip install --quiet --disable-pip-version-check --retries 1 --timeout 20 \
+		$$(grep vowpalwabbit bench/learners/requirements.txt) \
+		|| echo "Vowpal Wabbit cannot be installed here: what it learns from will be skipped"
 	touch $@
 
 # Open Bandit Pipeline, whose numbers a test compares with; without it, that test says that it is skipped.
@@ -90,7 +93,7 @@ bench-evaluate: $(OBP_ENV)/tried ## against Open Bandit Pipeline, on 10 million 
 	$(OBP_ENV)/bin/python bench/rivals/evaluate.py bench/data/logs-10000000.parquet
 
 bench-candidates: $(LEARNERS_ENV)/installed ## candidates with features against Vowpal Wabbit's ADF, into bench/results/: some minutes
-	$(CARGO) build --release --locked
+	$(CARGO) build --release --locked --package surefoot-bench --package surefoot-cli
 	$(LEARNERS_ENV)/bin/python bench/candidates/compare.py --surefoot $(CARGO_TARGET_DIR)/release/surefoot $(BENCH_FLAGS)
 
 bench-learners: $(LEARNERS_ENV)/installed ## learners against rivals, on the sets in DATA=data, into bench/results/: an hour or so at first

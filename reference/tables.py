@@ -159,6 +159,24 @@ def steps():
     return np.floor(1000 * np.minimum(GRADIENT_MARGIN * value, gradient)) / 1000
 
 
+def check_deviations():
+    """Whether larger deviations allow larger steps: with the smallest deviation as the unit, the mass of an integrand on a
+    line of the strip, for an action of the deviation r times that of the others, is at most that for equal ones. A larger
+    one, r > 1, is a mixture of such integrands."""
+    g = np.linspace(-9.0, 9.0, 1201)
+    log_weight = -0.5 * g * g - np.log(np.sum(np.exp(-0.5 * g * g)))
+    d = np.linspace(-12.0, 12.0, 481)
+
+    def log_mass(actions, y, r):
+        powers = (actions - 1) * np.real(log_ndtr(d[:, None] + r * (g[None, :] + 1j * y)))
+        return np.max(np.logaddexp.reduce(powers + log_weight, axis=1))
+
+    for actions in (2, 3, 5, 10, 50, 1000, 100000):
+        for y in (0.3, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0):
+            equal = log_mass(actions, y, 1.0)
+            assert all(log_mass(actions, y, r) <= equal for r in (0.01, 0.1, 0.25, 0.5, 0.7, 0.85, 0.95)), (actions, y)
+
+
 def trapezoid(scores, a, b, lattice, h):
     """h sum_z of the integrands of pi(a) and of -d pi(a)/d s_b, over a wide lattice."""
     t = lattice[:, None] - scores[None, :]
@@ -202,6 +220,7 @@ def write(path):
     """Writes the tables as Rust source; returns (error of the Mills ratio, worst error/tolerance)."""
     error, shift, coefficients = best_mills()
     error_f32, shift_f32, coefficients_f32 = best_mills_f32()
+    check_deviations()
     table = steps()
     worst = check_steps(table)
     assert worst <= 1, worst

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import speed
 import vowpalwabbit
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -163,25 +164,19 @@ def table(rows):
     return "\n".join(lines)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--surefoot", default=ROOT / "target/release/surefoot")
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--records", type=int, default=20_000)
-    parser.add_argument("--out", type=Path, default=ROOT / "bench/results/candidates.md")
-    args = parser.parse_args()
-    seeds = range(1, args.seeds + 1)
-    fixed = compare(args.surefoot, seeds, args.records, 0)
-    changing = compare(args.surefoot, seeds, args.records, 2000)
+def values(binary, seeds, records):
+    """The part of the page about what is learned."""
+    fixed = compare(binary, seeds, records, 0)
+    changing = compare(binary, seeds, records, 2000)
     share = np.mean([row["value"] for row in changing["Surefoot"]]) / np.mean(
         [row["value"] for row in fixed["Surefoot"]]
     )
-    text = f"""# Candidates with features
+    return f"""# Candidates with features
 
 Written by `make bench-candidates`. Users and articles have {FEATURES} features, a request offers {OFFERED} of {ARTICLES}
-articles, rewards are logistic in their products, and a softmax logged {args.records:,} records. All methods read the same
+articles, rewards are logistic in their products, and a softmax logged {records:,} records. All methods read the same
 file in Vowpal Wabbit's text. *Value* is the expected reward over {TEST:,} new requests, *greedy* that of the most probable
-candidate. *Certified* is proven with confidence 95 %. Means over {args.seeds} seeds; processor seconds of learning, on one
+candidate. *Certified* is proven with confidence 95 %. Means over {len(seeds)} seeds; processor seconds of learning, on one
 thread, reading included. Vowpal Wabbit {vowpalwabbit.__version__}, `--cb_adf -q ua`, one pass.
 
 ## A fixed catalogue
@@ -195,7 +190,30 @@ The articles of the new requests were never seen. Surefoot brings {100 * share:.
 {table(changing)}
 
 {time.strftime("%Y-%m-%d")}.
+
 """
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--surefoot", type=Path, default=ROOT / "target/release/surefoot")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--records", type=int, default=20_000)
+    parser.add_argument("--many", type=int, default=1_000_000, help="records of the comparison of times; 0 for none")
+    parser.add_argument("--only-times", action="store_true", help="keep the values that the page has")
+    parser.add_argument("--quick", action="store_true", help="small sizes, for a test of the commands")
+    parser.add_argument("--out", type=Path, default=ROOT / "bench/results/candidates.md")
+    args = parser.parse_args()
+    if args.quick:
+        args.seeds, args.records, args.many, args.out = 1, 2000, 5000, ROOT / "bench/data/candidates-quick.md"
+    if args.only_times:
+        text = args.out.read_text().split(speed.TITLE)[0]
+    else:
+        text = values(args.surefoot, range(1, args.seeds + 1), args.records)
+    if args.many:
+        with tempfile.TemporaryDirectory() as folder:
+            text += speed.section(args.surefoot, args.surefoot.with_name("surefoot-bench"), args.many, folder)
+    args.out.parent.mkdir(exist_ok=True)
     args.out.write_text(text)
     print(text)
 

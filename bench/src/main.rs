@@ -1,9 +1,11 @@
 //! Surefoot's benchmarks, one subcommand per measurement.
 //!
 //! Our own (`make bench`): [`micro`], [`growth`], [`memory`] and [`logs`]. Against rivals (`make bench-rivals`): the
-//! workers in [`rivals`], which `rivals/compare.py` times alternately with those written in Python. Times on a shared
+//! workers in [`rivals`], which `rivals/compare.py` times alternately with those written in Python; and [`candidates`], for
+//! `candidates/speed.py`. Times on a shared
 //! machine mean little, so every comparison is a ratio of two workloads that are measured alternately in one run.
 
+mod candidates;
 mod draw;
 mod folder;
 mod growth;
@@ -30,6 +32,7 @@ enum Measure {
     Micro(micro::Micro),
     Growth(growth::Growth),
     Memory(memory::Memory),
+    Candidates(candidates::Candidates),
     Logs(logs::Logs),
     Collect(rivals::Collect),
     Epoch(rivals::Epoch),
@@ -55,6 +58,7 @@ fn measure(measure: Measure) -> work::Result<()> {
         Measure::Micro(measure) => measure.run(),
         Measure::Growth(measure) => measure.run(),
         Measure::Memory(measure) => measure.run(),
+        Measure::Candidates(measure) => measure.run(),
         Measure::Logs(measure) => measure.run(),
         Measure::Collect(measure) => measure.run(),
         Measure::Epoch(measure) => measure.run(),

@@ -278,6 +278,33 @@ impl<'a> Column<'a> {
         Ok(lists)
     }
 
+    /// The same, without copies where the lists have texts.
+    pub(crate) fn borrowed_text_lists(&self) -> Result<Lists<Cow<'a, str>>> {
+        let texts =
+            self.array.as_list_opt::<i32>().and_then(|lists| Some((lists, lists.values().as_string_opt::<i32>()?)));
+        let Some((lists, texts)) = texts.filter(|(lists, texts)| lists.null_count() + texts.null_count() == 0) else {
+            let Lists { offsets, values } = self.text_lists()?;
+            return Ok(Lists { offsets, values: values.into_iter().map(Cow::Owned).collect() });
+        };
+        let first = lists.value_offsets()[0] as usize;
+        let offsets: Vec<usize> = lists.value_offsets().iter().map(|&offset| offset as usize - first).collect();
+        let text = |j: usize| Cow::Borrowed(texts.value(first + j));
+        Ok(Lists { values: (0..offsets[lists.len()]).map(text).collect(), offsets })
+    }
+
+    /// Whether every list, of numbers, is 0, 1, .. up to the number of entries between two of these offsets.
+    pub(crate) fn lists_all_places(&self, offsets: &[usize]) -> bool {
+        let lists = self.array.as_list_opt::<i32>().filter(|lists| lists.null_count() == 0);
+        let numbers = lists.and_then(|lists| Some((lists, lists.values().as_primitive_opt::<UInt32Type>()?)));
+        numbers.filter(|(lists, numbers)| lists.len() + 1 == offsets.len() && numbers.null_count() == 0).is_some_and(
+            |(lists, numbers)| {
+                let list = |pair: &[i32]| &numbers.values()[pair[0] as usize..pair[1] as usize];
+                let all = lists.value_offsets().windows(2).zip(offsets.windows(2));
+                all.into_iter().all(|(pair, ends)| list(pair).iter().copied().eq(0..(ends[1] - ends[0]) as u32))
+            },
+        )
+    }
+
     fn json_lists<T: serde::de::DeserializeOwned>(&self, lists: &mut Lists<T>, allowed: &str) -> Result<()> {
         if !self.is_text() {
             return Err(self.mistyped("lists"));

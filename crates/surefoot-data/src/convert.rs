@@ -134,12 +134,17 @@ pub fn convert(reader: &LogReader, path: &Path, format: Format, ignore: &[String
     let (mut targets, named) = targets(&reader)?;
     targets.retain(|target| !among(ignore, &target.from));
     let strict = format.has_fixed_columns();
-    if targets.iter().any(Target::is_candidates) && matches!(format, Format::Csv | Format::Obp) {
+    if targets.iter().any(Target::is_candidates) && format == Format::Csv {
         let reason = format!(
             "{format} has no place for candidates with features: parquet, jsonl, dsjson and vw have, or the column \
              candidates can be left out"
         );
         return Err(Error::Malformed { place: path.display().to_string(), reason });
+    }
+    let arrays = format == Format::Obp;
+    if arrays {
+        // The number of an action is its row in the array.
+        targets.iter_mut().for_each(|target| target.fields.leave_out_identity(reader.identity().as_deref()));
     }
     let actions = match targets.iter().any(|target| target.role == Some(Role::Action)) {
         true => match reader.given_actions() {
@@ -148,7 +153,8 @@ pub fn convert(reader: &LogReader, path: &Path, format: Format, ignore: &[String
         },
         false => Actions::Count(0),
     };
-    let writer = Writer { targets, strict, actions, named_candidates: named && !strict };
+    let writer =
+        Writer { targets, strict, named_features: strict && !arrays, actions, named_candidates: named && !strict };
     let schema = writer.schema();
     let mut tables = reader.batches().map(|batch| writer.table(&batch?, &schema));
     let records = write_table(path, format, &schema, &mut tables)?;
@@ -205,6 +211,8 @@ struct Writer {
     targets: Vec<Target>,
     /// Whether the format accepts only the types of the table in `table.rs`.
     strict: bool,
+    /// Whether candidates have named features, and not fields.
+    named_features: bool,
     actions: Actions,
     /// Whether actions and eligible actions stay the identities of candidates.
     named_candidates: bool,
@@ -223,7 +231,7 @@ impl Writer {
     fn data_type(&self, target: &Target) -> DataType {
         let list = |item| DataType::List(Arc::new(Field::new("item", item, true)));
         match (target.role, target.name()) {
-            (Some(Role::Candidates), _) => target.fields.data_type(self.strict),
+            (Some(Role::Candidates), _) => target.fields.data_type(self.named_features),
             (Some(Role::Action | Role::Eligible), _) if self.named_candidates => target.kind.data_type(),
             (Some(Role::EventId | Role::PolicyVersion), _) => DataType::Utf8,
             (Some(Role::Timestamp), _) if self.strict => DataType::Utf8,
@@ -259,7 +267,7 @@ impl Writer {
         };
         let there = |i: usize| !column.array.is_null(i);
         if target.is_candidates() {
-            return target.fields.array(batch, &column, &wanted, self.strict);
+            return target.fields.array(batch, &column, &wanted, self.named_features);
         }
         if self.named_candidates && matches!(target.role, Some(Role::Action | Role::Eligible)) {
             return cast(&column, &wanted, batch.len());

@@ -80,10 +80,13 @@ pub struct Summary {
     pub records: usize,
     /// The number of records that the logger asks to skip.
     pub skipped: usize,
-    /// The number of actions. If actions are numbers: one more than the largest. If they are names: how many occur.
+    /// The number of actions. If actions are numbers: one more than the largest. If they are names: how many occur. If
+    /// records have candidates: the number of identities, which may be none.
     pub actions: usize,
     /// The number of actions that were ever chosen.
     pub chosen: usize,
+    /// The fewest and the most candidates of a record, if records have candidates with features.
+    pub candidates: Option<[usize; 2]>,
     /// The mean of all finite rewards, in their range or not.
     pub mean_reward: Option<f64>,
     /// Its standard error.
@@ -222,6 +225,7 @@ impl Lint {
             skipped,
             actions: self.choices.count(),
             chosen: self.choices.chosen(),
+            candidates: self.candidates.sizes(),
             mean_reward: reward.mean(),
             reward_error: reward.standard_error(),
             versions: self.versions.count(),

@@ -16,7 +16,7 @@ mod sources;
 
 pub use actions::Actions;
 pub use batch::LogBatch;
-pub(crate) use candidates::{Candidates, ID, identity_field, takes_places};
+pub(crate) use candidates::{Candidates, ID, IDENTITIES, identity_field, takes_places};
 pub use check::{Check, Records};
 pub use join::Catalogue;
 pub use roles::{ActionIs, ColumnNames};

@@ -324,6 +324,51 @@ pub(crate) fn eligible(sets: Option<&Bound<'_, PyAny>>) -> Result<Option<Eligibl
     Ok(Some(Eligible::new(sets)?))
 }
 
+/// The contexts, and what could be chosen in each: eligible actions or candidates with features, if one of them is given.
+///
+/// Candidates come in several forms, which Python brings into one: the features of all candidates, a row for each, and the
+/// number of candidates of each record.
+pub(crate) fn contexts_and_sets(
+    x: &Bound<'_, PyAny>,
+    hold: Hold,
+    eligible: Option<&Bound<'_, PyAny>>,
+    candidates: Option<&Bound<'_, PyAny>>,
+) -> Result<(Contexts, Option<Eligible>)> {
+    let Some(candidates) = candidates.filter(|candidates| !candidates.is_none()) else {
+        return Ok((contexts(x, hold)?, self::eligible(eligible)?));
+    };
+    if eligible.is_some_and(|sets| !sets.is_none()) {
+        return Err(setting("eligible", "not given beside candidates, which are the eligible ones", "given"));
+    }
+    let stacked = x.py().import("surefoot._candidates")?.call_method1("stacked", (x, candidates))?;
+    let (x, features, counts): (Bound<'_, PyAny>, Bound<'_, PyAny>, Vec<usize>) = stacked.extract()?;
+    let x = contexts(&x, hold)?;
+    if counts.len() != x.len() {
+        let expected = format!("{} entries, one for each row of X", x.len());
+        return Err(size("candidates", expected, counts.len()));
+    }
+    let offsets: Vec<usize> = std::iter::once(0)
+        .chain(counts.iter().scan(0, |sum, count| {
+            *sum += count;
+            Some(*sum)
+        }))
+        .collect();
+    let features = contexts(&features, hold).map_err(|failure| in_record(failure, &offsets))?;
+    Ok((x, Some(Eligible::candidates(offsets, features)?)))
+}
+
+/// An error about a row of all candidates, as one about a candidate of a record.
+fn in_record(failure: Failure, offsets: &[usize]) -> Failure {
+    match failure {
+        Failure::Core(surefoot::Error::Value { row, column, allowed, value }) => {
+            let record = offsets.partition_point(|&start| start <= row).saturating_sub(1);
+            let column = format!("candidate {}, {column}", row - offsets[record]);
+            Failure::Core(surefoot::Error::Value { row: record, column, allowed, value })
+        }
+        other => other,
+    }
+}
+
 /// A matrix with this many columns.
 pub(crate) fn matrix<T: Element>(py: Python<'_>, values: Vec<T>, columns: usize) -> Result<Bound<'_, PyArray2<T>>> {
     let rows = values.len() / columns;

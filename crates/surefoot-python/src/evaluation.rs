@@ -104,11 +104,11 @@ impl<'py> Asked<'py> {
         };
         Ok(match self {
             Asked::Policy(policy) => {
-                if policy.policy().actions() != k {
+                let policy = policy.for_most(Some(k))?;
+                if policy.actions() != k {
                     let expected = format!("{k} actions, as the logs");
-                    return Err(size("the policy", expected, policy.policy().actions()));
+                    return Err(size("the policy", expected, policy.actions()));
                 }
-                let policy = policy.policy();
                 let p = run(py, || policy.propensity(logs.contexts(), logs.action(), logs.eligible()))?;
                 let all = all.then(|| run(py, || policy.distribution(logs.contexts(), logs.eligible()))).transpose()?;
                 (p, all)
@@ -147,6 +147,10 @@ impl Model {
         if let Ok(name) = model.extract::<String>() {
             if name != "linear" {
                 return Err(setting("the reward model", "linear, or predicted rewards of all actions", name));
+            }
+            if logs.logs.eligible().is_some_and(|sets| sets.features().is_some()) {
+                let allowed = "none or predicted rewards, as the records have candidates with features";
+                return Err(setting("the reward model", allowed, "linear, which has one regression per action"));
             }
             let contexts = logs.logs.contexts();
             return run(model.py(), || {

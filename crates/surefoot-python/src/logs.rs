@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use surefoot::logs::Eligible;
 use surefoot::{Logs, RewardRange};
 use surefoot_data::{read_round, write_round};
 
-use crate::arrays::{Hold, actions, contexts, eligible, numbers, slice_of, to_python};
+use crate::arrays::{Hold, actions, contexts_and_sets, numbers, slice_of, to_python};
 use crate::failure::{Failure, Result, setting};
 use crate::policy::PyPolicy;
 
@@ -33,6 +34,11 @@ use crate::policy::PyPolicy;
 ///     The lowest and the highest possible reward.
 /// eligible : array of bool or list of list of int, optional
 ///     The eligible actions: a mask `[n, K]`, or a list for each record.
+/// candidates : array, list of arrays, (array, counts) or table, optional
+///     Candidates with features, if they differ from record to record: an array `[n, k, d]`; a list with a matrix for each
+///     record; the rows of all candidates, and their number in each record; or a table with a row for each candidate, whose
+///     column ``event_id`` says which rows are one record. An action is then a place among the candidates of its record, and
+///     ``n_actions`` is the largest number of candidates that a record may have.
 /// version : str
 ///     The version of the policy that collected them.
 ///
@@ -47,6 +53,9 @@ use crate::policy::PyPolicy;
 ///     [-1.0, 0.0, -1.0]
 ///     >>> len(logs[1:])
 ///     2
+///     >>> offers = [[[0.1, 1.0], [0.7, 0.0]], [[0.4, 1.0], [0.2, 1.0]]]
+///     >>> surefoot.Logs([[1.0], [2.0]], action=[0, 1], pscore=[0.5, 0.5], reward=[1.0, 0.0], candidates=offers)
+///     <surefoot.Logs: 2 records, 1 features, 2 candidates at most, each with 2 features>
 #[pyclass(frozen, name = "Logs", module = "surefoot")]
 #[derive(Debug, Clone)]
 pub(crate) struct PyLogs {
@@ -73,8 +82,8 @@ impl PyLogs {
 impl PyLogs {
     #[new]
     #[pyo3(
-        signature = (X, action, pscore, reward, *, n_actions = None, reward_range = (0.0, 1.0), eligible = None, version = ""),
-        text_signature = "(X, action, pscore, reward, *, n_actions=None, reward_range=(0.0, 1.0), eligible=None, version='')"
+        signature = (X, action, pscore, reward, *, n_actions = None, reward_range = (0.0, 1.0), eligible = None, candidates = None, version = ""),
+        text_signature = "(X, action, pscore, reward, *, n_actions=None, reward_range=(0.0, 1.0), eligible=None, candidates=None, version='')"
     )]
     #[expect(clippy::too_many_arguments, reason = "each is a column")]
     fn from_arrays(
@@ -85,15 +94,18 @@ impl PyLogs {
         n_actions: Option<usize>,
         reward_range: (f64, f64),
         eligible: Option<&Bound<'_, PyAny>>,
+        candidates: Option<&Bound<'_, PyAny>>,
         version: &str,
     ) -> Result<Self> {
         let rewards = RewardRange::new(reward_range.0, reward_range.1)?;
-        let (x, action) = (contexts(X, Hold::On)?, actions(action)?);
-        let k = n_actions.unwrap_or_else(|| action.iter().max().map_or(2, |&a| (a as usize + 1).max(2)));
+        let ((x, sets), action) = (contexts_and_sets(X, Hold::On, eligible, candidates)?, actions(action)?);
+        let most = sets.as_ref().filter(|sets| sets.features().is_some()).map(Eligible::most);
+        let last = || action.iter().max().map_or(2, |&a| a as usize + 1);
+        let k = n_actions.unwrap_or_else(|| most.unwrap_or_else(last).max(2));
         let pscore = slice_of(&numbers(pscore, "pscore")?)?.to_vec();
         let cost = rewards.costs(slice_of(&numbers(reward, "reward")?)?)?;
         let mut logs = Logs::new(k, x, action, pscore, cost)?;
-        if let Some(sets) = self::eligible(eligible)? {
+        if let Some(sets) = sets {
             logs = logs.with_eligible(sets)?;
         }
         // Where the eligible actions are known, the number of actions does not matter.
@@ -168,8 +180,25 @@ impl PyLogs {
     /// The eligible actions, a list for each record; ``None`` if all actions were eligible.
     #[getter]
     fn eligible(&self) -> Option<Vec<Vec<u32>>> {
-        let sets = self.logs.eligible()?;
+        let sets = self.logs.eligible().filter(|sets| sets.features().is_none())?;
         Some((0..sets.len()).map(|row| sets.get(row).to_vec()).collect())
+    }
+
+    /// The candidates: the features of all of them, a row for each, and their number in each record. ``None`` if the actions
+    /// are the same in all records.
+    #[getter]
+    #[expect(clippy::type_complexity, reason = "two arrays, or none")]
+    fn candidates<'py>(&self, py: Python<'py>) -> Result<Option<(Bound<'py, PyAny>, Bound<'py, PyArray1<i64>>)>> {
+        let Some(sets) = self.logs.eligible() else { return Ok(None) };
+        let Some(rows) = sets.candidate_rows() else { return Ok(None) };
+        let counts = (0..sets.len()).map(|row| i64::try_from(sets.get(row).len()).unwrap_or(i64::MAX));
+        Ok(Some((to_python(py, &rows)?, PyArray1::from_iter(py, counts))))
+    }
+
+    /// The number of features of a candidate; ``None`` if the actions are the same in all records.
+    #[getter]
+    fn n_candidate_features(&self) -> Option<usize> {
+        self.logs.eligible().and_then(Eligible::features)
     }
 
     /// A hash of the whole content, by which certificates refer to these logs.
@@ -212,7 +241,7 @@ impl PyLogs {
 
     /// Creates logs from costs, which a pickle stores exactly.
     #[staticmethod]
-    #[pyo3(signature = (X, action, pscore, cost, n_actions, reward_range, eligible, version, counted = false))]
+    #[pyo3(signature = (X, action, pscore, cost, n_actions, reward_range, eligible, version, counted = false, candidates = None))]
     #[expect(clippy::too_many_arguments, reason = "each is a column")]
     fn _of_costs(
         X: &Bound<'_, PyAny>,
@@ -224,12 +253,13 @@ impl PyLogs {
         eligible: Option<&Bound<'_, PyAny>>,
         version: &str,
         counted: bool,
+        candidates: Option<&Bound<'_, PyAny>>,
     ) -> Result<Self> {
-        let (x, action) = (contexts(X, Hold::On)?, actions(action)?);
+        let ((x, sets), action) = (contexts_and_sets(X, Hold::On, eligible, candidates)?, actions(action)?);
         let column =
             |values: &Bound<'_, PyAny>, name: &str| Ok::<_, Failure>(slice_of(&numbers(values, name)?)?.to_vec());
         let mut logs = Logs::new(n_actions, x, action, column(pscore, "pscore")?, column(cost, "cost")?)?;
-        if let Some(sets) = self::eligible(eligible)? {
+        if let Some(sets) = sets {
             logs = logs.with_eligible(sets)?;
         }
         Ok(PyLogs { counted, ..PyLogs::new(logs.with_policy_version(version), reward_range)? })
@@ -240,7 +270,9 @@ impl PyLogs {
         let columns = (self.X(py)?, self.action(py), self.pscore(py), self.cost(py));
         let (x, action, pscore, cost) = columns;
         let rest = (logs.actions(), self.range, self.eligible(), logs.policy_version());
-        let parts = (x, action, pscore, cost, rest.0, rest.1, rest.2, rest.3, self.counted).into_pyobject(py)?;
+        let candidates = self.candidates(py)?;
+        let parts = (x, action, pscore, cost, rest.0, rest.1, rest.2, rest.3, self.counted, candidates);
+        let parts = parts.into_pyobject(py)?;
         Ok((class.getattr("_of_costs")?, parts))
     }
 
@@ -256,6 +288,10 @@ impl PyLogs {
     fn __repr__(&self) -> String {
         let (n, p, k) = (self.logs.len(), self.n_features(), self.n_actions());
         let kind = if self.logs.contexts().is_sparse() { "sparse " } else { "" };
-        format!("<surefoot.Logs: {n} records, {p} {kind}features, {k} actions>")
+        let actions = match self.n_candidate_features() {
+            None => format!("{k} actions"),
+            Some(features) => format!("{k} candidates at most, each with {features} features"),
+        };
+        format!("<surefoot.Logs: {n} records, {p} {kind}features, {actions}>")
     }
 }

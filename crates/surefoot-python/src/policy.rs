@@ -1,17 +1,20 @@
 //! Policies.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use numpy::{PyArray1, PyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use surefoot::features::{Cross, Joint};
 use surefoot::learn::Family;
+use surefoot::logs::Eligible;
 use surefoot::policy::{Basis, Class, Decision, Mixture, Posterior, Scale, Softmax, Uniform};
 use surefoot::{FeatureMap, LinearGaussian, Policy};
 use surefoot_data::{Inputs, PolicyReader, family, write_certified, write_policy_with};
 
-use crate::arrays::{Hold, actions, column, contexts, eligible, matrix, numbers, numbers2, slice_of};
+use crate::arrays::{Hold, actions, column, contexts_and_sets, matrix, numbers, numbers2, slice_of};
 use crate::certificate::{PyCertificate, file_of};
 use crate::custom::CustomPolicy;
 use crate::failure::{Result, run, setting};
@@ -64,6 +67,20 @@ impl PyPolicy {
         &self.policy
     }
 
+    /// The policy, for sets of what can be chosen: a policy over candidates is for any number of them.
+    pub(crate) fn for_sets(&self, sets: Option<&Eligible>) -> Result<Arc<dyn Policy>> {
+        let most = sets.filter(|sets| sets.features().is_some()).map(|sets| sets.most().max(2));
+        self.for_most(most)
+    }
+
+    /// The same for this number of candidates, if it is a policy over candidates.
+    pub(crate) fn for_most(&self, most: Option<usize>) -> Result<Arc<dyn Policy>> {
+        match (self.policy.as_gaussian().filter(|policy| policy.joint().is_some()), most) {
+            (Some(policy), Some(most)) if policy.actions() != most => Ok(Arc::new(policy.with_most_candidates(most)?)),
+            _ => Ok(Arc::clone(&self.policy)),
+        }
+    }
+
     /// The linear Gaussian policy; an error for any other kind.
     pub(crate) fn gaussian(&self, what: &str) -> Result<&LinearGaussian> {
         let gaussian = self.policy.as_gaussian();
@@ -106,6 +123,38 @@ impl PyPolicy {
         Ok(LinearGaussian::new(features.0.clone(), posterior)?.with_exploration(exploration)?.into())
     }
 
+    /// The linear Gaussian policy over candidates that prefers none of them: the usual prior if every record has its own
+    /// candidates, with features.
+    ///
+    /// The score of a candidate is linear in joint features: its own features and, with ``cross``, their products with all
+    /// features of the context. If these are more than :math:`2^b`, where :math:`b` is ``cross_bits``, they are hashed into
+    /// so many. ``n_actions`` is the largest number of candidates of a record that learning allows; it changes no
+    /// probability.
+    ///
+    ///     >>> import surefoot
+    ///     >>> policy = surefoot.Policy.over_candidates(surefoot.Features.raw(1), 2, 3)
+    ///     >>> policy.predict_proba([[1.0]], candidates=[[[0.5, 1.0], [1.0, 0.5]]]).round(6).tolist()
+    ///     [[0.5, 0.5]]
+    #[staticmethod]
+    #[pyo3(signature = (features, n_candidate_features, n_actions, *, cross = true, cross_bits = 18, exploration = 0.0))]
+    fn over_candidates(
+        features: &PyFeatures,
+        n_candidate_features: usize,
+        n_actions: usize,
+        cross: bool,
+        cross_bits: u8,
+        exploration: f64,
+    ) -> Result<Self> {
+        let (x, b) = (features.0.output(), n_candidate_features);
+        let joint = match cross {
+            true => Joint::full(x, b, cross_bits)?,
+            false => Joint::new(x, b, vec![0..b; 1], Vec::new(), cross_bits)?,
+        };
+        let posterior = Posterior::over_candidates(vec![0.0; joint.output()], Scale::Shared(1.0))?;
+        let policy = LinearGaussian::over_candidates(features.0.clone(), joint, n_actions, posterior)?;
+        Ok(policy.with_exploration(exploration)?.into())
+    }
+
     /// The linear Gaussian policy :math:`\mathcal N(\mu, U \mathrm{diag}(\sigma^2) U' \otimes I_K)`.
     ///
     /// Parameters
@@ -141,16 +190,8 @@ impl PyPolicy {
         let mean = numbers2(mean, "mean")?;
         let (p, k) = (mean.shape()[0], mean.shape()[1]);
         let map = features.map_or_else(|| FeatureMap::identity(p), |features| features.0.clone());
-        let scale = match scale.extract::<f64>() {
-            Ok(shared) => Scale::Shared(shared),
-            Err(_) => Scale::PerFeature(slice_of(&numbers(scale, "scale")?)?.to_vec()),
-        };
-        let posterior = Posterior::new(k, mean.as_array().iter().copied().collect(), scale)?;
-        let posterior = match basis {
-            Some(axes) => posterior
-                .with_basis(Arc::new(Basis::new(numbers2(axes, "basis")?.as_array().iter().copied().collect(), p)?))?,
-            None => posterior,
-        };
+        let posterior = Posterior::new(k, mean.as_array().iter().copied().collect(), scales(scale)?)?;
+        let posterior = in_basis(posterior, basis, p)?;
         Ok(LinearGaussian::new(map, posterior)?.with_exploration(exploration)?.into())
     }
 
@@ -272,6 +313,12 @@ impl PyPolicy {
         self.policy.class().features().map(|map| PyFeatures(map.clone()))
     }
 
+    /// The number of features of a candidate, for a policy over candidates; otherwise ``None``.
+    #[getter]
+    fn n_candidate_features(&self) -> Option<usize> {
+        self.policy.as_gaussian().and_then(LinearGaussian::joint).map(Joint::candidates)
+    }
+
     /// The share of decisions that are drawn uniformly: :math:`(1 - \varepsilon)\,\pi_Q + \varepsilon/K`. It is 0 for a
     /// policy that is not linear Gaussian.
     #[getter]
@@ -279,7 +326,8 @@ impl PyPolicy {
         self.gaussian("").map_or(0.0, LinearGaussian::exploration)
     }
 
-    /// The means :math:`\mu`, `[p, K]`: one column per action.
+    /// The means :math:`\mu`, `[p, K]`: one column per action. Over candidates there is one column, and a row for each joint
+    /// feature.
     #[getter]
     fn mean<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyArray2<f64>>> {
         let posterior = self.gaussian("a policy with a mean")?.posterior();
@@ -317,21 +365,25 @@ impl PyPolicy {
 
     /// The probabilities :math:`\pi(a|x)` of all actions, `[n, K]`, exact to :math:`10^{-10}`.
     ///
-    /// ``eligible`` restricts the choice: a mask `[n, K]`, or a list of actions for each context.
+    /// ``eligible`` restricts the choice: a mask `[n, K]`, or a list of actions for each context. A policy over candidates
+    /// needs ``candidates``, in one of the forms that :class:`Logs` takes. A row has then as many entries as the largest
+    /// set of candidates, with 0 beyond its own.
     ///
     ///     >>> import surefoot
     ///     >>> surefoot.Policy.uniform(3).predict_proba([[1.0]], eligible=[[0, 2]]).tolist()
     ///     [[0.5, 0.0, 0.5]]
-    #[pyo3(signature = (X, *, eligible = None))]
+    #[pyo3(signature = (X, *, eligible = None, candidates = None))]
     fn predict_proba<'py>(
         &self,
         py: Python<'py>,
         X: &Bound<'py, PyAny>,
         eligible: Option<&Bound<'py, PyAny>>,
+        candidates: Option<&Bound<'py, PyAny>>,
     ) -> Result<Bound<'py, PyArray2<f64>>> {
-        let (x, sets) = (contexts(X, Hold::Call)?, self::eligible(eligible)?);
-        let p = run(py, || self.policy().distribution(&x, sets.as_ref()))?;
-        matrix(py, p, self.n_actions())
+        let (x, sets) = contexts_and_sets(X, Hold::Call, eligible, candidates)?;
+        let policy = self.for_sets(sets.as_ref())?;
+        let p = run(py, || policy.distribution(&x, sets.as_ref()))?;
+        matrix(py, p, policy.actions())
     }
 
     /// The probability of one action per context, with a relative error of :math:`10^{-9}` for probabilities down to
@@ -340,16 +392,18 @@ impl PyPolicy {
     ///     >>> import surefoot
     ///     >>> surefoot.Policy.uniform(4).propensity([[1.0], [2.0]], [3, 0]).tolist()
     ///     [0.25, 0.25]
-    #[pyo3(signature = (X, action, *, eligible = None))]
+    #[pyo3(signature = (X, action, *, eligible = None, candidates = None))]
     fn propensity<'py>(
         &self,
         py: Python<'py>,
         X: &Bound<'py, PyAny>,
         action: &Bound<'py, PyAny>,
         eligible: Option<&Bound<'py, PyAny>>,
+        candidates: Option<&Bound<'py, PyAny>>,
     ) -> Result<Bound<'py, PyArray1<f64>>> {
-        let (x, action, sets) = (contexts(X, Hold::Call)?, actions(action)?, self::eligible(eligible)?);
-        let p = run(py, || self.policy().propensity(&x, &action, sets.as_ref()))?;
+        let ((x, sets), action) = (contexts_and_sets(X, Hold::Call, eligible, candidates)?, actions(action)?);
+        let policy = self.for_sets(sets.as_ref())?;
+        let p = run(py, || policy.propensity(&x, &action, sets.as_ref()))?;
         Ok(PyArray1::from_vec(py, p))
     }
 
@@ -365,7 +419,7 @@ impl PyPolicy {
     ///     [0.25, 0.25, 0.25]
     ///     >>> bool(policy.sample([[3.0]], seed=1, keys=[2])[0][0] == action[2])
     ///     True
-    #[pyo3(signature = (X, *, seed, keys = None, eligible = None))]
+    #[pyo3(signature = (X, *, seed, keys = None, eligible = None, candidates = None))]
     fn sample<'py>(
         &self,
         py: Python<'py>,
@@ -373,13 +427,15 @@ impl PyPolicy {
         seed: u64,
         keys: Option<&Bound<'py, PyAny>>,
         eligible: Option<&Bound<'py, PyAny>>,
+        candidates: Option<&Bound<'py, PyAny>>,
     ) -> Result<Decisions<'py>> {
-        let (x, sets) = (contexts(X, Hold::Call)?, self::eligible(eligible)?);
+        let (x, sets) = contexts_and_sets(X, Hold::Call, eligible, candidates)?;
+        let policy = self.for_sets(sets.as_ref())?;
         let keys: Vec<u64> = match keys.filter(|keys| !keys.is_none()) {
             Some(keys) => self::keys(keys)?,
             None => (0..x.len() as u64).collect(),
         };
-        let decisions = run(py, || self.policy().decide_keyed(&x, sets.as_ref(), seed, &keys))?;
+        let decisions = run(py, || policy.decide_keyed(&x, sets.as_ref(), seed, &keys))?;
         let split = |of: fn(&Decision) -> f64| decisions.iter().map(of).collect::<Vec<f64>>();
         let chosen = decisions.iter().map(|decision| decision.action).collect();
         Ok((PyArray1::from_vec(py, chosen), PyArray1::from_vec(py, split(|decision| decision.propensity))))
@@ -408,16 +464,48 @@ impl PyPolicy {
             return Ok((rebuild.getattr("softmax")?, parts.into_pyobject(py)?));
         }
         self.gaussian("a policy that is pickled")?;
+        let joint = self.gaussian("")?.joint().map(|joint| {
+            let pair = |range: &Range<usize>| (range.start, range.end);
+            let crosses: Vec<Ends> =
+                joint.crosses().iter().flat_map(|c| [pair(&c.context), pair(&c.candidate)]).collect();
+            let own: Vec<Ends> = joint.own().iter().map(pair).collect();
+            (self.n_actions(), joint.contexts(), joint.candidates(), own, crosses, joint.bits())
+        });
         let features = PyFeatures(self.gaussian("")?.features().clone());
-        let parts = (self.mean(py)?, self.scale(py)?, features, self.exploration(), self.basis(py)?, inputs);
+        let parts = (self.mean(py)?, self.scale(py)?, features, self.exploration(), self.basis(py)?, inputs, joint);
         Ok((rebuild.getattr("gaussian")?, parts.into_pyobject(py)?))
     }
 
-    // The posterior of a loop that begins with this policy: "per-feature" in place of "shaped" for very many features.
-    fn _posterior<'a>(&self, posterior: &'a str) -> Result<&'a str> {
+    // The posterior of a loop that begins with this policy: "per-feature" in place of "shaped" for very many features, and
+    // "isotropic" over candidates, whose scales stay as they are.
+    fn _posterior(&self, posterior: &str) -> Result<&'static str> {
         let wanted: Family = posterior.parse()?;
-        let possible = family(wanted, self.gaussian("the first policy")?);
-        Ok(if possible == wanted { posterior } else { "per-feature" })
+        Ok(match family(wanted, self.gaussian("the first policy")?) {
+            Family::Isotropic => "isotropic",
+            Family::PerFeature => "per-feature",
+            _ => "shaped",
+        })
+    }
+
+    /// A policy over candidates from its parts, for unpickling.
+    #[staticmethod]
+    fn _over_candidates(
+        mean: &Bound<'_, PyAny>,
+        scale: &Bound<'_, PyAny>,
+        features: &PyFeatures,
+        exploration: f64,
+        basis: Option<&Bound<'_, PyAny>>,
+        joint: JointParts,
+    ) -> Result<Self> {
+        let (n_actions, contexts, candidates, own, crosses, bits) = joint;
+        let range = |&(start, end): &Ends| start..end;
+        let crosses = crosses.chunks_exact(2).map(|c| Cross { context: range(&c[0]), candidate: range(&c[1]) });
+        let joint = Joint::new(contexts, candidates, own.iter().map(range).collect(), crosses.collect(), bits)?;
+        let mean: Vec<f64> = numbers2(mean, "mean")?.as_array().iter().copied().collect();
+        let p = mean.len();
+        let posterior = in_basis(Posterior::over_candidates(mean, scales(scale)?)?, basis, p)?;
+        let policy = LinearGaussian::over_candidates(features.0.clone(), joint, n_actions, posterior)?;
+        Ok(policy.with_exploration(exploration)?.into())
     }
 
     /// A policy with its description of raw records, for unpickling.
@@ -444,6 +532,28 @@ impl PyPolicy {
         let print = self.fingerprint().map_or_else(String::new, |print| format!(" {}", &print[..12]));
         format!("<surefoot.Policy {}{print}: {} actions>", self.kind(), self.n_actions())
     }
+}
+
+/// The first and the one after the last of some features.
+type Ends = (usize, usize);
+
+/// Joint features: the largest number of candidates, the numbers of features of contexts and of candidates, own features,
+/// crosses with a range of the context before each range of the candidate, and bits.
+type JointParts = (usize, usize, usize, Vec<Ends>, Vec<Ends>, u8);
+
+/// One standard deviation, or one per feature.
+fn scales(scale: &Bound<'_, PyAny>) -> Result<Scale> {
+    Ok(match scale.extract::<f64>() {
+        Ok(shared) => Scale::Shared(shared),
+        Err(_) => Scale::PerFeature(slice_of(&numbers(scale, "scale")?)?.to_vec()),
+    })
+}
+
+/// The posterior in a basis of `p` axes, if one is given.
+fn in_basis(posterior: Posterior, basis: Option<&Bound<'_, PyAny>>, p: usize) -> Result<Posterior> {
+    let Some(axes) = basis.filter(|basis| !basis.is_none()) else { return Ok(posterior) };
+    let axes = Basis::new(numbers2(axes, "basis")?.as_array().iter().copied().collect(), p)?;
+    Ok(posterior.with_basis(Arc::new(axes))?)
 }
 
 /// The keys of draws: whole numbers from 0 on.

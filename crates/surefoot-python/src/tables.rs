@@ -10,8 +10,9 @@ use pyo3::types::PyDict;
 use surefoot::RewardRange;
 use surefoot_data::lint::{Lint, LintSettings};
 use surefoot_data::{
-    Actions, ColumnNames, EncodingSettings, EvaluateRequest, Format, Grouping, LogReader, ModelRequest, NamedPolicy,
-    PolicyReader, ReadRequest, RecordPolicy, Rounds, Scan, Scorer, SelectRequest, convert, evaluate, select,
+    ActionIs, Actions, Catalogue, ColumnNames, EncodingSettings, EvaluateRequest, Format, Grouping, LogReader,
+    ModelRequest, NamedPolicy, PolicyReader, ReadRequest, RecordPolicy, Rounds, Scan, Scorer, SelectRequest, convert,
+    evaluate, select,
 };
 
 use crate::arrays::table;
@@ -79,6 +80,25 @@ fn all_actions(actions: &Bound<'_, PyAny>) -> Result<Actions> {
     Ok(Actions::named(names.map_err(|_| setting("actions", "a number or a list of names", actions))?)?)
 }
 
+/// A catalogue, from a file or a table.
+fn catalogue(py: Python<'_>, given: Option<&Bound<'_, PyAny>>, key: Option<&str>) -> Result<Option<Arc<Catalogue>>> {
+    let Some(given) = given.filter(|given| !given.is_none()) else {
+        return match key {
+            Some(key) => Err(setting("catalogue_key", "given with a catalogue", key)),
+            None => Ok(None),
+        };
+    };
+    let reader = if given.hasattr("__arrow_c_stream__")? {
+        LogReader::in_memory("catalogue".into(), table(given)?.0, ColumnNames::default())
+    } else {
+        let path = given.extract::<PathBuf>();
+        let path = path
+            .map_err(|_| setting("catalogue", "a path, or a table that speaks Arrow's C stream", given.get_type()))?;
+        LogReader::new(vec![path], None, ColumnNames::default())
+    };
+    Ok(Some(Arc::new(run(py, || Catalogue::read(&reader, key))?)))
+}
+
 fn grouping(by: &str) -> Grouping {
     by.parse().unwrap_or_else(|never| match never {})
 }
@@ -103,6 +123,28 @@ impl PySource {
     ///     All actions that there are: their number, or their names. By default those of a policy, or else those that
     ///     occur: then ``"uniform"`` cannot be evaluated, and learning certifies only if all of them occur in the records
     ///     set aside.
+    /// candidates_column : str, optional
+    ///     The column of the candidates of each record, lists of objects with their features: ``candidates``.
+    /// identity : str, optional
+    ///     The field of a candidate that is its identity: ``id``, ``_id``, ``_tag``, ``item_id`` or ``action_id``.
+    /// action_is : {"place", "identity"}, optional
+    ///     How the action names the chosen candidate. By default by its identity, if action and identities are both texts or
+    ///     both numbers, and otherwise by its place.
+    /// positions : bool
+    ///     Whether the features of candidates are ignored, and their places are the actions.
+    /// rows_are_candidates : bool
+    ///     Whether every row is a candidate, and rows next to each other with the same event id are one record. By default
+    ///     if there are event ids and a column ``chosen``.
+    /// chosen : str, optional
+    ///     If rows are candidates: the column that is 1 or true for the chosen one, or the column of the reward or the
+    ///     propensity, if only the chosen one has it: ``chosen``.
+    /// candidate_features : list of str, optional
+    ///     If rows are candidates: the columns that are features of candidates. By default those that differ between the
+    ///     rows of a record.
+    /// catalogue : path or table, optional
+    ///     The features of candidates, one row for each identity.
+    /// catalogue_key : str, optional
+    ///     The column of the identity in the catalogue.
     ///
     /// Examples
     /// --------
@@ -114,7 +156,8 @@ impl PySource {
     #[staticmethod]
     #[pyo3(signature = (
         source, *, format = None, action = None, propensity = None, reward = None, event_id = None, policy_version = None,
-        actions_from_one = false, actions = None
+        actions_from_one = false, actions = None, candidates_column = None, identity = None, action_is = None, positions = false,
+        rows_are_candidates = false, chosen = None, candidate_features = None, catalogue = None, catalogue_key = None
     ))]
     #[expect(clippy::too_many_arguments, reason = "each names a column")]
     fn open(
@@ -127,15 +170,39 @@ impl PySource {
         policy_version: Option<String>,
         actions_from_one: bool,
         actions: Option<&Bound<'_, PyAny>>,
+        candidates_column: Option<String>,
+        identity: Option<String>,
+        action_is: Option<&str>,
+        positions: bool,
+        rows_are_candidates: bool,
+        chosen: Option<String>,
+        candidate_features: Option<Vec<String>>,
+        catalogue: Option<&Bound<'_, PyAny>>,
+        catalogue_key: Option<&str>,
     ) -> Result<Self> {
         let actions = actions.map(all_actions).transpose()?;
-        let from_one = actions_from_one;
-        let columns =
-            ColumnNames { event_id, action, propensity, reward, policy_version, from_one, ..ColumnNames::default() };
+        let catalogue = self::catalogue(source.py(), catalogue, catalogue_key)?;
+        let how = |how: &str| how.parse::<ActionIs>().map_err(|_| setting("action_is", "place or identity", how));
+        let columns = ColumnNames {
+            event_id,
+            action,
+            propensity,
+            reward,
+            policy_version,
+            from_one: actions_from_one,
+            candidates: candidates_column,
+            identity,
+            action_is: action_is.map(how).transpose()?,
+            positions,
+            rows_are_candidates,
+            chosen,
+            candidate_features,
+        };
+        let made =
+            |reader: LogReader| PySource { reader: hearing(reader).with_actions(actions).with_catalogue(catalogue) };
         if source.hasattr("__arrow_c_stream__")? {
             format.map(of_name).transpose()?;
-            let reader = hearing(LogReader::in_memory("logs".into(), table(source)?.0, columns));
-            return Ok(PySource { reader: reader.with_actions(actions) });
+            return Ok(made(LogReader::in_memory("logs".into(), table(source)?.0, columns)));
         }
         let format: Option<Format> = format.map(of_name).transpose()?;
         let paths = match source.extract::<PathBuf>() {
@@ -148,7 +215,7 @@ impl PySource {
         if paths.is_empty() {
             return Err(setting("logs", "at least one file", "none"));
         }
-        Ok(PySource { reader: hearing(LogReader::new(paths, format, columns)).with_actions(actions) })
+        Ok(made(LogReader::new(paths, format, columns)))
     }
 
     /// All records that are not skipped, unchanged: a table with Arrow's C stream.
@@ -319,6 +386,10 @@ impl PySource {
     ///     Whether numbers are centred and divided by their standard deviation.
     /// prior : Policy or None
     ///     A policy that applies to raw records, if they are to be encoded as it does.
+    /// cross : list of str or None
+    ///     The products of context features and candidate features, as pairs of namespaces. ``None``: of all.
+    /// cross_bits : int
+    ///     If own features of candidates and products are more than 2 to this power, they are hashed into so many.
     ///
     /// Examples
     /// --------
@@ -332,7 +403,7 @@ impl PySource {
     ///     <surefoot.Rounds: 90 records in 1 rounds, 1 features, 2 actions>
     #[pyo3(signature = (
         *, by = "policy-version", set_aside = 0.1, reward_range = (0.0, 1.0), features = None, ignore = Vec::new(),
-        categorical = Vec::new(), vocabulary = 64, hash_bits = 8, standardise = true, prior = None
+        categorical = Vec::new(), vocabulary = 64, hash_bits = 8, standardise = true, prior = None, cross = None, cross_bits = 18
     ))]
     #[expect(clippy::too_many_arguments, reason = "settings, by their names")]
     fn rounds(
@@ -348,6 +419,8 @@ impl PySource {
         hash_bits: u32,
         standardise: bool,
         prior: Option<&PyPolicy>,
+        cross: Option<Vec<String>>,
+        cross_bits: u8,
     ) -> Result<PyRounds> {
         let known = match prior.map(|prior| prior.inputs.as_deref()) {
             Some(None) => {
@@ -369,7 +442,8 @@ impl PySource {
                 vocabulary,
                 hash_bits,
                 standardise,
-                ..EncodingSettings::default()
+                crosses: cross,
+                cross_bits,
             },
             set_aside,
         };

@@ -129,7 +129,18 @@ impl Text for Summary {
         table.load_style(presets::NOTHING);
         let skipped = if self.skipped > 0 { format!(", {} skipped", self.skipped) } else { String::new() };
         table.add_row(["records".into(), format!("{}{skipped}", self.records)]);
-        table.add_row(["actions".into(), format!("{}, {} chosen", self.actions, self.chosen)]);
+        if let Some([fewest, most]) = self.candidates {
+            let number = if fewest == most { most.to_string() } else { format!("{fewest} to {most}") };
+            table.add_row(["candidates".into(), format!("{number} per record")]);
+        }
+        let actions = match (self.candidates, self.actions) {
+            (None, n) => Some(("actions", n)),
+            (Some(_), 0) => None,
+            (Some(_), n) => Some(("identities", n)),
+        };
+        if let Some((name, n)) = actions {
+            table.add_row([name.into(), format!("{n}, {} chosen", self.chosen)]);
+        }
         let reward = match (self.mean_reward, self.reward_error) {
             (Some(mean), Some(error)) => format!("{mean:.4} +- {error:.4}"),
             (Some(mean), None) => format!("{mean:.4}"),

@@ -11,7 +11,7 @@ use arrow_schema::{DataType, Field};
 use super::{Kind, cast};
 use crate::column::Column;
 use crate::error::{Error, Result};
-use crate::logs::{LogBatch, identity_field};
+use crate::logs::{IDENTITIES, LogBatch, identity_field};
 use crate::table::candidates::{Candidates, named};
 
 /// The fields of candidates in the order in which they first appear, and the type of each.
@@ -34,13 +34,20 @@ impl Fields {
         Ok(())
     }
 
+    /// Leaves out the identity: the field of this name, or else the first with a usual one.
+    pub(super) fn leave_out_identity(&mut self, name: Option<&str>) {
+        let usual = || IDENTITIES.into_iter().find(|usual| self.0.iter().any(|(name, _)| name == usual));
+        let identity = name.or_else(usual).map(str::to_owned);
+        self.0.retain(|(name, _)| Some(name) != identity.as_ref());
+    }
+
     fn structs(&self) -> arrow_schema::Fields {
         self.0.iter().map(|(name, kind)| Field::new(name, kind.data_type(), true)).collect()
     }
 
-    /// The type of the column. Formats without columns have named features.
-    pub(super) fn data_type(&self, strict: bool) -> DataType {
-        match strict {
+    /// The type of the column: lists of named features, or of structs.
+    pub(super) fn data_type(&self, named: bool) -> DataType {
+        match named {
             true => Candidates::data_type(),
             false => DataType::List(Arc::new(Field::new("item", DataType::Struct(self.structs()), true))),
         }
@@ -52,7 +59,7 @@ impl Fields {
         batch: &LogBatch,
         column: &Column<'_>,
         wanted: &DataType,
-        strict: bool,
+        named_features: bool,
     ) -> Result<ArrayRef> {
         let (lists, items) = items(column)?;
         let broken = |reason: arrow_schema::ArrowError| Error::Malformed {
@@ -60,7 +67,7 @@ impl Fields {
             reason: reason.to_string(),
         };
         let first = lists.value_offsets()[0];
-        if strict {
+        if named_features {
             let fields: Vec<&str> = items.fields().iter().map(|field| field.name().as_str()).collect();
             let identity = identity_field(batch, &fields);
             let mut builder = Candidates::default();

@@ -194,10 +194,10 @@ impl<'a> Encoded<'a> {
                 let (Some(names), Some(values)) = (batch.feature(names)?, batch.feature(values)?) else {
                     return missing();
                 };
-                let (found, lists) = (names.text_lists()?, values.lists()?);
-                let at = |name: &String| place(&[name.as_bytes()], *bits);
+                let (found, lists) = (names.borrowed_text_lists()?, values.lists()?);
+                let at = |name: &str| place(&[name.as_bytes()], *bits);
                 let Some(namespace) = namespace else {
-                    let places = found.values.iter().map(at).collect();
+                    let places = found.values.iter().map(|name| at(name)).collect();
                     return Self::entries(values, places, &found.offsets, lists);
                 };
                 matching(&values, &found.offsets, &lists)?;

@@ -35,6 +35,8 @@ type Known = HashMap<u32, Option<u64>>;
 #[derive(Debug, Default)]
 pub(super) struct Candidates {
     records: usize,
+    /// The fewest and the most candidates of a record.
+    numbers: Option<[usize; 2]>,
     /// Records whose action is none of their candidates.
     strange: Occurrences,
     repeated: Occurrences,
@@ -54,6 +56,11 @@ pub(super) struct Candidates {
 }
 
 impl Candidates {
+    /// The fewest and the most candidates of a record; `None` without candidates.
+    pub(super) fn sizes(&self) -> Option<[usize; 2]> {
+        self.numbers
+    }
+
     /// The candidates of a batch. Those without an identity are not told apart.
     pub(super) fn labels(&mut self, batch: &LogBatch, vocabulary: &mut Vocabulary) -> Result<Option<Labelled>> {
         self.asked |= logs::takes_places(batch);
@@ -99,6 +106,8 @@ impl Candidates {
         for (i, (&place, &q)) in labelled.place.iter().zip(propensity).enumerate() {
             self.records += 1;
             let range = candidates.range(i);
+            let [fewest, most] = self.numbers.get_or_insert([range.len(); 2]);
+            (*fewest, *most) = (range.len().min(*fewest), range.len().max(*most));
             let ids = candidates.identities.as_ref().map(|ids| &ids.of[range.clone()]);
             self.repeats(batch, i, ids, &rows, range.clone());
             if self.records > RECORDS {

@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 pub(crate) const ID: &str = "id";
 
 /// The usual names of the field that is the identity of a candidate.
-pub(super) const IDENTITIES: [&str; 5] = [ID, "_id", "_tag", "item_id", "action_id"];
+pub(crate) const IDENTITIES: [&str; 5] = [ID, "_id", "_tag", "item_id", "action_id"];
 
 /// What the column of candidates should have.
 pub(super) const LISTS: &str = "lists of objects (lists of structs)";
@@ -62,8 +62,11 @@ impl Candidates {
             columns.push((ID.to_owned(), new_null_array(&DataType::Utf8, all[n])));
         }
         let (mut listed, mut order) = (Lists::new(), Lists::new());
-        let eligible = batch.role(Role::Eligible).map(|column| column.text_lists().map(|lists| (column, lists)));
-        let eligible = eligible.transpose()?;
+        // Some formats list all places in every record. Numbers that are identities are another matter.
+        let column = batch
+            .role(Role::Eligible)
+            .filter(|column| identities.as_ref().is_some_and(|ids| ids.numbers) || !column.lists_all_places(&all));
+        let eligible = column.map(|column| column.text_lists().map(|lists| (column, lists))).transpose()?;
         for i in 0..n {
             let count = all[i + 1] - all[i];
             match eligible.as_ref().filter(|(_, sets)| !sets.get(i).is_empty()) {

@@ -6,23 +6,24 @@
 //! | `reward` | (n,) | `reward` |
 //! | `pscore` | (n,) | `pscore` |
 //! | `context` | (n, d) | `context`; rounded to `Float32` |
-//! | `pi_b` | (n, K, L), optional | `probabilities`: for each record the slice at its position |
+//! | `pi_b` | (n, K, L), optional | `probabilities`: the slice at the position |
 //! | `action_dist` | (n, K, L), optional | `action_dist`, in the same way: the probabilities of another policy |
-//! | `position` | (n,), integers, optional | `position`, unless `pi_b` or `action_dist` have only one position |
+//! | `position` | (n,), integers, optional | none: it must be the same in all records |
 //! | `n_rounds`, `n_actions` | (), optional | none: they are checked against the other arrays |
 //! | `action_context` | (K, m), optional | `candidates`: all actions with these features, in every record |
 //!
-//! With `position`, each record is the choice for one position of a list, as in the Open Bandit Dataset. Slates, whose
-//! actions share one reward, have `slate_id` or propensities of whole lists; they are refused by their name.
+//! Slates choose several actions at once. They have several positions, `slate_id` or propensities of whole lists, and are
+//! refused by their name.
 //!
 //! If `action_context` is the identity matrix, as in the pipeline's synthetic data by default, it says no more than the
 //! numbers of the actions, and there are no candidates. Other arrays are not read: no real log has `expected_reward`.
 //! Numbers are booleans, integers or floats of up to 8 bytes in either byte order. An optional array that is `None`,
 //! which numpy pickles, counts as absent; nothing is unpickled.
 //!
-//! The writer writes `n_rounds`, `n_actions`, `context`, `action`, `position`, `reward` and `pscore`, and `pi_b` and
-//! `action_dist` if there are such columns ([`mod@write`]).
+//! The writer writes `n_rounds`, `n_actions`, `context`, `action`, `position` (zeros), `reward` and `pscore`, and `pi_b`,
+//! `action_dist` and `action_context` if there are such columns ([`mod@write`]).
 
+mod actions;
 mod arrays;
 mod features;
 mod numbers;
@@ -57,18 +58,12 @@ const NUMBERS: &str = "a type of numbers";
 pub(crate) fn read<R: Read + Seek + Send + 'static>(place: &str, open: impl Fn() -> io::Result<R>) -> Result<Tables> {
     let mut archive = Archive::open(place, open)?;
     if let Some(name) = SLATES.into_iter().find(|name| archive.has(name)) {
-        let reason = "should be the feedback of decisions with one choice, but is that of slates, which choose several \
-                      actions with one reward for all of them";
-        return Err(Error::Malformed {
-            place: place.to_owned(),
-            reason: format!("{reason} ({name}): these are not read"),
-        });
+        return Err(slates(place, name));
     }
-    let length = archive.count("len_list")?;
-    if length.is_some_and(|length| length > 1) && !archive.has("position") {
-        let reason = "should have an array position, as len_list is above 1: each record is the choice for one position \
-                      of a list, but has none";
-        return Err(Error::Malformed { place: place.to_owned(), reason: reason.into() });
+    if let Some(length) = archive.count("len_list")?.filter(|&length| length > 1)
+        && !archive.has("position")
+    {
+        return Err(slates(place, &format!("len_list is {length}, and there is no array position")));
     }
     let action = Integers::new(archive.needed("action")?)?;
     let rows = match action.array.header.shape[..] {
@@ -105,6 +100,7 @@ pub(crate) fn read<R: Read + Seek + Send + 'static>(place: &str, open: impl Fn()
         actions,
         action,
         position,
+        only: None,
         reward,
         pscore,
         context,
@@ -113,6 +109,16 @@ pub(crate) fn read<R: Read + Seek + Send + 'static>(place: &str, open: impl Fn()
         candidates,
     };
     Ok(Box::new(rounds.batches()))
+}
+
+/// The error for slates; `why` says how they were recognised.
+fn slates(place: &str, why: &str) -> Error {
+    let reason = "should be the feedback of decisions with one choice, but is that of slates, which choose several actions at \
+                  once, one for each position";
+    Error::Malformed {
+        place: place.to_owned(),
+        reason: format!("{reason} ({why}): these are not read; the records of one position are"),
+    }
 }
 
 fn of_rows(array: Array, rows: usize) -> Result<Array> {
@@ -131,6 +137,8 @@ struct Rounds {
     actions: u32,
     action: Integers,
     position: Option<Integers>,
+    /// The position of all records, once the first is read.
+    only: Option<u32>,
     reward: Reals,
     pscore: Reals,
     context: Reals,
@@ -147,10 +155,7 @@ impl Rounds {
         let widths = widths.into_iter().chain([features]);
         let row = widths.chain(slices().map(|slices| slices.reals.row)).fold(0, usize::saturating_add);
         let step = (BATCH_BYTES / row.max(1)).clamp(1, ROWS);
-        // With only one position, the position carries no information.
-        let only = self.probabilities.is_some() || self.action_dist.is_some();
-        let only = only && slices().all(|slices| slices.positions == 1);
-        let schema = self.schema(!only);
+        let schema = self.schema();
         let mut over = false;
         std::iter::from_fn(move || {
             if over {
@@ -158,7 +163,7 @@ impl Rounds {
             }
             let batch = if self.row < self.rows {
                 let step = step.min(self.rows - self.row);
-                self.batch(step, &schema, !only).map(Some)
+                self.batch(step, &schema).map(Some)
             } else {
                 self.end().map(|()| None)
             };
@@ -167,11 +172,10 @@ impl Rounds {
         })
     }
 
-    fn schema(&self, position: bool) -> SchemaRef {
+    fn schema(&self) -> SchemaRef {
         let list = |item| DataType::new_list(item, false);
         let mut fields = vec![("action", DataType::UInt32), ("pscore", DataType::Float64)];
         fields.push(("reward", DataType::Float64));
-        fields.extend((position && self.position.is_some()).then_some(("position", DataType::UInt32)));
         fields.push(("context", list(DataType::Float32)));
         fields.extend(self.probabilities.is_some().then(|| ("probabilities", list(DataType::Float64))));
         fields.extend(self.action_dist.is_some().then(|| ("action_dist", list(DataType::Float64))));
@@ -180,27 +184,21 @@ impl Rounds {
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))
     }
 
-    fn batch(&mut self, rows: usize, schema: &SchemaRef, keep_position: bool) -> Result<RecordBatch> {
+    fn batch(&mut self, rows: usize, schema: &SchemaRef) -> Result<RecordBatch> {
         let first = self.row;
         self.row += rows;
         let action = self.action.next(first, rows, self.actions, "an action from 0 to below n_actions")?;
         let pscore = self.pscore.next(rows)?.collect::<Vec<f64>>();
         let reward = self.reward.next(rows)?.collect::<Vec<f64>>();
-        let position = match &mut self.position {
-            Some(position) => Some(position.next(first, rows, u32::MAX, "a position from 0 to 4294967294")?),
-            None => None,
-        };
+        let position = self.position(first, rows)?;
         let mut columns: Vec<ArrayRef> = vec![
             Arc::new(UInt32Array::from(action)),
             Arc::new(Float64Array::from(pscore)),
             Arc::new(Float64Array::from(reward)),
         ];
-        if let Some(position) = position.as_ref().filter(|_| keep_position) {
-            columns.push(Arc::new(UInt32Array::from(position.clone())));
-        }
         columns.push(self.context(first, rows)?);
         for slices in self.probabilities.iter_mut().chain(&mut self.action_dist) {
-            columns.push(slices.next(first, rows, position.as_deref())?);
+            columns.push(slices.next(first, rows, position)?);
         }
         let place = || self.context.array.place().to_owned();
         if let Some(features) = &self.candidates {
@@ -209,6 +207,18 @@ impl Rounds {
         }
         RecordBatch::try_new(schema.clone(), columns)
             .map_err(|reason| Error::Malformed { place: place(), reason: reason.to_string() })
+    }
+
+    /// The position of the next rows, which must be that of the rows before.
+    fn position(&mut self, first: usize, rows: usize) -> Result<usize> {
+        let Some(position) = &mut self.position else { return Ok(0) };
+        let found = position.next(first, rows, u32::MAX, "a position from 0 to 4294967294")?;
+        let only = *self.only.get_or_insert(found.first().copied().unwrap_or(0));
+        if let Some(row) = found.iter().position(|&position| position != only) {
+            let why = format!("row {}: position is {}, and {only} before", first + row, found[row]);
+            return Err(slates(position.array.place(), &why));
+        }
+        Ok(only as usize)
     }
 
     fn context(&mut self, first: usize, rows: usize) -> Result<ArrayRef> {
@@ -296,7 +306,7 @@ impl Reals {
     }
 }
 
-/// An array (n, K, L) of which only the slice at each row's position is needed.
+/// An array (n, K, L) of which only the slice at one position is needed.
 struct Slices {
     reals: Reals,
     actions: usize,
@@ -321,18 +331,15 @@ impl Slices {
         }
     }
 
-    fn next(&mut self, first: usize, rows: usize, position: Option<&[u32]>) -> Result<ArrayRef> {
+    fn next(&mut self, first: usize, rows: usize, position: usize) -> Result<ArrayRef> {
         let (actions, positions) = (self.actions, self.positions);
         let place = self.reals.array.place().to_owned();
-        let at = |row: usize| position.map_or(0, |position| position[row] as usize);
-        if let Some(row) = (0..rows).find(|&row| at(row) >= positions) {
-            let place = format!("{place}, row {}", first + row);
+        if position >= positions {
+            let place = format!("{place}, row {first}");
             let allowed = format!("from 0 to below {positions}");
-            return Err(Error::Field { place, column: "position".into(), allowed, found: at(row).to_string() });
+            return Err(Error::Field { place, column: "position".into(), allowed, found: position.to_string() });
         }
-        let values = self.reals.next(rows)?.enumerate();
-        let row = (actions * positions).max(1);
-        let wanted = values.filter(|(index, _)| index % positions == at(index / row)).map(|(_, value)| value);
+        let wanted = self.reals.next(rows)?.skip(position).step_by(positions);
         list::<types::Float64Type>(&place, rows, actions, wanted.collect::<Vec<f64>>().into())
     }
 }

@@ -32,6 +32,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::io::BufRead;
 use std::mem;
+use std::sync::Arc;
 
 use super::decisions::{ALWAYS, Decision, Decisions, negated};
 use super::kinds;
@@ -74,9 +75,12 @@ pub(crate) fn read(place: &str, input: impl BufRead + Send + 'static, labels: bo
 /// A group of at least this many lines without `shared`, labels and blank lines is no decision of several lines.
 const LOOSE: usize = 4096;
 
+/// With so many features, looking through them is faster than a table of their names.
+const FEW: usize = 16;
+
 /// Groups of lines between blank lines, and the decisions that they are.
 struct Reader {
-    place: String,
+    place: Arc<str>,
     /// Whether every decision of one line must have a label.
     labels: bool,
     group: Group,
@@ -98,7 +102,7 @@ enum Group {
 
 impl Reader {
     fn new(place: &str, labels: bool) -> Self {
-        Reader { place: place.to_owned(), labels, group: Group::Empty, whole: true, ready: VecDeque::new() }
+        Reader { place: place.into(), labels, group: Group::Empty, whole: true, ready: VecDeque::new() }
     }
 
     fn line(&mut self, line: Line<'_>) -> Result<()> {
@@ -106,7 +110,7 @@ impl Reader {
             self.whole = false;
             return self.close(false);
         }
-        let place = self.place.clone();
+        let place = Arc::clone(&self.place);
         let text = Text { place: &place, line: line.number };
         let parts = Parts::of(line.text);
         if let Some(reason) = kinds::of_words(&parts.words) {
@@ -321,6 +325,7 @@ impl Text<'_> {
     /// Parses everything after the first `|`.
     fn features(&self, text: Option<&str>) -> Result<Vec<(String, f32)>> {
         let mut features: Vec<(String, f64)> = Vec::new();
+        // The places of features by name, once there are too many to look through.
         let mut places: HashMap<String, usize> = HashMap::new();
         let mut room = LONGEST;
         for part in text.into_iter().flat_map(|text| text.split('|')) {
@@ -332,13 +337,26 @@ impl Text<'_> {
             let mut nameless = 0;
             for word in words {
                 let (feature, value) = self.feature(word, &mut nameless)?;
-                let name = if namespace.is_empty() { feature.into_owned() } else { format!("{namespace}^{feature}") };
+                let name = match namespace {
+                    "" => feature.into_owned(),
+                    namespace => [namespace, "^", &feature].concat(),
+                };
                 room = room.checked_sub(name.len()).ok_or_else(|| long_names(self.place, self.line))?;
-                match places.get(&name) {
-                    Some(&place) => features[place].1 += value * weight,
+                let known = match features.len() {
+                    ..=FEW => features.iter().position(|(other, _)| *other == name),
+                    _ => places.get(&name).copied(),
+                };
+                match known {
+                    Some(place) => features[place].1 += value * weight,
                     None => {
-                        places.insert(name.clone(), features.len());
                         features.push((name, value * weight));
+                        match features.len() {
+                            ..=FEW => {}
+                            n if places.is_empty() => places.extend((0..n).map(|i| (features[i].0.clone(), i))),
+                            n => {
+                                places.insert(features[n - 1].0.clone(), n - 1);
+                            }
+                        }
                     }
                 }
             }

@@ -241,14 +241,16 @@ def obp(name, save=np.savez, **changes):
     save(f"obp/{name}.npz", **arrays)
 
 
+def of_two_positions():
+    lists = np.random.RandomState(2).dirichlet(np.ones(3), (5, 2)).transpose(0, 2, 1)
+    return dict(pi_b=np.ascontiguousarray(lists), action_dist=np.ascontiguousarray(lists[:, ::-1]))
+
+
 def good_obp():
     obp("synthetic")
-    position = np.array([0, 1, 0, 1, 1])
-    lists = np.random.RandomState(2).dirichlet(np.ones(3), (5, 2)).transpose(0, 2, 1)
-    obp("positions", np.savez_compressed, position=position, pi_b=np.ascontiguousarray(lists),
-        action_dist=np.ascontiguousarray(lists[:, ::-1]))
+    obp("positions", np.savez_compressed, position=np.ones(5, int), **of_two_positions())
     obp("candidates", action_context=np.array([[0.5, 1.0], [0.0, -2.0], [3.0, 1.0]]))
-    obp("least", n_rounds="", n_actions="", action_context="", expected_reward="", pi_b=None, position=np.arange(5),
+    obp("least", n_rounds="", n_actions="", action_context="", expected_reward="", pi_b=None, position=np.full(5, 7),
         reward=np.array([True, False, True, True, False]), pscore=np.full(5, 0.5, np.float32),
         action=np.array([0, 2, 1, 1, 0], ">u2"), context=np.array([[1], [2], [3], [4], [5]], np.int8))
 
@@ -273,7 +275,9 @@ def bad_obp():
     obp("bad-context-complex", context=np.ones((5, 2), complex))
     obp("bad-action-context-short", action_context=np.ones((2, 2)))
     obp("bad-action-context-nan", action_context=np.array([[1.0], [np.nan], [2.0]]))
-    obp("bad-position-high", position=np.array([0, 0, 1, 0, 0]))
+    obp("bad-position-high", position=np.ones(5, int))
+    obp("bad-positions-several", position=np.array([0, 1, 0, 1, 1]), **of_two_positions())
+    obp("bad-positions-without-lists", position=np.array([2, 2, 0, 2, 2]), pi_b=None)
     obp("bad-positions-unknown", pi_b=np.full((5, 3, 2), 1 / 3))
     obp("bad-pi-b-flat", pi_b=np.full((5, 3), 1 / 3))
     obp("bad-pi-b-objects", pi_b=np.array([None] * 5, dtype=object))

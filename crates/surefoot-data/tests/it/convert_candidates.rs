@@ -100,13 +100,36 @@ fn an_eligible_part_of_the_candidates_keeps_its_places() {
 fn formats_without_a_place_for_candidates_say_so() {
     let folder = Folder::new();
     let from = folder.write("logs.dsjson", DSJSON);
-    for format in [Format::Csv, Format::Obp] {
-        let path = folder.path().join(format!("out.{}", format.extension()));
-        let refused = convert(&reader(&from), &path, format, &[]).unwrap_err().to_string();
-        let said =
-            "has no place for candidates with features: parquet, jsonl, dsjson and vw have, or the column candidates";
-        assert!(refused.contains(said), "{refused}");
-        assert!(!path.exists());
-    }
+    let path = folder.path().join("out.csv");
+    let refused = convert(&reader(&from), &path, Format::Csv, &[]).unwrap_err().to_string();
+    let said =
+        "has no place for candidates with features: parquet, jsonl, dsjson and vw have, or the column candidates";
+    assert!(refused.contains(said), "{refused}");
+    assert!(!path.exists());
     convert(&reader(&from), &folder.path().join("out.csv"), Format::Csv, &["candidates".into()]).unwrap();
+}
+
+#[test]
+fn candidates_that_are_the_same_in_all_records_are_open_bandit_pipeline_s_action_context() {
+    let folder = Folder::new();
+    let record = |action: &str, b: f64| {
+        let candidates = json!([{"id": "x", "a": 1.0, "b": 2.0}, {"id": "y", "a": -1.0, "b": b}]);
+        json!({"action": action, "pscore": 0.5, "reward": 1.0, "age": 30, "candidates": candidates}).to_string()
+    };
+    let from = folder.write("logs.jsonl", [record("y", 0.5), record("x", 0.5)].join("\n"));
+    let arrays = converted(&folder, &from, "logs.npz");
+    let again = converted(&folder, &arrays, "again.npz");
+    for path in [&arrays, &again] {
+        let rows: Vec<Value> = text(&converted(&folder, path, "out.jsonl"))
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert_eq!((&rows[0]["action"], &rows[1]["action"]), (&json!(1), &json!(0)));
+        let features: Vec<&Value> = rows[1]["candidates"].as_array().unwrap().iter().map(|c| &c["context"]).collect();
+        assert_eq!(features, [&json!([1.0, 2.0]), &json!([-1.0, 0.5])]);
+    }
+    let from = folder.write("others.jsonl", [record("y", 0.5), record("x", 0.25)].join("\n"));
+    let refused = convert(&reader(&from), &folder.path().join("others.npz"), Format::Obp, &[]).unwrap_err().to_string();
+    let said = "row 1: candidates should be the same as in row 0, since action_context has a row for each action";
+    assert!(refused.contains(said), "{refused}");
 }

@@ -96,7 +96,7 @@ fn feedback(context: Vec<u8>, pi_b: Vec<u8>) -> Vec<u8> {
     let doubles = |values: &[f64]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
     npz(&[
         ("action", npy("'|u1'", "False", "(3,)", &[0, 1, 1])),
-        ("position", npy("'|u1'", "False", "(3,)", &[0, 1, 0])),
+        ("position", npy("'|u1'", "False", "(3,)", &[1, 1, 1])),
         ("pscore", npy("'<f8'", "False", "(3,)", &doubles(&[0.5, 0.25, 1.0]))),
         ("reward", npy("'<f8'", "False", "(3,)", &doubles(&[1.0, 0.0, 1.0]))),
         ("context", context),
@@ -142,10 +142,14 @@ fn slates_of_open_bandit_pipeline_are_named() {
     let path = folder.write("slates.npz", npz(&[("slate_id", array()), ("action", array()), ("position", array())]));
     let text = read_table(&path, Format::Obp).map(|_| ()).unwrap_err().to_string();
     assert!(
-        text.ends_with("which choose several actions with one reward for all of them (slate_id): these are not read")
+        text.ends_with(
+            "is that of slates, which choose several actions at once, one for each position (slate_id): these are not read; \
+             the records of one position are"
+        ),
+        "{text}"
     );
     let length = npy("'|u1'", "False", "()", &[3]);
     let path = folder.write("lists.npz", npz(&[("len_list", length), ("action", array())]));
     let text = read_table(&path, Format::Obp).map(|_| ()).unwrap_err().to_string();
-    assert!(text.contains("should have an array position, as len_list is above 1"), "{text}");
+    assert!(text.contains("slates") && text.contains("(len_list is 3, and there is no array position)"), "{text}");
 }

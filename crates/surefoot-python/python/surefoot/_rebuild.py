@@ -27,8 +27,13 @@ def uniform(n_actions: int, inputs: str | None = None) -> Policy:
     return policy if inputs is None else Policy._with_inputs(policy, inputs)
 
 
-def gaussian(mean: Any, scale: Any, features: Features, exploration: float, basis: Any, inputs: str | None) -> Policy:
-    policy = Policy.gaussian(mean, scale, features=features, exploration=exploration, basis=basis)
+def gaussian(
+    mean: Any, scale: Any, features: Features, exploration: float, basis: Any, inputs: str | None, joint: Any = None
+) -> Policy:
+    if joint is None:
+        policy = Policy.gaussian(mean, scale, features=features, exploration=exploration, basis=basis)
+    else:
+        policy = Policy._over_candidates(mean, scale, features, exploration, basis, joint)
     return policy if inputs is None else Policy._with_inputs(policy, inputs)
 
 

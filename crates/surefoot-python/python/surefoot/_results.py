@@ -365,7 +365,11 @@ class LintReport(Table):
         s = self.summary
         reward = "none" if s["mean_reward"] is None else f"{s['mean_reward']:.4f}"
         counts = f"{len(self.errors)} errors, {len(self.warnings)} warnings"
-        return ["", f"{s['records']} records, {s['actions']} actions, mean reward {reward}; {counts}"]
+        choices = f"{s['actions']} actions"
+        if s["candidates"] is not None:
+            fewest, most = s["candidates"]
+            choices = f"{most if fewest == most else f'{fewest} to {most}'} candidates per record"
+        return ["", f"{s['records']} records, {choices}, mean reward {reward}; {counts}"]
 
     def to_json(self) -> str:
         """The report as JSON."""

@@ -55,6 +55,7 @@ _Path: TypeAlias = str | os.PathLike[str]
 _Range: TypeAlias = tuple[float, float]
 _Contexts: TypeAlias = ArrayLike | _Sparse | _ArrowStream
 _Eligible: TypeAlias = NDArray[np.bool_] | Sequence[Sequence[int]]
+_Candidates: TypeAlias = ArrayLike | Sequence[_Sparse] | tuple[_Contexts, ArrayLike] | _ArrowStream
 _Floats: TypeAlias = NDArray[np.float64]
 # A SciPy matrix if the contexts are sparse.
 _Features: TypeAlias = NDArray[np.float32] | Any
@@ -209,6 +210,25 @@ class Policy:
     @staticmethod
     def standard(features: Features, n_actions: int, *, exploration: float = 0.0) -> Policy: ...
     @staticmethod
+    def over_candidates(
+        features: Features,
+        n_candidate_features: int,
+        n_actions: int,
+        *,
+        cross: bool = True,
+        cross_bits: int = 18,
+        exploration: float = 0.0,
+    ) -> Policy: ...
+    @staticmethod
+    def _over_candidates(
+        mean: ArrayLike,
+        scale: float | ArrayLike,
+        features: Features,
+        exploration: float,
+        basis: ArrayLike | None,
+        joint: tuple[int, int, int, list[tuple[int, int]], list[tuple[int, int]], int],
+    ) -> Policy: ...
+    @staticmethod
     def gaussian(
         mean: ArrayLike,
         scale: float | ArrayLike,
@@ -241,6 +261,8 @@ class Policy:
     @property
     def features(self) -> Features | None: ...
     @property
+    def n_candidate_features(self) -> int | None: ...
+    @property
     def exploration(self) -> float: ...
     @property
     def mean(self) -> _Floats: ...
@@ -252,10 +274,25 @@ class Policy:
     def fingerprint(self) -> str | None: ...
     @property
     def inputs(self) -> dict[str, Any] | None: ...
-    def predict_proba(self, X: _Contexts, *, eligible: _Eligible | None = None) -> _Floats: ...
-    def propensity(self, X: _Contexts, action: ArrayLike, *, eligible: _Eligible | None = None) -> _Floats: ...
+    def predict_proba(
+        self, X: _Contexts, *, eligible: _Eligible | None = None, candidates: _Candidates | None = None
+    ) -> _Floats: ...
+    def propensity(
+        self,
+        X: _Contexts,
+        action: ArrayLike,
+        *,
+        eligible: _Eligible | None = None,
+        candidates: _Candidates | None = None,
+    ) -> _Floats: ...
     def sample(
-        self, X: _Contexts, *, seed: int, keys: ArrayLike | None = None, eligible: _Eligible | None = None
+        self,
+        X: _Contexts,
+        *,
+        seed: int,
+        keys: ArrayLike | None = None,
+        eligible: _Eligible | None = None,
+        candidates: _Candidates | None = None,
     ) -> tuple[NDArray[np.uint32], _Floats]: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
@@ -274,6 +311,7 @@ class Logs:
         n_actions: int | None = None,
         reward_range: _Range = (0.0, 1.0),
         eligible: _Eligible | None = None,
+        candidates: _Candidates | None = None,
         version: str = "",
     ) -> Logs: ...
     def __len__(self) -> int: ...
@@ -300,6 +338,10 @@ class Logs:
     def reward(self) -> _Floats: ...
     @property
     def eligible(self) -> list[list[int]] | None: ...
+    @property
+    def candidates(self) -> tuple[_Features, NDArray[np.int64]] | None: ...
+    @property
+    def n_candidate_features(self) -> int | None: ...
     @property
     def fingerprint(self) -> str: ...
     def save(self, path: _Path, *, policy: Policy | None = None) -> None: ...
@@ -416,6 +458,15 @@ class LogSource:
         policy_version: str | None = None,
         actions_from_one: bool = False,
         actions: int | list[str] | None = None,
+        candidates_column: str | None = None,
+        identity: str | None = None,
+        action_is: str | None = None,
+        positions: bool = False,
+        rows_are_candidates: bool = False,
+        chosen: str | None = None,
+        candidate_features: Sequence[str] | None = None,
+        catalogue: _Path | _ArrowStream | None = None,
+        catalogue_key: str | None = None,
     ) -> LogSource: ...
     def to_arrow(self) -> ArrowTable: ...
     def scan(self, *, by: str = "policy-version") -> dict[str, Any]: ...
@@ -460,6 +511,8 @@ class LogSource:
         hash_bits: int = 8,
         standardise: bool = True,
         prior: Policy | None = None,
+        cross: Sequence[str] | None = None,
+        cross_bits: int = 18,
     ) -> Rounds: ...
     def score(self, policy: Policy | _Path, *, seed: int, probabilities: bool = False) -> ArrowTable: ...
     def convert(

@@ -69,3 +69,9 @@ def refused(setting: str, allowed: str, value: object) -> SettingError:
     return SettingError(
         f"{setting} should be {allowed}, but is {value}", setting=setting, allowed=allowed, value=str(value)
     )
+
+
+def wrong_value(row: int, column: str, allowed: str, value: object) -> DataError:
+    """The error for a value of the data that the Python side itself rejects."""
+    message = f"row {row}: {column} should be {allowed}, but is {value}"
+    return DataError(message, row=row, column=column, allowed=allowed, value=str(value))

@@ -44,6 +44,14 @@ def _judged(policy: Any) -> Any:
     return policy.policy if hasattr(policy, "better") else policy
 
 
+def _opened(logs: Any, columns: Mapping[str, Any]) -> Logs | LogSource:
+    if not isinstance(logs, Logs):
+        return open_logs(logs, **columns)
+    if columns:
+        raise TypeError(f"{', '.join(columns)}: the columns of files and data frames, but Logs are arrays")
+    return logs
+
+
 def _own_actions(policy: Any, logs: Any) -> Any:
     """The target policy, over the actions of the logs."""
     policy = _judged(policy)
@@ -76,6 +84,7 @@ def evaluate(
     largest_weight: float | None = None,
     reward_range: tuple[float, float] | None = None,
     ignore: Sequence[str] = (),
+    **columns: Any,
 ) -> dict[str, Evaluation]: ...
 
 
@@ -92,6 +101,7 @@ def evaluate(
     largest_weight: float | None = None,
     reward_range: tuple[float, float] | None = None,
     ignore: Sequence[str] = (),
+    **columns: Any,
 ) -> Evaluation: ...
 
 
@@ -107,6 +117,7 @@ def evaluate(
     largest_weight: float | None = None,
     reward_range: tuple[float, float] | None = None,
     ignore: Sequence[str] = (),
+    **columns: Any,
 ) -> Evaluation | dict[str, Evaluation]:
     r"""Evaluates a policy on logs with several estimators, with confidence intervals.
 
@@ -131,6 +142,8 @@ def evaluate(
         The number of bootstrap replicates.
     largest_weight : float, optional
         The largest possible importance weight, if known. With it, unbounded estimators get Bernstein intervals.
+    columns
+        For files and data frames: arguments of :func:`surefoot.open_logs`, such as ``actions`` or ``catalogue``.
 
     Examples
     --------
@@ -155,8 +168,7 @@ def evaluate(
     }
     estimators = [estimators] if isinstance(estimators, str) else estimators
     chosen: list[Any] | None = None if estimators is None else list(estimators)
-    if not isinstance(logs, (Logs, LogSource)):
-        logs = open_logs(logs)
+    logs = _opened(logs, columns)
     if isinstance(logs, Logs) and (reward_range is not None or ignore):
         raise TypeError("reward_range and ignore are for files and data frames: Logs have their own")
     if isinstance(logs, LogSource):
@@ -194,13 +206,15 @@ def select(
     replicates: int = 1000,
     seed: int = 1,
     reward_range: tuple[float, float] | None = None,
+    **columns: Any,
 ) -> Selection:
     r"""Chooses among several policies, with bounds that hold simultaneously for all of them and for their mixtures.
 
     All policies must have been fixed before the records. With
     :math:`S_j(\lambda) = \sum_i \ln(1 - \lambda p_{ij} c_i/q_i)` and prior weights :math:`w^0`, the best mixture has
     weights :math:`w_j \propto w^0_j e^{S_j(\lambda)}`. For :class:`Logs` the result also has ``contrasts``: the
-    estimated gain of each policy over the first, for each of the ``estimators``, with paired bootstrap intervals.
+    estimated gain of each policy over the first, for each of the ``estimators``, with paired bootstrap intervals. For files
+    and data frames, ``columns`` are arguments of :func:`surefoot.open_logs`.
 
     >>> import surefoot
     >>> world = surefoot.Environment.synthetic(seed=1)
@@ -210,8 +224,7 @@ def select(
     'first'
     """
     names = list(policies)
-    if not isinstance(logs, (Logs, LogSource)):
-        logs = open_logs(logs)
+    logs = _opened(logs, columns)
     if isinstance(logs, LogSource):
         lo, hi = reward_range or (0.0, 1.0)
         known = {name: _judged(p) for name, p in policies.items()}

@@ -22,10 +22,11 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from surefoot._candidates import stacked, without_ids
 from surefoot._progress import watch
 from surefoot._results import History
 from surefoot._surefoot import Certificate, Features, Learner, Logs, Policy, Session
-from surefoot.errors import refused
+from surefoot.errors import refused, wrong_value
 
 try:
     from sklearn.base import BaseEstimator as _Base
@@ -109,6 +110,8 @@ class _Estimator(_Fitted):
     features: Features | None = None
     intercept: bool = True
     exploration: float = 0.05
+    cross: bool = True
+    cross_bits: int = 18
     lam: float | str = "auto"
     posterior: str = "shaped"
     sharpness: float | str = 1
@@ -169,7 +172,7 @@ class _Estimator(_Fitted):
         """The settings that must not change during a loop."""
         return {name: v for name, v in self.get_params(deep=False).items() if name not in ("certify", "progress")}
 
-    def _first(self, n_features: int, n_actions: int) -> Policy:
+    def _first(self, n_features: int, n_actions: int, n_candidate_features: int | None = None) -> Policy:
         own = self.get_params(deep=False)
         prior: Policy | None = own["prior"]
         if prior is not None:
@@ -177,6 +180,16 @@ class _Estimator(_Fitted):
                 raise refused("exploration", f"that of the prior, {prior.exploration}", own["exploration"])
             return prior
         features = own["features"]
+        if n_candidate_features is not None:
+            return Policy.over_candidates(
+                # The products with a constant would be the candidate's own features again.
+                features or Features.raw(n_features, intercept=False),
+                n_candidate_features,
+                n_actions,
+                cross=own["cross"],
+                cross_bits=own["cross_bits"],
+                exploration=own["exploration"],
+            )
         if features is None:
             features = Features.raw(n_features, intercept=own["intercept"])
         return Policy.standard(features, n_actions, exploration=own["exploration"])
@@ -189,8 +202,11 @@ class _Estimator(_Fitted):
         reward: Any,
         eligible: Any = None,
         n_actions: int | None = None,
+        candidates: Any = None,
     ) -> Logs:
         if isinstance(X, Logs):
+            if candidates is not None:
+                raise TypeError("Logs have their own candidates: give them where the Logs are made")
             if self.n_actions not in (None, X.n_actions):
                 raise refused("n_actions", f"{X.n_actions}, as in the logs", self.n_actions)
             return X
@@ -200,8 +216,24 @@ class _Estimator(_Fitted):
         n_actions = n_actions or self.n_actions
         if n_actions is None and self.prior is not None:
             n_actions = self.prior.n_actions
+        if candidates is not None:
+            X, features, counts = stacked(X, candidates)
+            if n_actions is not None and max(counts, default=0) > n_actions:
+                row = next(row for row, count in enumerate(counts) if count > n_actions)
+                allowed = f"at most {n_actions} (n_actions is the largest number of candidates in any round: give it)"
+                raise wrong_value(row, "the number of candidates", allowed, counts[row])
+            candidates = (features, counts)
         lowest, highest = self.reward_range
-        return Logs(X, action, pscore, reward, n_actions=n_actions, reward_range=(lowest, highest), eligible=eligible)
+        return Logs(
+            X,
+            action,
+            pscore,
+            reward,
+            n_actions=n_actions,
+            reward_range=(lowest, highest),
+            eligible=eligible,
+            candidates=candidates,
+        )
 
     def _begin(self, logs: Logs, X: Any) -> None:
         # A prior over the actions that happen to occur is not fixed before the records.
@@ -209,14 +241,14 @@ class _Estimator(_Fitted):
         gate = self.get_params(deep=False).get("gate", "always")
         if self._unproven and gate != "always":
             raise refused("n_actions", f"given, because the gate {gate} needs certificates", self.n_actions)
-        first = self._first(logs.n_features, logs.n_actions)
+        first = self._first(logs.n_features, logs.n_actions, logs.n_candidate_features)
         # Without a prior, nobody says which policy runs today: only its propensities are known.
         unknown = self.prior is None and gate != "always"
         learner = self._learner(self.rounds, first)
         self._session = Session(learner, first, reward_range=logs.reward_range, unknown=unknown)
         self.n_features_in_ = logs.n_features
         self._fixed = self._settings()
-        names = _names(X)
+        names = _names(without_ids(X)) if logs.n_candidate_features is not None else _names(X)
         if names is not None:
             self.feature_names_in_ = np.asarray(names, dtype=object)
         self.n_actions_ = logs.n_actions
@@ -246,12 +278,17 @@ class _Estimator(_Fitted):
                 "NOT certified: n_actions was inferred from the records, so the prior depends on them: give n_actions"
             )
             warnings.warn(message, CertificateWarning, stacklevel=3)
+        over_candidates = self._session.first.n_candidate_features is not None
+        if self.certify and self.certificate_ is None and over_candidates and not self._session.runs_unknown:
+            message = "NOT certified: a policy over candidates needs records that it has not seen: give held_back, such as 0.3"
+            warnings.warn(message, CertificateWarning, stacklevel=3)
         if self.certificate_ is not None and self.certificate_.vacuous:
             message = "these logs cannot certify any reward of the new policy above the lowest"
             warnings.warn(message, CertificateWarning, stacklevel=3)
 
     def _check_features(self, X: Any) -> None:
-        names = _names(X)
+        over_candidates = self._session.first.n_candidate_features is not None
+        names = _names(without_ids(X) if over_candidates else X)
         known = getattr(self, "feature_names_in_", None)
         if names is not None and known is not None and names != list(known):
             raise ValueError(
@@ -276,15 +313,21 @@ class _Estimator(_Fitted):
         reward: ArrayLike | None = None,
         *,
         eligible: Any = None,
+        candidates: Any = None,
     ) -> _Self:
         """Learns from one more round, and remembers it. ``policy_`` is the policy to deploy next.
 
         ``X`` may be a NumPy array (``float32`` needs no conversion), a SciPy CSR matrix, any object with Arrow's C
         stream, or a :class:`Logs`, which needs no other argument. If it fails or is interrupted, the learner is
         unchanged.
+
+        ``candidates`` are those of each record, with their features, in one of the forms that :class:`Logs` takes. An
+        ``action`` is then a place among the candidates of its record. In a table of candidates, rows with the same
+        ``event_id`` are one record; they follow the rows of ``X`` or, if ``X`` is a table with ``event_id`` too, are found
+        by it.
         """
         if not hasattr(self, "_session"):
-            logs = self._logs(X, action, pscore, reward, eligible)
+            logs = self._logs(X, action, pscore, reward, eligible, candidates=candidates)
             self._begin(logs, X)
         else:
             changed = [name for name, value in self._settings().items() if not _same(value, self._fixed[name])]
@@ -293,7 +336,7 @@ class _Estimator(_Fitted):
                     f"{' and '.join(changed)} of a loop under way", "as it was: fit begins a new one", "another"
                 )
             self._check_features(X)
-            logs = self._logs(X, action, pscore, reward, eligible, self.n_actions_)
+            logs = self._logs(X, action, pscore, reward, eligible, self.n_actions_, candidates)
             self._check_propensities(logs)
         try:
             self._take(logs)
@@ -326,18 +369,20 @@ class _Estimator(_Fitted):
         *,
         rounds: ArrayLike | None = None,
         eligible: Any = None,
+        candidates: Any = None,
     ) -> _Self:
         """Forgets everything, and learns from all records at once.
 
         ``rounds`` has the round of each record; rounds are ordered by their first records. Without it, all records are
-        one round. ``X`` may also be a :class:`Logs`, or a list of them, one per round.
+        one round. ``X`` may also be a :class:`Logs`, or a list of them, one per round. ``candidates`` are as in
+        :meth:`partial_fit`.
         """
         if isinstance(X, (list, tuple)) and X and all(isinstance(logs, Logs) for logs in X):
             parts = list(X)
         elif rounds is None:
-            parts = [self._logs(X, action, pscore, reward, eligible)]
+            parts = [self._logs(X, action, pscore, reward, eligible, candidates=candidates)]
         else:
-            parts = self._split(X, action, pscore, reward, rounds, eligible)
+            parts = self._split(self._logs(X, action, pscore, reward, eligible, candidates=candidates), rounds)
         kept = {name: self.__dict__.pop(name) for name in list(vars(self)) if name.endswith("_") or name == "_session"}
         try:
             self._begin(parts[0], X)
@@ -351,8 +396,8 @@ class _Estimator(_Fitted):
         self._warn()
         return self
 
-    def _split(self, X: Any, action: Any, pscore: Any, reward: Any, rounds: Any, eligible: Any) -> list[Logs]:
-        whole = self._logs(X, action, pscore, reward, eligible)
+    @staticmethod
+    def _split(whole: Logs, rounds: Any) -> list[Logs]:
         labels = np.asarray(rounds)
         if labels.shape != (len(whole),):
             raise ValueError(f"rounds should have the shape ({len(whole)},), but has {labels.shape}")
@@ -362,20 +407,28 @@ class _Estimator(_Fitted):
         ends = [0, *edges.tolist(), len(whole)]
         return [whole[start:end] for start, end in zip(ends[:-1], ends[1:])]
 
-    def predict(self, X: Any, *, eligible: Any = None) -> NDArray[np.intp]:
-        """The most probable action in each context."""
-        p = self.predict_proba(X, eligible=eligible)
-        best: NDArray[np.intp] = np.asarray(self.classes_)[p.argmax(axis=1)]
-        return best
+    def predict(self, X: Any, *, eligible: Any = None, candidates: Any = None) -> NDArray[np.intp]:
+        """The most probable action in each context; with ``candidates``, its place among them."""
+        best: NDArray[np.intp] = self.predict_proba(X, eligible=eligible, candidates=candidates).argmax(axis=1)
+        return best if candidates is not None else np.asarray(self.classes_)[best]
 
-    def predict_proba(self, X: Any, *, eligible: Any = None) -> NDArray[np.float64]:
-        r"""The probabilities :math:`\pi(a|x)` of all actions, exact to :math:`10^{-10}`, one row per context."""
+    def predict_proba(self, X: Any, *, eligible: Any = None, candidates: Any = None) -> NDArray[np.float64]:
+        r"""The probabilities :math:`\pi(a|x)` of all actions, exact to :math:`10^{-10}`, one row per context.
+
+        With ``candidates``, a row has as many entries as the largest set of candidates, with 0 beyond its own.
+        """
         policy = self._fitted()
         self._check_features(X)
-        return policy.predict_proba(X, eligible=eligible)
+        return policy.predict_proba(X, eligible=eligible, candidates=candidates)
 
     def sample(
-        self, X: Any, *, seed: int | None = None, keys: ArrayLike | None = None, eligible: Any = None
+        self,
+        X: Any,
+        *,
+        seed: int | None = None,
+        keys: ArrayLike | None = None,
+        eligible: Any = None,
+        candidates: Any = None,
     ) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
         """Draws an action in each context. Returns the actions and their propensities; log both.
 
@@ -392,7 +445,7 @@ class _Estimator(_Fitted):
         if seed is None:
             # The seed depends on the round too: draws must be independent of those that were learned from.
             seed = int(np.random.SeedSequence([self.seed, self.n_rounds_]).generate_state(1, np.uint64)[0])
-        return policy.sample(X, seed=seed, keys=keys, eligible=eligible)
+        return policy.sample(X, seed=seed, keys=keys, eligible=eligible, candidates=candidates)
 
     def score(
         self,
@@ -402,13 +455,14 @@ class _Estimator(_Fitted):
         reward: ArrayLike | None = None,
         *,
         eligible: Any = None,
+        candidates: Any = None,
     ) -> float:
         """The self-normalised importance sampling estimate of the policy's reward, on logs it was not learned from."""
         from surefoot.evaluation import evaluate
 
         policy = self._fitted()
         self._check_features(X)
-        logs = self._logs(X, action, pscore, reward, eligible, self.n_actions_)
+        logs = self._logs(X, action, pscore, reward, eligible, self.n_actions_, candidates)
         found = evaluate(logs, policy, estimators=["snips"], replicates=0)
         return found.estimates[0].value
 
@@ -449,7 +503,7 @@ class _Estimator(_Fitted):
         self.history_, self.n_rounds_ = History(), session.rounds
         if not session.runs_unknown:
             self.policy_ = session.current
-        self._unproven = self.prior is None and self.n_actions is None
+        self._unproven = self.prior is None and self.n_actions is None and session.first.n_candidate_features is None
         proves = self.certify and not self._unproven and not session.runs_unknown
         proven = session.prove() if proves else {"ladder": None, "certificate": None}
         self.certificate_ = proven["ladder"] or proven["certificate"]
@@ -491,7 +545,8 @@ _COMMON = """
     ----------
     n_actions : int, optional
         The number of actions. By default one more than the largest action of the first round: then nothing is certified,
-        unless a prior is given, because the prior would depend on the records.
+        unless a prior is given, because the prior would depend on the records. With candidates: the largest number of
+        them in a record of any round, by default that of the first round; it changes no probability.
     reward_range : (float, float)
         The lowest and the highest possible reward.
     prior : Policy, optional
@@ -504,6 +559,10 @@ _COMMON = """
     exploration : float
         The share of decisions that are drawn uniformly, in every policy. If a prior is given, leave it out, or give that of
         the prior.
+    cross, cross_bits : bool, int
+        With candidates: whether their scores use the products of all context features with all candidate features beside
+        the candidate's own (``cross=False`` is for joint features of your own), and the base-2 logarithm of the largest
+        number of such joint features. More are hashed.
     lam : float or str
         Lambda, which sets the smoothing and the weight of the divergence: a number, ``"auto"`` (chosen by certificate),
         ``"auto-doubling"``, ``"1/sqrt(m)"``, ``"theorem-4.4:ALPHA:GAMMA"`` or

@@ -27,6 +27,15 @@ def open_logs(
     policy_version: str | None = None,
     actions_from_one: bool = False,
     actions: int | Sequence[str] | None = None,
+    candidates_column: str | None = None,
+    identity: str | None = None,
+    action_is: str | None = None,
+    positions: bool = False,
+    rows_are_candidates: bool = False,
+    chosen: str | None = None,
+    candidate_features: Sequence[str] | None = None,
+    catalogue: Any = None,
+    catalogue_key: str | None = None,
 ) -> LogSource:
     """Opens logs, which are read batch by batch in as many passes as needed.
 
@@ -37,37 +46,39 @@ def open_logs(
     Nothing can be proven about a policy over the actions that happen to occur in the same records, so ``"uniform"``
     cannot be evaluated then, and learning certifies only if all actions occur in the records set aside.
 
+    The arguments from ``candidates_column`` on are for records with candidates, whose features differ from record to record,
+    as the flags of the same names of the command line (``--candidates`` is ``candidates_column``). ``catalogue`` is a path or
+    a data frame. :meth:`LogSource.open` describes them.
+
     >>> import pandas, surefoot
     >>> frame = pandas.DataFrame({"action": ["a", "b"], "pscore": [0.5, 0.5], "reward": [1.0, 0.0], "age": [31, 55]})
     >>> surefoot.open_logs(frame).scan(by="file")["actions"]
     ['a', 'b']
     """
+    given: dict[str, Any] = {
+        "format": format,
+        "action": action,
+        "propensity": propensity,
+        "reward": reward,
+        "event_id": event_id,
+        "policy_version": policy_version,
+        "actions_from_one": actions_from_one,
+        "actions": list(actions) if isinstance(actions, Sequence) and not isinstance(actions, str) else actions,
+        "candidates_column": candidates_column,
+        "identity": identity,
+        "action_is": action_is,
+        "positions": positions,
+        "rows_are_candidates": rows_are_candidates,
+        "chosen": chosen,
+        "candidate_features": None if candidate_features is None else list(candidate_features),
+        "catalogue": catalogue,
+        "catalogue_key": catalogue_key,
+    }
     if isinstance(source, LogSource):
-        if (
-            format
-            or action
-            or propensity
-            or reward
-            or event_id
-            or policy_version
-            or actions_from_one
-            or actions is not None
-        ):
+        if any(value is not None and value is not False for value in given.values()):
             raise TypeError("a LogSource knows its format and its columns: name them where it is opened")
         return source
-    return LogSource.open(
-        source,
-        format=format,
-        action=action,
-        propensity=propensity,
-        reward=reward,
-        event_id=event_id,
-        policy_version=policy_version,
-        actions_from_one=actions_from_one,
-        actions=list(actions)
-        if isinstance(actions, Sequence) and not isinstance(actions, str)
-        else cast("Any", actions),
-    )
+    return LogSource.open(source, **given)
 
 
 def lint(
@@ -82,6 +93,7 @@ def lint(
 
     ``policies`` are target policies to evaluate later; their importance weights are checked. ``deployed`` maps versions
     of the logging policy (or ``None`` for all records) to policies whose propensities are recomputed and compared.
+    ``columns`` are arguments of :func:`open_logs`.
 
     >>> import pandas, surefoot
     >>> frame = pandas.DataFrame({"action": [0, 1, 0], "pscore": [0.5, 0.0, 1.5], "reward": [1.0, 0.0, 1.0]})
@@ -117,6 +129,8 @@ def learn(
     vocabulary: int = 64,
     hash_bits: int = 8,
     standardise: bool = True,
+    cross: str | Sequence[str] | None = None,
+    cross_bits: int = 18,
     candidates: Sequence[Any] | Mapping[str, Any] = (),
     progress: bool | None = None,
     **columns: Any,
@@ -144,8 +158,14 @@ def learn(
         certify. The newest records are held out.
     ignore : list of str
         Columns that are not features; ``pi_*`` matches all columns that begin with ``pi_``.
+    cross : str or list of str, optional
+        If records have candidates with features: the products of context features and candidate features, as pairs of
+        namespaces such as ``"user:article"``; ``*`` means all, and ``"none"`` is for no products. By default all features
+        with all, but not with the identity, unless it is all that a candidate has.
+    cross_bits : int
+        If the own features of candidates and the products are more than 2 to this power, they are hashed into so many.
     candidates : list or dict
-        Policies and models of your own, which compete with the members of a portfolio: a :class:`Policy`, a function that
+        Not those of a record, but policies and models of your own, which compete with the members of a portfolio: a :class:`Policy`, a function that
         returns the probabilities of all actions for a matrix of encoded contexts, or a classifier or regressor of
         scikit-learn, which is fitted to the rewards of each action. Models are fitted here, and never to the records that
         are held back; a policy or a function must not have seen these either. The best of all is the result, and its
@@ -161,6 +181,7 @@ def learn(
         prior = Policy.load(prior)
     known = prior if isinstance(prior, Policy) else None
     rounds = source
+    crosses = [cross] if isinstance(cross, str) else cross
     if not isinstance(source, Rounds):
         rounds = open_logs(source, **columns).rounds(
             by=by,
@@ -173,6 +194,8 @@ def learn(
             hash_bits=hash_bits,
             standardise=standardise,
             prior=known,
+            cross=None if crosses is None else [] if list(crosses) == ["none"] else list(crosses),
+            cross_bits=cross_bits,
         )
     with watch(1, progress, "learning") as shown:
         found = rounds.retrain(
@@ -213,13 +236,13 @@ def score(
     *,
     seed: int = 1,
     probabilities: bool = False,
-    event_id: str | None = None,
-    format: str | None = None,
+    **columns: Any,
 ) -> ArrowTable:
     """Decides on raw records: an Arrow table with ``event_id``, ``action``, ``pscore`` and ``policy_version``.
 
     An event with the same id always gets the same decision, wherever it occurs. An event without an id gets a new random
     one, so its decision cannot be repeated. Log ``event_id`` with the decision. ``to_pandas`` and ``to_polars`` convert the table to
-    a data frame; ``pyarrow.table`` accepts it too, since it has Arrow's C stream.
+    a data frame; ``pyarrow.table`` accepts it too, since it has Arrow's C stream. ``columns`` are arguments of
+    :func:`open_logs`, such as ``event_id``, ``format`` or ``catalogue``.
     """
-    return open_logs(source, event_id=event_id, format=format).score(policy, seed=seed, probabilities=probabilities)
+    return open_logs(source, **columns).score(policy, seed=seed, probabilities=probabilities)

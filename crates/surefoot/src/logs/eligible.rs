@@ -117,6 +117,13 @@ impl Eligible {
         self.sets.features.as_ref().map(|features| features.row(places.start + a))
     }
 
+    /// The features of the candidates of all records, one row per candidate; `None` for actions without features.
+    pub fn candidate_rows(&self) -> Option<Contexts> {
+        let features = self.sets.features.as_ref()?;
+        let places: Vec<usize> = (0..self.len()).flat_map(|i| self.places(i)).collect();
+        Some(features.select(&places))
+    }
+
     /// The size of the largest set.
     pub fn most(&self) -> usize {
         (0..self.len()).map(|i| self.places(i).len()).max().unwrap_or(0)
@@ -184,6 +191,8 @@ mod tests {
         let some = part.select(&[1, 0, 1]);
         assert_eq!((some.len(), first(&some, 0, 1), first(&some, 1, 0), first(&some, 2, 0)), (3, 8.0, 2.0, 6.0));
         assert_eq!(first(&some.slice(1..2), 0, 0), 2.0);
+        let rows = some.candidate_rows().unwrap();
+        assert_eq!(rows.iter().map(|row| row.values()[0]).collect::<Vec<_>>(), [6.0, 8.0, 2.0, 4.0, 6.0, 8.0]);
         assert_eq!(all.slice(0..1).most(), 1);
     }
 

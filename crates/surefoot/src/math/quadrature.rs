@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex};
 
 use super::kernels::{lane_sum, largest, total, wide};
 use super::real::Real;
+pub(crate) use rule::trapezoid_step;
 use rule::{Kept, Rule, Shelf, rule};
 
 /// For a search with minibatches: `ln Phi` to 3e-7, the hazard to 7e-7, tolerances down to 1e-6.

@@ -6,9 +6,13 @@
 //! with `F(z) = prod_b Phi((z - m_b)/v_b)` and the hazard `g = phi/Phi`. Where all deviations are equal, it is the
 //! [perturbed argmax](super::perturbed) of `m_b/v`, which is faster.
 //!
-//! A factor changes only within a few deviations of its mean. These ranges cut the line into segments. Each is divided
-//! into panels that are short against the smallest deviation that is active in it, with Gauss-Legendre nodes: so one steep
-//! factor makes a few more panels, and not a finer grid everywhere. All actions share the nodes.
+//! All actions share the points of integration. If the deviations are not too different, these are those of the trapezoid
+//! rule, with the step for [equal deviations](super::quadrature) times the smallest one: a larger deviation only makes the
+//! integrand smoother (`check_deviations` in `reference/tables.py`).
+//!
+//! Otherwise: a factor changes only within a few deviations of its mean. These ranges cut the line into segments. Each is
+//! divided into panels that are short against the smallest deviation that is active in it, with Gauss-Legendre nodes: so one
+//! steep factor makes a few more panels, and not a finer grid everywhere.
 
 use std::sync::OnceLock;
 
@@ -18,6 +22,7 @@ use rand_distr::{Distribution, StandardNormal};
 use super::kernels::wide;
 use super::normal::{cdf_pdf, hazard, ln_cdf, tail_point};
 use super::perturbed::log_concave_integral;
+use super::quadrature::trapezoid_step;
 
 /// The smallest deviation of an action, as a share of the largest one of its set.
 pub(crate) const LEAST: f64 = 1e-3;
@@ -31,12 +36,23 @@ const LARGE: f64 = 1e-4;
 /// The number of nodes per panel.
 const NODES: usize = 16;
 
+/// The error of the trapezoid rule.
+const ERROR: f64 = 1e-13;
+/// The same for a gradient, which only a search needs.
+const GRADIENT_ERROR: f64 = 1e-10;
+
+/// A mean this many deviations below everything never wins: its distribution function is 1, and its density 0.
+const NEVER: f64 = 50.0;
+
+/// The number of actions that are computed at once. Sets are filled up to a multiple of it, with actions that never win.
+const LANES: usize = 8;
+
 /// Working memory for sets of any size.
 #[derive(Debug, Default)]
 pub(crate) struct Unequal {
     /// `t` with `Phi(-t) K = OUTSIDE`, and its `K`.
     reach: (usize, f64),
-    /// The actions that matter, and their means and deviations.
+    /// The actions that matter, and their means and deviations, filled up.
     places: Vec<usize>,
     means: Vec<f64>,
     deviations: Vec<f64>,
@@ -58,7 +74,9 @@ impl Unequal {
             *only = 1.0;
             return;
         }
-        self.integrate(|f, hazards, sums| sums.iter_mut().zip(hazards).for_each(|(sum, hazard)| *sum += f * hazard));
+        self.integrate(ERROR, |f, hazards, sums| {
+            sums.iter_mut().zip(hazards).for_each(|(sum, hazard)| *sum += f * hazard)
+        });
         out.fill(0.0);
         self.places.iter().zip(&self.sums).for_each(|(&place, p)| out[place] = *p);
     }
@@ -73,13 +91,13 @@ impl Unequal {
         }
         let mut p = 0.0;
         if let Some(own) = self.places.iter().position(|&place| place == action) {
-            self.integrate(|f, hazards, _| p += f * hazards[own]);
+            self.integrate(ERROR, |f, hazards, _| p += f * hazards[own]);
         }
         if p < LARGE { small_propensity(means, deviations, action) } else { p.min(1.0) }
     }
 
     /// The probability of one action; `gradient[b]` becomes its derivative in `m_b`. Both are to an absolute error of
-    /// 1e-12 (derivatives in units of `1/v_b`).
+    /// 1e-9 (derivatives in units of `1/v_b`).
     ///
     /// For `b != a` it is `-int f(z) g((z - m_b)/v_b)/v_b dz` with the integrand `f` of `pi(a)`. The entries sum to 0.
     pub(crate) fn gradient(&mut self, means: &[f64], deviations: &[f64], action: usize, gradient: &mut [f64]) -> f64 {
@@ -90,7 +108,7 @@ impl Unequal {
         }
         let Some(own) = self.places.iter().position(|&place| place == action) else { return 0.0 };
         let mut p = 0.0;
-        self.integrate(|f, hazards, sums| {
+        self.integrate(GRADIENT_ERROR, |f, hazards, sums| {
             let f = f * hazards[own];
             p += f;
             sums.iter_mut().zip(hazards).for_each(|(sum, hazard)| *sum -= f * hazard);
@@ -125,18 +143,42 @@ impl Unequal {
         self.cuts.extend(ends.map(|z| z.max(from)));
         self.cuts.sort_by(f64::total_cmp);
         self.cuts.dedup();
+        let largest = self.deviations.iter().copied().fold(0.0, f64::max);
+        let filled = self.places.len().next_multiple_of(LANES);
+        self.means.resize(filled, from - NEVER * largest);
+        self.deviations.resize(filled, largest);
         self.hazards.clear();
-        self.hazards.resize(self.places.len(), 0.0);
+        self.hazards.resize(filled, 0.0);
         self.sums.clear();
-        self.sums.resize(self.places.len(), 0.0);
+        self.sums.resize(filled, 0.0);
         true
     }
 
-    /// Calls `add(w F(z), hazards, sums)` at every node `z` with its weight `w`.
-    fn integrate(&mut self, mut add: impl FnMut(f64, &[f64], &mut [f64])) {
+    /// Calls `add(w F(z), hazards, sums)` at every point `z` with its weight `w`, for an error of each integral.
+    fn integrate(&mut self, error: f64, mut add: impl FnMut(f64, &[f64], &mut [f64])) {
+        let smallest = self.deviations.iter().copied().fold(f64::INFINITY, f64::min);
+        let step = smallest * trapezoid_step(self.places.len(), error);
+        let (bottom, top) = (self.cuts[0], self.cuts[self.cuts.len() - 1]);
+        let points = ((top - bottom) / step).ceil();
+        // Every segment has a panel.
+        if points > (NODES * self.cuts.len()) as f64 {
+            return self.panels(add);
+        }
+        // From the top down: what is left below `z` is `F(z)`.
+        for j in 0..=points as usize {
+            let f = self.point(top - j as f64 * step);
+            add(step * f, &self.hazards, &mut self.sums);
+            if f < 0.01 * OUTSIDE {
+                break;
+            }
+        }
+    }
+
+    /// The same by panels.
+    fn panels(&mut self, mut add: impl FnMut(f64, &[f64], &mut [f64])) {
         let t = self.reach.1;
         // The distribution function of the maximum of many is steeper than that of one.
-        let panel = 3.0 / (1.0 + (self.means.len() as f64).ln().sqrt());
+        let panel = 3.0 / (1.0 + (self.places.len() as f64).ln().sqrt());
         for i in 1..self.cuts.len() {
             let (from, to) = (self.cuts[i - 1], self.cuts[i]);
             let active =
@@ -164,20 +206,14 @@ impl Unequal {
         wide(
             #[inline(always)]
             || {
-                let mut product = [1.0; 8];
-                let done = means.len() / 8 * 8;
-                let rows = means.chunks_exact(8).zip(deviations.chunks_exact(8)).zip(hazards.chunks_exact_mut(8));
-                for ((m, v), out) in rows {
-                    for i in 0..8 {
+                let mut product = [1.0; LANES];
+                let (means, deviations) = (means.chunks_exact(LANES), deviations.chunks_exact(LANES));
+                for ((m, v), out) in means.zip(deviations).zip(hazards.chunks_exact_mut(LANES)) {
+                    for i in 0..LANES {
                         let (cdf, pdf) = cdf_pdf((z - m[i]) / v[i]);
                         product[i] *= cdf;
                         out[i] = pdf / (cdf * v[i]);
                     }
-                }
-                for i in done..means.len() {
-                    let (cdf, pdf) = cdf_pdf((z - means[i]) / deviations[i]);
-                    product[i - done] *= cdf;
-                    hazards[i] = pdf / (cdf * deviations[i]);
                 }
                 product.iter().product()
             },
@@ -311,6 +347,20 @@ mod tests {
                 let slow = small_propensity(&means, &deviations, a);
                 prop_assert!((slow - p).abs() < 1e-9, "{} {}", slow, p);
             }
+        }
+
+        #[test]
+        fn the_trapezoid_rule_and_panels_agree((means, deviations) in set(8.0)) {
+            let add = |f: f64, hazards: &[f64], sums: &mut [f64]| {
+                sums.iter_mut().zip(hazards).for_each(|(sum, hazard)| *sum += f * hazard);
+            };
+            let mut room = Unequal::default();
+            prop_assert!(room.place(&means, &deviations));
+            room.integrate(ERROR, add);
+            let found = room.sums.clone();
+            prop_assert!(room.place(&means, &deviations));
+            room.panels(add);
+            prop_assert!(found.iter().zip(&room.sums).all(|(a, b)| (a - b).abs() < 1e-12), "{:?} {:?}", found, room.sums);
         }
 
         #[test]

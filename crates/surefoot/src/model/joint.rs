@@ -30,6 +30,7 @@ pub struct JointModel {
     context: Vec<f64>,
     offset: f64,
     spread: Spread,
+    passes: usize,
 }
 
 /// The deviations of the weights.
@@ -82,11 +83,12 @@ impl JointModel {
             context: model.mean()[p..].to_vec(),
             offset: model.offset(),
             spread: Spread::Axes(Arc::new(Basis::new(vectors, p)?), deviations),
+            passes: 1,
         })
     }
 
     fn sparse(features: &FeatureMap, joint: &Joint, rounds: &[Arc<Logs>]) -> Result<Self> {
-        let Sparse { weights, offset, deviations } = Sparse::fit(features, joint, rounds)?;
+        let Sparse { weights, offset, deviations, passes } = Sparse::fit(features, joint, rounds)?;
         Ok(JointModel {
             features: features.clone(),
             joint: joint.clone(),
@@ -94,12 +96,18 @@ impl JointModel {
             context: Vec::new(),
             offset,
             spread: Spread::Each(deviations),
+            passes,
         })
     }
 
     /// The weights of the joint features, `m`.
     pub fn weights(&self) -> &[f64] {
         &self.weights
+    }
+
+    /// The number of passes over the records that the fit took.
+    pub fn passes(&self) -> usize {
+        self.passes
     }
 
     /// The predicted rewards of all candidates, in rows of as many as a record of the logs may have, with 0 where a record

@@ -4,6 +4,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
@@ -36,11 +37,13 @@ pub(super) struct Sparse {
     pub(super) offset: f64,
     /// The deviation of each weight, from a diagonal posterior.
     pub(super) deviations: Vec<f64>,
+    /// The number of passes over the records.
+    pub(super) passes: usize,
 }
 
 impl Sparse {
     pub(super) fn fit(features: &FeatureMap, joint: &Joint, rounds: &[Arc<Logs>]) -> Result<Self> {
-        let records = Records { features, joint, rounds };
+        let records = Records { features, joint, rounds, passes: AtomicUsize::new(0) };
         let all = 0..records.len();
         let rewards: f64 = rounds.iter().flat_map(|logs| logs.cost()).map(|c| -c).sum();
         let offset = rewards / all.end.max(1) as f64;
@@ -63,7 +66,7 @@ impl Sparse {
         let noise = records.errors(all.clone(), &weights, offset)? / all.end.max(1) as f64;
         let noise = noise.max(0.1 * offset * (1.0 - offset)).max(1e-6);
         let deviations = sums.squares.iter().map(|square| (noise / (square + d)).sqrt()).collect();
-        Ok(Sparse { weights, offset, deviations })
+        Ok(Sparse { weights, offset, deviations, passes: records.passes.into_inner() })
     }
 }
 
@@ -134,6 +137,7 @@ struct Records<'a> {
     features: &'a FeatureMap,
     joint: &'a Joint,
     rounds: &'a [Arc<Logs>],
+    passes: AtomicUsize,
 }
 
 impl Records<'_> {
@@ -167,6 +171,7 @@ impl Records<'_> {
         size: usize,
         add: impl Fn(&[(u32, f64)], f64, &mut [f64]) -> f64 + Sync,
     ) -> Result<(Vec<f64>, f64)> {
+        self.passes.fetch_add(1, Ordering::Relaxed);
         let length = range.len().div_ceil(PARTS).max(1);
         let starts: Vec<usize> = range.clone().step_by(length).collect();
         let part = |start: usize| {

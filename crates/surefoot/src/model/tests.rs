@@ -253,8 +253,8 @@ fn a_direction_is_found_again_where_it_is_the_truth_and_left_out_where_it_is_not
     let sums = statistics(0..600);
     let plain = Regression::default().fit(&sums, &KINDS).unwrap();
     // The model's own coefficients explain the rewards: around them, next to nothing is left to learn.
-    let around = |direction: &[f64]| Regression { direction: Some(direction), ..Regression::default() };
-    let known = around(plain.mean()).fit(&sums, &KINDS).unwrap();
+    let around = Regression { direction: Some(plain.mean()), ..Regression::default() };
+    let known = around.fit(&sums, &KINDS).unwrap();
     assert!(known.evidence() > plain.evidence() + 5.0, "{} {}", known.evidence(), plain.evidence());
     // The other way round they are not used.
     let opposite: Vec<f64> = plain.mean().iter().map(|m| -m).collect();
@@ -265,6 +265,6 @@ fn a_direction_is_found_again_where_it_is_the_truth_and_left_out_where_it_is_not
     });
     let apart = without.iter().zip(&with).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     assert!(apart < 0.05, "{apart}");
-    let tight = Regression { tightness: 100.0, ..around(plain.mean()) }.fit(&sums, &KINDS).unwrap();
+    let tight = Regression { tightness: 100.0, ..around }.fit(&sums, &KINDS).unwrap();
     assert!(tight.precision().iter().zip(known.precision()).all(|(tight, known)| (tight / known - 100.0).abs() < 1e-9));
 }

@@ -90,7 +90,7 @@ impl<'a> JointObjective<'a> {
         let joint = self.anchor.joint().expect("a policy over candidates");
         let (posterior, e, n) = (self.anchor.posterior(), self.anchor.exploration(), self.records as f64);
         let (mut scores, mut unequal) = (CandidateScores::default(), Unequal::default());
-        let (mut slopes, mut room) = (Vec::new(), Vec::new());
+        let mut slopes = Vec::new();
         let (mut value, mut before) = (0.0, 0);
         for logs in &self.rounds {
             let own = range.start.max(before)..range.end.min(before + logs.len());
@@ -104,10 +104,9 @@ impl<'a> JointObjective<'a> {
                 let (p, q, c) = (floored(p, e, k), logs.propensity()[i], logs.cost()[i]);
                 value += self.regularizer.h(p, q, c) / n;
                 let weight = (1.0 - e) * self.regularizer.dh_dp(p, q, c) / n;
-                let crossing = joint.at(x, &mut room);
                 for (b, slope) in slopes.iter().enumerate().filter(|(_, slope)| **slope != 0.0) {
-                    let candidate = eligible.candidate(i, b).expect("candidates have features");
-                    crossing.visit(candidate, |f, v| gradient[f] += weight * slope * v);
+                    let factor = weight * slope;
+                    scores.features(b).iter().for_each(|&(f, v)| gradient[f as usize] += factor * v);
                 }
             }
             before += logs.len();

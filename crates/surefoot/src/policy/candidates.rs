@@ -57,11 +57,19 @@ pub(crate) struct Scores {
     pub(crate) means: Vec<f64>,
     pub(crate) deviations: Vec<f64>,
     context: Vec<(usize, f64)>,
+    /// The joint features that are not 0 of one candidate after the other, and where those of each begin and end.
+    entries: Vec<(u32, f64)>,
+    ends: Vec<usize>,
     /// All joint features of all candidates, feature-major, if the posterior has a basis.
     phi: Vec<f64>,
 }
 
 impl Scores {
+    /// The joint features that are not 0 of candidate `b` of the last record.
+    pub(crate) fn features(&self, b: usize) -> &[(u32, f64)] {
+        &self.entries[self.ends[b]..self.ends[b + 1]]
+    }
+
     /// Computes the scores of record `i`, whose mapped context is `x`.
     ///
     /// A deviation is at least [`LEAST`] times the largest one of the record. If all are 0, so are all joint features, and
@@ -78,6 +86,9 @@ impl Scores {
         let k = eligible.get(i).len();
         self.means.clear();
         self.deviations.clear();
+        self.entries.clear();
+        self.ends.clear();
+        self.ends.push(0);
         let crossing = joint.at(x, &mut self.context);
         let scale = posterior.scale();
         let p = if posterior.basis().is_some() { joint.output() } else { 0 };
@@ -86,17 +97,19 @@ impl Scores {
         for a in 0..k {
             let candidate = eligible.candidate(i, a).expect("candidates have features");
             let (mut mean, mut variance) = (0.0, 0.0);
-            match posterior.basis() {
-                // Hashed features that collide within one candidate add their squares: a deviation only explores.
-                None => crossing.visit(candidate, |f, v| {
-                    mean += weights[f] * v;
+            let start = self.entries.len();
+            crossing.visit(candidate, |f, v| self.entries.push((f as u32, v)));
+            self.ends.push(self.entries.len());
+            for &(f, v) in &self.entries[start..] {
+                let f = f as usize;
+                mean += weights[f] * v;
+                if p > 0 {
+                    self.phi[f * k + a] += v;
+                } else {
+                    // Hashed features that collide within one candidate add their squares: a deviation only explores.
                     let spread = scale.get(f) * v;
                     variance += spread * spread;
-                }),
-                Some(_) => crossing.visit(candidate, |f, v| {
-                    mean += weights[f] * v;
-                    self.phi[f * k + a] += v;
-                }),
+                }
             }
             self.means.push(mean);
             self.deviations.push(variance);

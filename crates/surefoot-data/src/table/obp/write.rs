@@ -5,8 +5,8 @@
 //! uncompressed, as numpy does.
 //!
 //! The features are the columns of `context`, in the order of the schema: all entries of the list `context`, and every
-//! other column of numbers or booleans. The features of `context_indices` and `context_values` come first, in dense
-//! form. Columns that have no place (text, named features, eligible actions, ...) are rejected by name, and so are
+//! other column of numbers or booleans, also `position`: the array of that name is for slates, and is 0 here. The features of `context_indices` and `context_values` come first, in dense
+//! form. Candidates are `action_context` ([`super::actions`]). Columns that have no place (text, named features, eligible actions, ...) are rejected by name, and so are
 //! nulls.
 
 use std::fs::File;
@@ -17,6 +17,7 @@ use arrow_schema::{DataType, SchemaRef};
 use zip::write::{SimpleFileOptions, StreamWriter};
 use zip::{CompressionMethod, DateTime, ZipWriter};
 
+use super::actions::ActionContext;
 use super::numbers::Column;
 use crate::error::{Error, Result};
 use crate::npy::Header;
@@ -28,7 +29,6 @@ const WIDEST: u32 = 4096;
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Role {
     Action,
-    Position,
     Reward,
     Pscore,
     Probabilities,
@@ -37,6 +37,7 @@ enum Role {
     Feature,
     Indices,
     Values,
+    Candidates,
 }
 
 pub(crate) fn write(
@@ -63,7 +64,6 @@ fn roles(place: &str, schema: &SchemaRef) -> Result<Vec<Role>> {
         let number = |data_type: &DataType| data_type.is_numeric() || data_type == &DataType::Boolean;
         roles.push(match name {
             "action" if data_type.is_integer() => Role::Action,
-            "position" if data_type.is_integer() => Role::Position,
             "reward" if number(data_type) => Role::Reward,
             "pscore" if number(data_type) => Role::Pscore,
             "probabilities" if list => Role::Probabilities,
@@ -71,7 +71,8 @@ fn roles(place: &str, schema: &SchemaRef) -> Result<Vec<Role>> {
             "context" if list => Role::Feature,
             "context_indices" if list && schema.column_with_name("context_values").is_some() => Role::Indices,
             "context_values" if list && schema.column_with_name("context_indices").is_some() => Role::Values,
-            "action" | "reward" | "pscore" | "position" | "eligible" | "pdrop" | "skip" => {
+            "candidates" if list => Role::Candidates,
+            "action" | "reward" | "pscore" | "eligible" | "pdrop" | "skip" => {
                 return Err(no_place(place, name, data_type));
             }
             _ if number(data_type) => Role::Feature,
@@ -88,7 +89,7 @@ fn roles(place: &str, schema: &SchemaRef) -> Result<Vec<Role>> {
     Ok(roles)
 }
 
-fn no_place(place: &str, column: &str, found: &DataType) -> Error {
+pub(super) fn no_place(place: &str, column: &str, found: &DataType) -> Error {
     Error::Field {
         place: place.to_owned(),
         column: column.to_owned(),
@@ -128,7 +129,6 @@ struct Rounds<'a> {
     /// The number of dense features.
     dense: usize,
     action: Spool,
-    position: Spool,
     reward: Spool,
     pscore: Spool,
     context: Spool,
@@ -136,6 +136,7 @@ struct Rounds<'a> {
     features: Spool,
     probabilities: Spool,
     action_dist: Spool,
+    candidates: ActionContext,
     /// A buffer for a row of one array.
     bytes: Vec<u8>,
 }
@@ -151,13 +152,13 @@ impl<'a> Rounds<'a> {
             sparse: 0,
             dense: 0,
             action: Spool::new()?,
-            position: Spool::new()?,
             reward: Spool::new()?,
             pscore: Spool::new()?,
             context: Spool::new()?,
             features: Spool::new()?,
             probabilities: Spool::new()?,
             action_dist: Spool::new()?,
+            candidates: ActionContext::default(),
             bytes: Vec::new(),
         })
     }
@@ -169,9 +170,12 @@ impl<'a> Rounds<'a> {
             return Err(Error::Malformed { place: self.place.to_owned(), reason });
         }
         let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-        let columns = table.columns().iter().zip(&names);
-        let columns: Vec<Column<'_>> = columns
-            .map(|(array, name)| Column::new(array).ok_or_else(|| no_place(self.place, name, array.data_type())))
+        let columns = table.columns().iter().zip(&names).zip(&self.roles);
+        let columns: Vec<Option<Column<'_>>> = columns
+            .map(|((array, name), role)| match role {
+                Role::Candidates => self.candidates.add(self.place, self.rows, array).map(|()| None),
+                _ => Column::new(array).map(Some).ok_or_else(|| no_place(self.place, name, array.data_type())),
+            })
             .collect::<Result<_>>()?;
         for row in 0..table.num_rows() {
             self.row(row, &columns, &names)?;
@@ -180,7 +184,7 @@ impl<'a> Rounds<'a> {
         Ok(())
     }
 
-    fn row(&mut self, row: usize, columns: &[Column<'_>], names: &[&str]) -> Result<()> {
+    fn row(&mut self, row: usize, columns: &[Option<Column<'_>>], names: &[&str]) -> Result<()> {
         let (place, at) = (self.place, self.rows);
         let wrong = |column: usize, allowed: String, found: String| {
             let place = format!("{place}, row {at}");
@@ -188,28 +192,22 @@ impl<'a> Rounds<'a> {
         };
         let failed = |reason| Error::Write { place: place.to_owned(), reason };
         let values = |column: usize| {
-            columns[column].row(row).ok_or_else(|| wrong(column, "a number everywhere".into(), "null".into()))
+            let found = columns[column].as_ref().map_or(Some(Vec::new()), |column| column.row(row));
+            found.ok_or_else(|| wrong(column, "a number everywhere".into(), "null".into()))
         };
-        let listed = self.roles.iter().any(|role| matches!(role, Role::Probabilities | Role::ActionDist));
         let (mut features, mut indices, mut sparse) = (0, None, None);
         for (column, role) in self.roles.iter().enumerate() {
             let found = values(column)?;
             let spool = match role {
-                Role::Action | Role::Position => {
+                Role::Action => {
                     let allowed = || "from 0 to 4294967295".into();
                     let number = u32::try_from(found[0] as i64).ok().filter(|&number| f64::from(number) == found[0]);
                     let number = i64::from(number.ok_or_else(|| wrong(column, allowed(), found[0].to_string()))?);
-                    if *role == Role::Position && number > 0 && listed {
-                        let allowed = "0, since a list of all actions is of one position".into();
-                        return Err(wrong(column, allowed, number.to_string()));
-                    }
-                    let spool = if *role == Role::Action { &mut self.action } else { &mut self.position };
-                    if *role == Role::Action {
-                        self.actions = self.actions.max(number + 1);
-                    }
-                    spool.file.write_all(&number.to_le_bytes()).map_err(failed)?;
+                    self.actions = self.actions.max(number + 1);
+                    self.action.file.write_all(&number.to_le_bytes()).map_err(failed)?;
                     continue;
                 }
+                Role::Candidates => continue,
                 Role::Indices => {
                     indices = Some(found);
                     continue;
@@ -297,6 +295,7 @@ impl<'a> Rounds<'a> {
         let rows = usize::try_from(self.rows).map_err(io::Error::other)?;
         let has = |role| self.roles.contains(&role);
         let listed = self.probabilities.width.max(self.action_dist.width).unwrap_or(0);
+        let listed = listed.max(self.candidates.actions());
         let actions = self.actions.max(i64::try_from(listed).map_err(io::Error::other)?);
         let mut archive = Arrays(ZipWriter::new_stream(out));
         archive.start("n_rounds", "<i8", &[])?.write_all(&self.rows.to_le_bytes())?;
@@ -308,13 +307,12 @@ impl<'a> Rounds<'a> {
         } else {
             io::copy(&mut self.context.back()?, to)?;
         }
-        io::copy(&mut self.action.back()?, archive.start("action", "<i8", &[rows])?)?;
-        let to = archive.start("position", "<i8", &[rows])?;
-        if has(Role::Position) {
-            io::copy(&mut self.position.back()?, to)?;
-        } else {
-            io::copy(&mut io::repeat(0).take(8 * self.rows), to)?;
+        if has(Role::Candidates) {
+            let to = archive.start("action_context", "<f8", &self.candidates.shape())?;
+            self.candidates.values().iter().try_for_each(|value| to.write_all(&value.to_le_bytes()))?;
         }
+        io::copy(&mut self.action.back()?, archive.start("action", "<i8", &[rows])?)?;
+        io::copy(&mut io::repeat(0).take(8 * self.rows), archive.start("position", "<i8", &[rows])?)?;
         io::copy(&mut self.reward.back()?, archive.start("reward", "<f8", &[rows])?)?;
         io::copy(&mut self.pscore.back()?, archive.start("pscore", "<f8", &[rows])?)?;
         let lists =

@@ -27,6 +27,11 @@ fn step(actions: usize, tolerance: f64) -> (usize, f64, f64) {
     }
 }
 
+/// The step of the trapezoid rule for an error of the probabilities of this many actions, and of their gradients.
+pub(crate) fn trapezoid_step(actions: usize, error: f64) -> f64 {
+    step(actions, error).2
+}
+
 /// The constants for a number of actions and a tolerance. All indices count steps `h` from the largest score.
 #[derive(Debug)]
 pub(crate) struct Rule<R, const COEFS: usize> {
