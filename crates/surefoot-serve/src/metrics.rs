@@ -72,7 +72,7 @@ impl Metrics {
                         Ok(RewardOutcome::Late) => self.late.add(1),
                         Ok(RewardOutcome::Parked) => self.parked.add(1),
                         Err(refusal) => refused(refusal.status),
-                    })
+                    });
                 }
                 Answer::Done(_) => {}
             }
@@ -95,11 +95,14 @@ impl Metrics {
     }
 }
 
+/// Values with the labels that tell them apart.
+type Labelled = Vec<(String, f64)>;
+
 /// The metrics of all loops as text.
 pub(crate) fn text<'a>(loops: impl Iterator<Item = (Status, &'a Metrics)>) -> String {
     let all: Vec<(Status, &Metrics)> = loops.collect();
     let mut out = String::new();
-    let mut family = |name: &str, kind: &str, help: &str, of: &dyn Fn(&Status, &Metrics) -> Vec<(String, f64)>| {
+    let mut family = |name: &str, kind: &str, help: &str, of: &dyn Fn(&Status, &Metrics) -> Labelled| {
         let _ = writeln!(out, "# HELP surefoot_{name} {help}\n# TYPE surefoot_{name} {kind}");
         for (status, metrics) in &all {
             for (labels, value) in of(status, metrics) {
@@ -108,7 +111,7 @@ pub(crate) fn text<'a>(loops: impl Iterator<Item = (Status, &'a Metrics)>) -> St
         }
     };
     let one = |value: u64| vec![(String::new(), value as f64)];
-    let by = |name: &str, of: &[(&str, u64)]| -> Vec<(String, f64)> {
+    let by = |name: &str, of: &[(&str, u64)]| -> Labelled {
         of.iter().map(|(label, value)| (format!(",{name}=\"{label}\""), *value as f64)).collect()
     };
     family("decisions_total", "counter", "Decisions since the start, drawn or found again.", &|_, m| {

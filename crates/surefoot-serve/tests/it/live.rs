@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use surefoot::audit::{Statement, audit};
 use surefoot_data::RunFiles;
-use surefoot_serve::clock::ManualClock;
+use surefoot_serve::clock::{ManualClock, Time};
 use surefoot_serve::engine::{Answer, Ask, Decided, RewardAsk};
 use surefoot_serve::request::DecisionRequest;
 use surefoot_serve::store::{SqliteStore, Store as _};
@@ -53,6 +53,11 @@ fn visit_and_reward(lp: &Loop, i: usize) -> Decided {
     decided
 }
 
+/// A time after the window of decision `i`.
+fn after(i: usize) -> Time {
+    1_000_000 + 10_000 * (Time::try_from(i).unwrap() + 1)
+}
+
 /// Waits until every round that ended was learned from.
 fn learned(lp: &Loop) {
     let began = Instant::now();
@@ -83,7 +88,7 @@ fn a_loop_learns_deploys_at_round_boundaries_and_exports_what_verifies() {
             policies.push(decided.policy.unwrap());
             // In the middle of a round the one before becomes final: the policy must not change before the next.
             if i % 40 == 20 {
-                clock.set(1_000_000 + 10_000 * (i as i64 + 1));
+                clock.set(after(i));
                 learned(&lp);
             }
         }
@@ -119,7 +124,7 @@ fn a_loop_that_was_stopped_anywhere_ends_with_the_same_policies_and_certificates
         for i in 0..130 {
             decisions.push(visit_and_reward(&lp, i));
             if i % 40 == 10 {
-                clock.set(1_000_000 + 10_000 * (i as i64 + 1));
+                clock.set(after(i));
                 if !stops.contains(&i) {
                     learned(&lp);
                 }
@@ -183,7 +188,7 @@ fn an_apprentice_logs_what_was_shown_and_says_when_it_could_take_over() {
         assert_eq!((decided.action as usize, decided.propensity, decided.policy), (action, 1.0 / 3.0, None));
         reward(&lp, i, f64::from(u8::from(action == i % 2)));
         if i % 400 == 399 {
-            clock.set(1000 + 10_000 * i as i64);
+            clock.set(after(i));
             learned(&lp);
             last = lp.status().could_take_over;
         }
