@@ -116,7 +116,7 @@ fn numbers(event: &str, column: &str, value: &Value) -> Result<Vec<f64>> {
 fn finite(event: &str, column: &str, x: f64) -> Result<f32> {
     match (x as f32).is_finite() {
         true => Ok(x as f32),
-        false => Err(wrong(event, column, "finite, within the range of f32".into(), x.to_string())),
+        false => Err(wrong(event, column, "finite, within the range of f32".into(), format!("{x:?}"))),
     }
 }
 

@@ -199,3 +199,43 @@ fn an_apprentice_logs_what_was_shown_and_says_when_it_could_take_over() {
     let said = serde_json::from_value::<DecisionRequest>(visit(5000)).unwrap().check(lp.rules()).unwrap_err();
     assert!(said.detail.contains("baseline should be the action and the propensity"), "{}", said.detail);
 }
+
+#[test]
+fn a_file_of_loops_is_made_from_a_log_and_a_loop_without_rounds_can_be_exported() {
+    let log = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/logs.csv");
+    let reader = surefoot_data::LogReader::new(vec![log], None, surefoot_data::ColumnNames::default());
+    let text = surefoot_serve::init("shop", &reader, &["pi_*".into()]).unwrap();
+    let (rules, _) = rules(&text);
+    assert!(rules.actions.len() >= 2 && rules.encoding.width() >= 2, "{text}");
+    let folder = tempfile::tempdir().unwrap();
+    let lp = open(&folder.path().join("shop"), &text, &Arc::new(ManualClock::default()));
+    decide(&lp, 0);
+    let exported = export(&folder.path().join("shop"), &folder.path().join("run")).unwrap();
+    assert_eq!((exported.rounds, exported.records, exported.certificates), (0, 0, 0));
+    assert!(folder.path().join("run/policy.safetensors").is_file());
+}
+
+#[test]
+fn the_visitors_of_the_demo_are_decided_on_and_their_rewards_joined() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = surefoot_serve::demo::config().unwrap();
+    let lp = surefoot_serve::open_all(&config, "the demo", folder.path(), 1).unwrap().remove(0);
+    let visited = Arc::clone(&lp);
+    let visitors = std::thread::spawn(move || surefoot_serve::demo::visit(&visited, 1000));
+    let began = Instant::now();
+    while lp.status().decisions < 700 || lp.status().rewards < 100 || lp.status().ledger_head == first_head(&lp) {
+        let status = lp.status();
+        assert!(status.failed.is_none() && began.elapsed() < Duration::from_secs(120), "{status:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    lp.stop();
+    visitors.join().unwrap();
+}
+
+/// The head of the ledger before the first round was learned from.
+fn first_head(lp: &Loop) -> surefoot::Fingerprint {
+    let ledger: surefoot::audit::Ledger = statements(lp).1.parse().unwrap();
+    let mut opening = surefoot::audit::Ledger::open(ledger.opening().clone());
+    opening.append(ledger.entries()[1].clone());
+    opening.head()
+}
