@@ -34,6 +34,7 @@ use super::{admin, decisions, reading, rewards};
         admin::rollback,
         admin::retrain,
     ),
+    components(schemas(reading::LogFormat)),
     modifiers(&Bearer)
 )]
 struct Document;
