@@ -6,19 +6,31 @@ GOLDEN_ENV := .venv-golden
 BENCH_ENV := .venv-bench
 LEARNERS_ENV := .venv-learners
 OBP_ENV := .venv-obp
+CONTRACT_ENV := .venv-contract
 PYTHON_ENV := .venv-python
 PYTHON_PACKAGE := crates/surefoot-python
 export CARGO_TARGET_DIR ?= target
 
-.PHONY: help test test-rust test-python wheel environments lint lint-rust lint-python fmt doc bench bench-candidates bench-evaluate bench-learners bench-python bench-rivals golden attack fuzz fuzz-quick coverage demo paper clean
+.PHONY: help test test-rust test-contract test-python wheel environments lint lint-rust lint-python fmt doc bench bench-candidates bench-evaluate bench-learners bench-python bench-rivals golden attack fuzz fuzz-quick coverage demo paper clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-test: test-rust test-python ## all tests, of every crate and of the Python package, with the examples in the documentation
+test: test-rust test-contract test-python ## all tests, of every crate and of the Python package, with the examples in the documentation
 
 test-rust: $(OBP_ENV)/tried ## those of the crates
 	$(CARGO) test --workspace --locked
+
+test-contract: $(CONTRACT_ENV)/tried ## the HTTP contract of the service, by schemathesis against its own /openapi.json
+	$(CARGO) test --workspace --locked --quiet --no-run
+	$(PYTHON) scripts/check-contract --surefoot $(CARGO_TARGET_DIR)/debug/surefoot --schemathesis $(CONTRACT_ENV)/bin/schemathesis
+
+# Without schemathesis, the check says that it is skipped.
+$(CONTRACT_ENV)/tried: scripts/contract-requirements.txt
+	$(PYTHON) -m venv $(CONTRACT_ENV) \
+		&& $(CONTRACT_ENV)/bin/pip install --quiet --disable-pip-version-check --retries 1 --timeout 20 --requirement $< \
+		|| { echo "schemathesis cannot be installed here"; rm -rf $(CONTRACT_ENV); mkdir $(CONTRACT_ENV); }
+	touch $@
 
 # What is tested is the wheel as pip builds and installs it, but for the profile: what the crates' tests have compiled is not
 # compiled again. The command line is that of the crates' tests too: alone it would have other features, and be compiled again.
@@ -53,7 +65,7 @@ $(OBP_ENV)/tried: crates/surefoot-cli/tests/obp/requirements.txt
 		|| { echo "Open Bandit Pipeline cannot be installed here"; rm -rf $(OBP_ENV); mkdir $(OBP_ENV); }
 	touch $@
 
-environments: $(PYTHON_ENV)/installed $(OBP_ENV)/tried ## the Python packages that lint and test need
+environments: $(PYTHON_ENV)/installed $(OBP_ENV)/tried $(CONTRACT_ENV)/tried ## the Python packages that lint and test need
 
 lint: lint-rust lint-python ## formatting and lints, warnings denied, documentation included
 

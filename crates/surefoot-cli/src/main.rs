@@ -23,7 +23,7 @@ struct Cli {
     command: Command,
 }
 
-/// The subcommands in the order of the help: the demo, the commands on logs, the simulation, then the research.
+/// The subcommands in the order of the help: the demo, the commands on logs, the live loop, the simulation, then the research.
 #[derive(Debug, Subcommand)]
 enum Command {
     Demo(commands::demo::Demo),
@@ -34,6 +34,7 @@ enum Command {
     Score(commands::score::Score),
     Verify(commands::verify::Verify),
     Convert(commands::convert::Convert),
+    Serve(commands::serve::Serve),
     Simulate(Box<commands::simulate::Simulate>),
     Data(commands::data::Data),
     Paper(surefoot_lab::Paper),
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         Command::Score(score) => score.run(),
         Command::Verify(verify) => verify.run(),
         Command::Convert(convert) => convert.run(),
+        Command::Serve(serve) => serve.run(),
         Command::Simulate(simulate) => simulate.run(),
         Command::Data(data) => data.run(),
         Command::Paper(paper) => paper.run(),

@@ -10,6 +10,7 @@ mod fit;
 mod identity;
 mod listed;
 mod namespaces;
+mod object;
 
 pub use candidates::CandidateInputs;
 pub use encode::Rows;

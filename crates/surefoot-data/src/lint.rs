@@ -225,7 +225,7 @@ impl Lint {
             skipped,
             actions: self.choices.count(),
             chosen: self.choices.chosen(),
-            candidates: self.candidates.sizes(),
+            candidates: self.candidates.numbers(),
             mean_reward: reward.mean(),
             reward_error: reward.standard_error(),
             versions: self.versions.count(),

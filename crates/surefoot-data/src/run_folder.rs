@@ -6,20 +6,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
 use surefoot::audit::{AuditedPolicy, AuditedRound, Ledger, Run, Statement};
-use surefoot::certificate::{Challenger, FixedSince};
 use surefoot::learn::PortfolioCheckpoint;
-use surefoot::session::Checkpoint;
-use surefoot::{Fingerprint, Gate, Learner, LinearGaussian, Logs, Policy, Session};
+use surefoot::{Fingerprint, Logs, Policy, Session};
 
 use crate::certificate_file::{Certificates, read_certificates, write_certificates};
 use crate::error::{Error, Result};
 use crate::files::{Together, check_output_folder, create_folder, replace};
 use crate::learn::Learned;
 use crate::policy_file::{PolicyReader, write_policy, write_policy_with};
-use crate::round_file::{read_round, write_round};
-use crate::tensors::json;
+use crate::round_file::{SavedRound, read_round, write_round};
+use crate::saved_session::SavedSession;
 
 const ROUNDS: &str = "rounds";
 const POLICIES: &str = "policies";
@@ -32,39 +29,6 @@ const CANDIDATE: &str = "candidate-";
 const HAND_OVER: &str = "hand-over-";
 /// The prefix of policies of the members of a portfolio.
 const MEMBER: &str = "member-";
-
-const FORMAT: &str = "surefoot-session";
-const VERSION: u64 = 1;
-
-/// The state of a session, besides the policies and rounds in the folder, which it names by their fingerprints.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SessionFile {
-    format: String,
-    version: u64,
-    learner: Learner,
-    gate: Gate,
-    first: Fingerprint,
-    learned: Vec<Named>,
-    /// `None` if the running policy is unknown.
-    incumbent: Option<Named>,
-    started: Option<usize>,
-    challengers: Vec<Named>,
-    kept: Option<(f64, f64)>,
-    /// The policies that would have been handed over after each round.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    hand_overs: Vec<Option<Fingerprint>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    portfolio: Option<PortfolioCheckpoint<Fingerprint>>,
-}
-
-/// The fingerprint of a policy, and the time since which it was fixed.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Named {
-    policy: Fingerprint,
-    fixed_since: Option<FixedSince>,
-}
 
 /// Checks that a run can be saved in the folder, which must be new or empty.
 pub fn check_new_folder(folder: &Path) -> Result<()> {
@@ -113,37 +77,14 @@ fn fill_session(folder: &Path, session: &Session, statements: Vec<Statement>) ->
     for (k, (logs, policy)) in session.logs().iter().zip(session.deployed()).enumerate() {
         write_round(&rounds.join(numbered("", k)), logs, policy.identity())?;
     }
-    let Checkpoint { first, learned, hand_overs, incumbent, started, challengers, kept, portfolio, ledger, .. } =
-        session.checkpoint();
+    let portfolio = session.checkpoint().portfolio;
     for (k, policy) in portfolio.iter().flat_map(PortfolioCheckpoint::policies).enumerate() {
         write_policy(&policies.join(numbered(MEMBER, k)), policy)?;
     }
-    let named = |challenger: &Challenger| Named {
-        policy: challenger.policy.identity().expect("what is in a session has an identity"),
-        fixed_since: challenger.fixed_since,
-    };
-    let file = SessionFile {
-        format: FORMAT.into(),
-        version: VERSION,
-        learner: session.learner().clone(),
-        gate: session.gate(),
-        first: first.fingerprint(),
-        learned: learned.iter().map(named).collect(),
-        incumbent: incumbent.as_ref().map(named),
-        started,
-        challengers: challengers.iter().map(named).collect(),
-        kept,
-        hand_overs: match portfolio {
-            None => Vec::new(),
-            Some(_) => hand_overs.iter().map(|policy| policy.as_ref().map(|policy| policy.fingerprint())).collect(),
-        },
-        portfolio: portfolio.map(|portfolio| portfolio.map(|policy| policy.fingerprint())),
-    };
     let path = folder.join(SESSION);
-    let text = serde_json::to_string_pretty(&file)
-        .map_err(|reason| Error::Json { place: path.display().to_string(), reason })?;
-    replace(&path, format!("{text}\n").as_bytes())?;
-    write_ledger(&folder.join(LEDGER), &ledger)?;
+    replace(&path, SavedSession::of(session).to_json(&path.display().to_string())?.as_bytes())?;
+    let ledger = session.ledger();
+    write_ledger(&folder.join(LEDGER), ledger)?;
     let reward_range = ledger.opening().terms.reward_range;
     write_certificates(&folder.join(CERTIFICATES), Certificates { reward_range, statements })
 }
@@ -151,8 +92,9 @@ fn fill_session(folder: &Path, session: &Session, statements: Vec<Statement>) ->
 /// Reads a session. It continues bit for bit as the saved one would.
 pub fn read_session(folder: &Path) -> Result<Session> {
     let path = folder.join(SESSION);
+    let place = path.display().to_string();
     let text = fs::read(&path).map_err(|reason| Error::io(&path, reason))?;
-    let file: SessionFile = json(&path.display().to_string(), &text, FORMAT, VERSION)?;
+    let saved = SavedSession::from_json(&place, &text)?;
     let Run { rounds, policies, ledger, .. } = RunFiles::of(folder)?.read()?;
     let ledger = ledger.ok_or_else(|| malformed(folder, format!("no {LEDGER}")))?;
     let known: HashMap<Fingerprint, Arc<dyn Policy>> =
@@ -160,39 +102,8 @@ pub fn read_session(folder: &Path) -> Result<Session> {
     let find = |print: Fingerprint| {
         known.get(&print).cloned().ok_or_else(|| malformed(&path, format!("the policy {print} is not in the folder")))
     };
-    let challenger = |named: &Named| -> Result<Challenger> {
-        Ok(Challenger { policy: find(named.policy)?, fixed_since: named.fixed_since })
-    };
-    let all = |named: &[Named]| named.iter().map(challenger).collect::<Result<Vec<_>>>();
-    let collected_by =
-        |round: &AuditedRound| -> Result<Option<Arc<dyn Policy>>> { round.collected_by.map(find).transpose() };
-    let first = find(file.first)?;
-    let first = first.as_gaussian().ok_or_else(|| malformed(&path, "the first policy should be linear Gaussian"))?;
-    let gaussian = |print: Fingerprint| -> Result<LinearGaussian> {
-        let policy = find(print)?;
-        let gaussian = policy.as_gaussian().cloned();
-        gaussian.ok_or_else(|| malformed(&path, format!("the policy {print} should be linear Gaussian")))
-    };
-    let hand_over = |print: &Option<Fingerprint>| -> Result<_> { Ok(print.map(gaussian).transpose()?.map(Arc::new)) };
-    let hand_overs = match file.hand_overs.is_empty() {
-        true => vec![None; rounds.len()],
-        false => file.hand_overs.iter().map(hand_over).collect::<Result<_>>()?,
-    };
-    let checkpoint = Checkpoint {
-        first: first.clone(),
-        hand_overs,
-        portfolio: file.portfolio.map(|portfolio| portfolio.map(gaussian).transpose()).transpose()?,
-        deployed: rounds.iter().map(collected_by).collect::<Result<_>>()?,
-        logs: rounds.into_iter().map(|round| round.logs).collect(),
-        learned: all(&file.learned)?,
-        incumbent: file.incumbent.as_ref().map(challenger).transpose()?,
-        started: file.started,
-        challengers: all(&file.challengers)?,
-        kept: file.kept,
-        ledger,
-    };
-    Session::resume(file.learner, file.gate, checkpoint)
-        .map_err(|reason| Error::Content { place: path.display().to_string(), reason })
+    let rounds = rounds.into_iter().map(|round| SavedRound { logs: round.logs, policy: round.collected_by }).collect();
+    saved.resume(&place, rounds, ledger, &find)
 }
 
 /// Saves a policy learned from logs: the prior is policy 0, the learned policy is policy 1. The rounds do not name the

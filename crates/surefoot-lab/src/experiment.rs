@@ -49,11 +49,12 @@ const MOST_INTERACTIONS: usize = 10_000_000;
 
 impl World {
     /// The world of a configuration. Features of a data set are computed here once, and not by every policy at every
-    /// call.
+    /// call; but a portfolio makes features of its own from the raw contexts.
     pub(crate) fn new(config: &Config, dataset: Option<&Dataset>) -> Result<Self> {
         let world = World::unmapped(config, dataset)?;
+        let once = config.algorithm != "portfolio" && !world.features.is_identity();
         Ok(match world.place {
-            Place::Labels(labels) if !world.features.is_identity() => World {
+            Place::Labels(labels) if once => World {
                 place: Place::Labels(Box::new(labels.with_features(&world.features)?)),
                 features: FeatureMap::identity(world.features.output()),
             },

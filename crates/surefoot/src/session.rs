@@ -357,7 +357,7 @@ impl Session {
     }
 
     /// Prepares a round from its logs and the fingerprint of the policy that collected them: the running policy or one
-    /// that ran before. While one round is being learned from, the running policy already collects the next one, and
+    /// that was deployed before. While one round is being learned from, the running policy already collects the next one, and
     /// that round must name it. `None` stands for the [unknown](Session::replacing_unknown) policy.
     pub fn prepare(&self, logs: Logs, collected_by: impl Into<Option<Fingerprint>>, certify: bool) -> Result<Job> {
         let mut session = self.clone();
@@ -420,19 +420,29 @@ impl Session {
         }
     }
 
+    /// A policy that has run or was deployed. A service may deploy a policy and learn the next one before the first round
+    /// of that policy is complete: the ledger has announced it.
+    fn announced(&self, policy: Option<Fingerprint>) -> Option<Arc<dyn Policy>> {
+        let is = |known: &&Arc<dyn Policy>| known.identity() == policy;
+        let mut ran = std::iter::once(&self.incumbent.policy).chain(self.deployed.iter().rev());
+        let deploys = |entry: &Entry| matches!(entry, Entry::Deploy { policy: by } if Some(*by) == policy);
+        let waiting = || self.learned().find(is).filter(|_| self.ledger.entries().iter().any(deploys));
+        ran.find(is).or_else(waiting).cloned()
+    }
+
     fn take_in(&mut self, logs: Logs, collected_by: Option<Fingerprint>) -> Result<()> {
         logs.check_propensities()?;
         let first = self.first();
         if self.gate != Gate::Always && first.actions() != logs.actions() {
             return Err(Error::size("the logs of a round", format!("{} actions", first.actions()), logs.actions()));
         }
-        let mut ran = std::iter::once(&self.incumbent.policy).chain(self.deployed.iter().rev());
-        let policy = match ran.find(|policy| policy.identity() == collected_by) {
-            Some(policy) => Arc::clone(policy),
+        let ran = self.announced(collected_by);
+        let policy = match ran {
+            Some(policy) => policy,
             None if Some(first.fingerprint()) == collected_by && !self.began_unknown() => Arc::new(first.clone()),
             None => {
                 let value = collected_by.map_or_else(|| "unknown".into(), |policy| policy.to_string());
-                let allowed = "the running policy or one that ran before";
+                let allowed = "the running policy or one that was deployed before";
                 return Err(Error::setting("the logging policy of the round", allowed, value));
             }
         };

@@ -8,6 +8,7 @@ pub(crate) mod learn;
 pub(crate) mod lint;
 pub(crate) mod score;
 pub(crate) mod select;
+pub(crate) mod serve;
 pub(crate) mod simulate;
 pub(crate) mod verify;
 

@@ -78,7 +78,7 @@ impl Rows {
     }
 
     /// Adds a record. Entries with the same index are summed.
-    fn push(&mut self, entries: &mut [(u32, f32)]) {
+    pub(super) fn push(&mut self, entries: &mut [(u32, f32)]) {
         if !self.sparse {
             let from = self.values.len();
             self.values.resize(from + self.width, 0.0);

@@ -57,7 +57,7 @@ pub(super) struct Candidates {
 
 impl Candidates {
     /// The fewest and the most candidates of a record; `None` without candidates.
-    pub(super) fn sizes(&self) -> Option<[usize; 2]> {
+    pub(super) fn numbers(&self) -> Option<[usize; 2]> {
         self.numbers
     }
 

@@ -104,6 +104,13 @@ pub struct ColumnNames {
     pub candidate_features: Option<Vec<String>>,
 }
 
+impl ColumnNames {
+    /// Whether a column of this name is usually not a feature, because readers of logs look for its role under this name.
+    pub fn is_usual(name: &str) -> bool {
+        Role::is_usual(name)
+    }
+}
+
 /// How the action names the chosen candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActionIs {

@@ -218,7 +218,7 @@ fn what_was_read_can_be_written_and_read_again() {
     for name in ["synthetic", "positions", "least", "good-context-fortran"] {
         let batch = one(&format!("obp/{name}.npz"));
         let path = folder.path().join(format!("{name}.npz"));
-        write(&path, &[batch.clone()]).unwrap();
+        write(&path, std::slice::from_ref(&batch)).unwrap();
         assert_eq!(read(&path).unwrap(), [batch], "{name}");
     }
 }

@@ -291,9 +291,9 @@ fn softmax_features_are_the_probabilities_of_the_scores_and_come_first() {
         let x: Vec<f64> = x.row(i).values().iter().map(|&v| f64::from(v)).collect();
         let score =
             |j: usize| softmax().weights()[j] * x[0] + softmax().weights()[3 + j] * x[1] + softmax().constants()[j];
-        for j in 0..3 {
+        for (j, &found) in row[..3].iter().enumerate() {
             let p = 1.0 / (0..3).map(|b| (score(b) - score(j)).exp()).sum::<f64>();
-            assert!((f64::from(row[j]) - p).abs() < 1e-7, "{i} {j}: {} {p}", row[j]);
+            assert!((f64::from(found) - p).abs() < 1e-7, "{i} {j}: {found} {p}");
         }
     }
     let both = map.with_contexts().with_softmax(Arc::new(softmax())).unwrap();

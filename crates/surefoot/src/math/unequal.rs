@@ -75,7 +75,7 @@ impl Unequal {
             return;
         }
         self.integrate(ERROR, |f, hazards, sums| {
-            sums.iter_mut().zip(hazards).for_each(|(sum, hazard)| *sum += f * hazard)
+            sums.iter_mut().zip(hazards).for_each(|(sum, hazard)| *sum += f * hazard);
         });
         out.fill(0.0);
         self.places.iter().zip(&self.sums).for_each(|(&place, p)| out[place] = *p);

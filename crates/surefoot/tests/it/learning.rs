@@ -507,7 +507,7 @@ fn a_round_is_prepared_run_elsewhere_and_committed_once() {
     assert_eq!(
         apart.prepare(collect(&apart, 2), unknown, false).unwrap_err().to_string(),
         format!(
-            "the logging policy of the round should be the running policy or one that ran before, but is {unknown}"
+            "the logging policy of the round should be the running policy or one that was deployed before, but is {unknown}"
         )
     );
 }
@@ -540,6 +540,37 @@ fn a_round_belongs_to_the_policy_that_collected_it() {
         for certificate in [proven.certificate.as_ref(), proven.ladder.as_ref()].into_iter().flatten() {
             assert_eq!(verify(certificate, &policies, session.logs()).unwrap(), []);
         }
+    }
+}
+
+/// A service deploys at the boundary of a round. By the time its first round is complete, the next policy may be learned.
+#[test]
+fn a_policy_may_collect_a_round_after_the_next_one_was_learned() {
+    let world = world();
+    let learner = Learner { held_back: 0.5, ..quick(Algorithm::SeqAdjLs) };
+    let mut session = Session::new(learner.clone(), Gate::Always, first(&world, 0.2)).unwrap();
+    let collect = |policy: &Arc<dyn Policy>, round: usize| {
+        world.collect(policy.as_ref(), Turn { round, start: 400 * round, n: 400 }).unwrap()
+    };
+    let mut take = |policy: &Arc<dyn Policy>, round: usize| {
+        let job = session.prepare(collect(policy, round), policy.identity().unwrap(), true).unwrap();
+        session.commit(job.run(&mut Silent).unwrap()).unwrap();
+        Arc::clone(session.running())
+    };
+    let zero: Arc<dyn Policy> = Arc::new(first(&world, 0.2));
+    let one = take(&zero, 0);
+    let two = take(&zero, 1);
+    // The policy that was learned from round 0 collects round 2, and one learned later runs.
+    take(&one, 2);
+    take(&two, 3);
+    let by: Vec<_> = session.deployed().iter().map(|policy| policy.identity()).collect();
+    assert_eq!(by, [zero.identity(), zero.identity(), one.identity(), two.identity()]);
+    let again = Session::resume(learner, Gate::Always, session.checkpoint()).unwrap();
+    assert_eq!(again.ledger(), session.ledger());
+    let policies: Vec<_> = session.deployed().iter().chain([session.running()]).cloned().collect();
+    let proven = session.prove().unwrap();
+    for certificate in [proven.certificate.as_ref(), proven.ladder.as_ref()].into_iter().flatten() {
+        assert_eq!(verify(certificate, &policies, session.logs()).unwrap(), []);
     }
 }
 

@@ -1,0 +1,141 @@
+//! `surefoot serve`: the live loop.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use surefoot_data::{ColumnNames, LogReader, check_output, replace};
+use surefoot_serve::config::{LISTEN, ServerConfig};
+use surefoot_serve::{Limits, demo};
+use surefoot_terminal::{Failure, Result, Running, note, print};
+
+/// Run loops live: decide over HTTP, log, join rewards, learn and redeploy
+///
+/// A file describes the loops. Decisions have exact propensities and are on disk before they are answered. A round is
+/// learned from when the rewards of all its decisions are final; the new policy is deployed with the next round, if the
+/// gate lets it pass. Everything is stored in a folder, with SQLite inside. The process may be ended at any time, also by
+/// force: it goes on where it was. The paths are described at /openapi.json, and in docs/service.md.
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:\n  \
+        surefoot serve --demo\n  \
+        surefoot serve init logs.csv --out shop.toml\n  \
+        surefoot serve shop.toml --listen 127.0.0.1:9000 --data loops\n  \
+        surefoot serve export loops/shop --out run && surefoot verify run"
+)]
+pub(crate) struct Serve {
+    #[command(subcommand)]
+    action: Option<Action>,
+    /// File of loops, as surefoot serve init writes it
+    #[arg(required_unless_present = "demo", conflicts_with = "demo")]
+    file: Option<PathBuf>,
+    /// Open a loop on the handwritten digits that ship with Surefoot, and send simulated visitors to it
+    #[arg(long)]
+    demo: bool,
+    /// Visitors per second of the demo
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    visitors: u32,
+    /// Address to listen on; one that other machines can reach needs keys in the file [default: that of the file, or
+    /// 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+    /// Folder of the stores, one folder per loop in it [default: that of the file, or surefoot-data]
+    #[arg(long, value_name = "FOLDER")]
+    data: Option<PathBuf>,
+    /// Number of threads that learn, for each loop; 0 for one per core. They have a low priority
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    learning_threads: usize,
+}
+
+/// What else can be done.
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Write a commented file of loops, with the actions, features and rewards of a log
+    #[command(after_help = "Example:\n  surefoot serve init examples/logs.csv --out shop.toml")]
+    Init {
+        /// Log files, in any format of surefoot learn
+        #[arg(required = true)]
+        logs: Vec<PathBuf>,
+        /// Name of the loop
+        #[arg(long, default_value = "shop")]
+        name: String,
+        /// Columns that are not features; a name that ends in * matches all that begin with the rest
+        #[arg(long, value_name = "COLUMN", value_delimiter = ',')]
+        ignore: Vec<String>,
+        /// File to write
+        #[arg(long, short, value_name = "FILE")]
+        out: PathBuf,
+    },
+    /// Write a loop as a run folder, which verify takes; lint, evaluate and learn take its logs.parquet
+    #[command(after_help = "Example:\n  surefoot serve export surefoot-data/shop --out run && surefoot verify run")]
+    Export {
+        /// Folder of the loop: that of the stores, and its name
+        folder: PathBuf,
+        /// Folder to write, new or empty
+        #[arg(long, short, value_name = "FOLDER")]
+        out: PathBuf,
+        #[command(flatten)]
+        running: Running,
+    },
+}
+
+impl Serve {
+    pub(crate) fn run(self) -> Result<()> {
+        match self.action {
+            Some(Action::Init { logs, name, ignore, out }) => {
+                check_output(&out).map_err(Failure::new)?;
+                let reader = LogReader::new(logs, None, ColumnNames::default());
+                let text = surefoot_serve::init(&name, &reader, &ignore).map_err(Failure::new)?;
+                replace(&out, text.as_bytes()).map_err(Failure::new)?;
+                print(&format!("wrote {}: check the reward range, the window and the round in it", out.display()))
+            }
+            Some(Action::Export { folder, out, running }) => {
+                running.start()?;
+                let exported = surefoot_serve::export(&folder, &out).map_err(Failure::new)?;
+                running.answer(&exported, || {
+                    format!(
+                        "wrote {} rounds with {} records and {} certificates to {}",
+                        exported.rounds,
+                        exported.records,
+                        exported.certificates,
+                        out.display()
+                    )
+                })
+            }
+            None => self.serve(),
+        }
+    }
+
+    fn serve(self) -> Result<()> {
+        let place = self.file.as_ref().map_or("the demo".into(), |file| file.display().to_string());
+        let config = match &self.file {
+            Some(file) => ServerConfig::read(file),
+            None => demo::config(),
+        };
+        let config =
+            config.map_err(|error| Failure::new(error).hint("surefoot serve init writes a file to begin with"))?;
+        let listen = self.listen.or(config.listen).map_or_else(|| LISTEN.parse().map_err(Failure::new), Ok)?;
+        let folder = if self.demo { "surefoot-demo-data" } else { "surefoot-data" };
+        let data = self.data.or(config.data.clone()).unwrap_or_else(|| folder.into());
+        let loops = surefoot_serve::open_all(&config, &place, &data, self.learning_threads).map_err(|error| {
+            Failure::new(error).hint(
+                "a loop keeps the rules that it began with; other rules need another name, or another folder of stores",
+            )
+        })?;
+        let (demo, visitors) = (self.demo, self.visitors);
+        let visited = loops.clone();
+        let ready = move |address: SocketAddr| {
+            note(&format!("listening on http://{address}, storing in {}\n", data.display()));
+            if demo {
+                note(&format!(
+                    "{visitors} visitors per second; watch it with: curl --no-buffer \
+                     http://{address}/v1/loops/digits/events\n"
+                ));
+                std::thread::spawn(move || demo::visit(&Arc::clone(&visited[0]), visitors));
+            }
+        };
+        surefoot_serve::run(loops, config.keys, listen, Limits::default(), ready).map_err(Failure::new)
+    }
+}

@@ -1,0 +1,195 @@
+//! What callers ask of a loop, and what they get.
+
+use serde::{Deserialize, Serialize};
+use surefoot::{Contexts, Fingerprint};
+
+use crate::clock::Time;
+use crate::error::Error;
+use crate::store::Learned;
+
+/// Something that is asked of a loop.
+#[derive(Debug, Clone)]
+pub enum Ask {
+    /// Decisions, in order.
+    Decide(Vec<DecideAsk>),
+    /// Rewards, in order.
+    Reward(Vec<RewardAsk>),
+    /// An act of an operator.
+    Admin(AdminAsk),
+    /// A round was learned from.
+    Learned(Box<Learned>),
+    /// A round could not be learned from.
+    LearningFailed {
+        /// The round.
+        round: u64,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A decision that is asked for. Everything in it was checked against the rules of the loop.
+#[derive(Debug, Clone)]
+pub struct DecideAsk {
+    /// The id of the event.
+    pub event_id: String,
+    /// What was asked, as JSON with keys in order.
+    pub request: String,
+    /// The features of the context: one row.
+    pub context: Contexts,
+    /// The eligible actions, strictly increasing, if not all are.
+    pub eligible: Option<Vec<u32>>,
+    /// For an apprentice: what the caller's own policy has chosen.
+    pub baseline: Option<Baseline>,
+}
+
+/// The choice of the caller's own policy.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Baseline {
+    /// The action.
+    pub action: u32,
+    /// The probability that it had.
+    pub propensity: f64,
+}
+
+/// A reward that was sent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RewardAsk {
+    /// The id of the event.
+    pub event_id: String,
+    /// The id of the reward among those of the event.
+    pub reward_id: String,
+    /// The reward.
+    pub value: f64,
+}
+
+/// An act of an operator.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AdminAsk {
+    /// The name of the operator's key.
+    pub by: String,
+    /// What to do.
+    pub command: Command,
+}
+
+/// What an operator can do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    /// End the round that is being collected.
+    Close,
+    /// Hold the policy that decides: no other is deployed. Learning goes on.
+    Pause,
+    /// Deploy what the session says again, from the next round on.
+    Resume,
+    /// End the round, and hold a policy that decided before, from the next round on.
+    Rollback(Fingerprint),
+    /// Learn again from a round whose learning failed.
+    Retrain,
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// To decisions.
+    Decided(Vec<Result<Decided, Refusal>>),
+    /// To rewards.
+    Rewarded(Vec<Result<Rewarded, Refusal>>),
+    /// To everything else.
+    Done(Result<(), Refusal>),
+}
+
+/// A decision that is on disk.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decided {
+    /// Whether it was decided before, and found again.
+    pub again: bool,
+    /// The chosen action.
+    pub action: u32,
+    /// The probability that it had.
+    pub propensity: f64,
+    /// The policy that chose it.
+    pub policy: Option<Fingerprint>,
+    /// The round that it belongs to.
+    pub round: u64,
+    /// Until when its rewards count.
+    pub reward_until: Time,
+}
+
+/// What became of a reward that was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RewardOutcome {
+    /// It counts.
+    Joined,
+    /// It was sent before, and counts once.
+    Duplicate,
+    /// It came after the window of its decision: it is kept, and never counts.
+    Late,
+    /// Its decision has not come: it is kept, and counts if the decision comes within the window.
+    Parked,
+}
+
+/// A reward that is on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rewarded {
+    /// What became of it.
+    pub outcome: RewardOutcome,
+}
+
+/// Why something was not done. Nothing was stored for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The status of HTTP.
+    pub status: u16,
+    /// A short name.
+    pub kind: &'static str,
+    /// What is allowed, and what came.
+    pub detail: String,
+}
+
+impl Refusal {
+    /// What was asked is not allowed.
+    pub fn unprocessable(kind: &'static str, detail: impl Into<String>) -> Self {
+        Refusal { status: 422, kind, detail: detail.into() }
+    }
+
+    /// It would be allowed in another state of the loop.
+    pub fn conflict(kind: &'static str, detail: impl Into<String>) -> Self {
+        Refusal { status: 409, kind, detail: detail.into() }
+    }
+
+    /// The store does not work at the moment.
+    pub fn unavailable(error: &Error) -> Self {
+        Refusal { status: 503, kind: "store-unavailable", detail: error.to_string() }
+    }
+
+    /// There is too much to do.
+    pub fn overloaded() -> Self {
+        let detail = "more is asked than can be done: nothing was drawn or stored for this request, ask again later";
+        Refusal { status: 503, kind: "overloaded", detail: detail.into() }
+    }
+}
+
+impl Ask {
+    /// The number of decisions or rewards in it.
+    pub fn len(&self) -> usize {
+        match self {
+            Ask::Decide(asks) => asks.len(),
+            Ask::Reward(asks) => asks.len(),
+            _ => 1,
+        }
+    }
+
+    /// Whether nothing is asked.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The answer if nothing of it was done.
+    pub(crate) fn refused(&self, refusal: &Refusal) -> Answer {
+        match self {
+            Ask::Decide(asks) => Answer::Decided(vec![Err(refusal.clone()); asks.len()]),
+            Ask::Reward(asks) => Answer::Rewarded(vec![Err(refusal.clone()); asks.len()]),
+            _ => Answer::Done(Err(refusal.clone())),
+        }
+    }
+}

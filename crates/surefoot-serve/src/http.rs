@@ -1,0 +1,116 @@
+//! HTTP: the paths of the service. Handlers check, ask a loop, and write the answer; no rule of a loop is here.
+//!
+//! Bodies are JSON in snake_case. Errors are `application/problem+json`, and say what is allowed and what came.
+
+mod admin;
+mod body;
+mod decisions;
+mod keys;
+mod openapi;
+mod problem;
+mod reading;
+mod rewards;
+mod server;
+
+pub use server::{Limits, Server};
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
+
+use crate::config::Role;
+use crate::sequencer::Loop;
+use keys::Keys;
+use problem::Problem;
+
+/// What all handlers share.
+#[derive(Debug, Clone)]
+pub(crate) struct App(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    loops: BTreeMap<String, Arc<Loop>>,
+    keys: Keys,
+    limits: Limits,
+}
+
+impl App {
+    pub(crate) fn new(loops: impl IntoIterator<Item = Arc<Loop>>, keys: Keys, limits: Limits) -> Self {
+        let loops = loops.into_iter().map(|lp| (lp.name().to_owned(), lp)).collect();
+        App(Arc::new(Inner { loops, keys, limits }))
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.0.limits
+    }
+
+    fn loops(&self) -> impl Iterator<Item = &Arc<Loop>> {
+        self.0.loops.values()
+    }
+
+    /// The loop of this name, for a caller who may do this with it.
+    fn open(&self, headers: &HeaderMap, role: Role, name: &str) -> Result<&Arc<Loop>, Problem> {
+        self.allow(headers, role)?;
+        self.0.loops.get(name).ok_or_else(|| {
+            let known: Vec<&str> = self.0.loops.keys().map(String::as_str).collect();
+            let detail = format!("the loop should be one of {}, but is {name:?}", known.join(", "));
+            Problem::new(StatusCode::NOT_FOUND, "no-such-loop", detail)
+        })
+    }
+
+    /// The name of the caller's key, if its bearer may do this.
+    fn allow(&self, headers: &HeaderMap, role: Role) -> Result<String, Problem> {
+        self.0.keys.allow(headers, role)
+    }
+}
+
+/// All paths.
+pub(crate) fn router(app: App) -> Router {
+    let most = app.limits().body;
+    Router::new()
+        .route("/v1/loops", get(reading::loops))
+        .route("/v1/loops/{loop}", get(reading::status))
+        .route("/v1/loops/{loop}/decisions", post(decisions::decide).get(decisions::list))
+        .route("/v1/loops/{loop}/decisions/{event_id}", get(decisions::one))
+        .route("/v1/loops/{loop}/decisions/{event_id}/rewards", post(rewards::of_event))
+        .route("/v1/loops/{loop}/rewards", post(rewards::any))
+        .route("/v1/loops/{loop}/rounds", get(reading::rounds))
+        .route("/v1/loops/{loop}/rounds/{round}/logs", get(reading::logs))
+        .route("/v1/loops/{loop}/policies/{file}", get(reading::policy))
+        .route("/v1/loops/{loop}/certificates", get(reading::certificates))
+        .route("/v1/loops/{loop}/ledger", get(reading::ledger))
+        .route("/v1/loops/{loop}/acts", get(reading::acts))
+        .route("/v1/loops/{loop}/events", get(reading::events))
+        .route("/v1/loops/{loop}/rounds/current/close", post(admin::close))
+        .route("/v1/loops/{loop}/pause", post(admin::pause))
+        .route("/v1/loops/{loop}/resume", post(admin::resume))
+        .route("/v1/loops/{loop}/rollback", post(admin::rollback))
+        .route("/v1/loops/{loop}/retrain", post(admin::retrain))
+        .route("/healthz", get(reading::healthz))
+        .route("/readyz", get(reading::readyz))
+        .route("/metrics", get(reading::metrics))
+        .route("/openapi.json", get(openapi::document))
+        .fallback(problem::not_found)
+        .method_not_allowed_fallback(problem::not_allowed)
+        .layer(DefaultBodyLimit::max(most))
+        .layer(from_fn_with_state(app.clone(), in_time))
+        .with_state(app)
+}
+
+/// Gives up on a request whose body does not come.
+async fn in_time(State(app): State<App>, request: Request, next: Next) -> Response {
+    let limit = app.limits().request;
+    match tokio::time::timeout(limit, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => {
+            let detail = format!("a request should take at most {} s", limit.as_secs());
+            Problem::new(StatusCode::REQUEST_TIMEOUT, "timeout", detail).into_response()
+        }
+    }
+}

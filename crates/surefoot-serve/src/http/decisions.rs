@@ -1,0 +1,254 @@
+//! `POST /v1/loops/{loop}/decisions`, and reading them again.
+
+use std::time::Instant;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use surefoot::Fingerprint;
+
+use super::body::{Parsed, lines, parse, with_head};
+use super::problem::Problem;
+use super::{App, reading};
+use crate::config::{Mode, Role, Rules};
+use crate::engine::{Answer, Ask, DecideAsk, Decided, Refusal};
+use crate::request::{DecisionRequest, action_value};
+use crate::store::{RewardRow, RewardStatus};
+use crate::time::written;
+
+/// A decision.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(super) struct DecisionAnswer {
+    /// The id of the event.
+    event_id: String,
+    /// The chosen action, by name or number.
+    action: Value,
+    /// The probability with which it was chosen.
+    propensity: f64,
+    /// The fingerprint of the policy that chose it; null if your own policy did.
+    #[schema(value_type = Option<String>)]
+    policy_version: Option<Fingerprint>,
+    /// The round that it belongs to.
+    round: u64,
+    /// Until when its rewards count.
+    reward_until: String,
+    /// In shadow mode: true. Nobody should follow the decision.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    shadow: bool,
+    /// The head of the ledger.
+    #[schema(value_type = String)]
+    ledger_head: Fingerprint,
+}
+
+/// Decide on an event, or on one per line.
+#[utoipa::path(post, path = "/v1/loops/{loop}/decisions", tag = "decisions", params(("loop" = String, Path)),
+    request_body(content((DecisionRequest = "application/json"), (String = "application/x-ndjson"))),
+    responses(
+        (status = 201, description = "The decision, which is on disk.", body = DecisionAnswer),
+        (status = 200, description = "The decision that was stored for this event before; or one answer per line of a \
+            batch, each with its status.",
+            content((DecisionAnswer = "application/json"), (String = "application/x-ndjson"))),
+        (status = "4XX", description = "What is allowed, and what came.", body = Problem,
+            content_type = "application/problem+json"),
+        (status = 503, description = "Nothing was drawn or stored.", body = Problem,
+            content_type = "application/problem+json")))]
+pub(super) async fn decide(
+    State(app): State<App>,
+    path: Result<Path<String>, PathRejection>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Response, Problem> {
+    let began = Instant::now();
+    let lp = app.open(&headers, Role::Decide, &reading::segment(path)?)?;
+    let rules = lp.rules();
+    let most = app.limits().features;
+    let check = |request: DecisionRequest| -> Result<DecideAsk, Problem> {
+        if request.context.len() > most {
+            let detail = format!("context should have at most {most} fields, but has {}", request.context.len());
+            return Err(Problem::from(Refusal::unprocessable("context", detail)));
+        }
+        Ok(request.check(rules)?)
+    };
+    let parsed = parse::<DecisionRequest>(&headers, body, app.limits().batch)?;
+    let (single, asks) = match parsed {
+        Parsed::One(request) => (true, vec![Ok(check(request)?)]),
+        Parsed::Lines(all) => (false, all.into_iter().map(|request| request.and_then(check)).collect::<Vec<_>>()),
+    };
+    let ids: Vec<String> = asks.iter().flatten().map(|ask| ask.event_id.clone()).collect();
+    let (good, bad): (Vec<_>, Vec<_>) = asks.into_iter().enumerate().partition(|(_, ask)| ask.is_ok());
+    let places: Vec<usize> = good.iter().map(|(place, _)| *place).collect();
+    let good: Vec<DecideAsk> = good.into_iter().filter_map(|(_, ask)| ask.ok()).collect();
+    let (answers, head) = match good.is_empty() {
+        true => (Vec::new(), lp.status().ledger_head),
+        false => match lp.ask(Ask::Decide(good)).await? {
+            (Answer::Decided(answers), head) => (answers, head),
+            (_, head) => (Vec::new(), head),
+        },
+    };
+    let answer = |(answer, event_id): (Result<Decided, Refusal>, String)| match answer {
+        Ok(decided) => {
+            let status = if decided.again { StatusCode::OK } else { StatusCode::CREATED };
+            Ok((status, described(rules, event_id, &decided, head)))
+        }
+        Err(refusal) => Err(Problem::from(refusal)),
+    };
+    let answered = answers.into_iter().zip(ids).map(answer);
+    lp.metrics().answered(began.elapsed());
+    if single {
+        let (status, body) = answered.into_iter().next().ok_or_else(lost)??;
+        return Ok(with_head((status, Json(body)).into_response(), head));
+    }
+    let mut all: Vec<(usize, Result<_, Problem>)> = places.into_iter().zip(answered).collect();
+    all.extend(bad.into_iter().filter_map(|(place, ask)| Some((place, Err(ask.err()?)))));
+    all.sort_by_key(|(place, _)| *place);
+    Ok(lines(all.into_iter().map(|(_, answer)| answer).collect(), head))
+}
+
+fn described(rules: &Rules, event_id: String, decided: &Decided, head: Fingerprint) -> DecisionAnswer {
+    DecisionAnswer {
+        event_id,
+        action: action_value(&rules.actions, decided.action),
+        propensity: decided.propensity,
+        policy_version: decided.policy,
+        round: decided.round,
+        reward_until: written(decided.reward_until),
+        shadow: rules.mode == Mode::Shadow,
+        ledger_head: head,
+    }
+}
+
+/// The answer did not come: the loop has stopped.
+pub(super) fn lost() -> Problem {
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "stopped", "the loop has stopped")
+}
+
+/// Which decisions to list.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Page {
+    /// The number of the first decision, counted from 0.
+    #[serde(default)]
+    #[param(minimum = 0)]
+    from: u64,
+    /// How many at most; no more than 1000.
+    #[serde(default = "hundred")]
+    #[param(minimum = 1, maximum = 1000)]
+    limit: u64,
+}
+
+fn hundred() -> u64 {
+    100
+}
+
+/// A stored decision.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(super) struct StoredDecision {
+    /// Its place in the order of all decisions.
+    number: u64,
+    /// The id of the event.
+    event_id: String,
+    /// What was asked.
+    request: Value,
+    /// The chosen action, by name or number.
+    action: Value,
+    /// The probability with which it was chosen.
+    propensity: f64,
+    /// The policy that chose it.
+    #[schema(value_type = Option<String>)]
+    policy_version: Option<Fingerprint>,
+    /// The round that it belongs to.
+    round: u64,
+    /// When it was drawn.
+    decided_at: String,
+    /// Until when its rewards count.
+    reward_until: String,
+    /// Its rewards; absent in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rewards: Option<Vec<StoredReward>>,
+}
+
+/// A stored reward.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(super) struct StoredReward {
+    /// Its id among those of the event; empty if it has none.
+    reward_id: String,
+    /// The reward.
+    reward: f64,
+    /// When it came.
+    received_at: String,
+    /// `parked`, `joined` or `late`.
+    #[schema(value_type = String)]
+    status: RewardStatus,
+}
+
+impl StoredDecision {
+    fn of(rules: &Rules, row: crate::store::DecisionRow, rewards: Option<Vec<RewardRow>>) -> Self {
+        let stored = |row: RewardRow| StoredReward {
+            reward_id: row.reward_id,
+            reward: row.value,
+            received_at: written(row.received_at),
+            status: row.status,
+        };
+        StoredDecision {
+            number: row.number,
+            event_id: row.event_id,
+            request: serde_json::from_str(&row.request).unwrap_or_default(),
+            action: action_value(&rules.actions, row.action),
+            propensity: row.propensity,
+            policy_version: row.policy,
+            round: row.round,
+            decided_at: written(row.decided_at),
+            reward_until: written(row.decided_at.saturating_add(rules.window.0)),
+            rewards: rewards.map(|rows| rows.into_iter().map(stored).collect()),
+        }
+    }
+}
+
+/// List decisions in their order.
+#[utoipa::path(get, path = "/v1/loops/{loop}/decisions", tag = "decisions", params(("loop" = String, Path), Page),
+    responses((status = 200, body = [StoredDecision]),
+        (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn list(
+    State(app): State<App>,
+    path: Result<Path<String>, PathRejection>,
+    page: Result<Query<Page>, QueryRejection>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let lp = app.open(&headers, Role::Read, &reading::segment(path)?)?;
+    let Query(Page { from, limit }) =
+        page.map_err(|e| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "query", e.body_text()))?;
+    if !(1..=1000).contains(&limit) || i64::try_from(from).is_err() {
+        let detail = format!("limit should be from 1 to 1000 and from below 2^63, but are {limit} and {from}");
+        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "query", detail));
+    }
+    let rows = reading::blocking(lp, move |reader| reader.decisions(from, limit)).await?;
+    let all: Vec<_> = rows.into_iter().map(|row| StoredDecision::of(lp.rules(), row, None)).collect();
+    Ok(with_head(Json(all).into_response(), lp.status().ledger_head))
+}
+
+/// Read a decision with its rewards.
+#[utoipa::path(get, path = "/v1/loops/{loop}/decisions/{event_id}", tag = "decisions",
+    params(("loop" = String, Path), ("event_id" = String, Path)),
+    responses((status = 200, body = StoredDecision),
+        (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn one(
+    State(app): State<App>,
+    path: Result<Path<(String, String)>, PathRejection>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let (name, event_id) = reading::segments(path)?;
+    let lp = app.open(&headers, Role::Read, &name)?;
+    let id = event_id.clone();
+    let found = reading::blocking(lp, move |reader| Ok((reader.decision(&id)?, reader.rewards(&id)?))).await?;
+    let (Some(row), rewards) = found else {
+        let detail = format!("there is no decision on an event {event_id:?}");
+        return Err(Problem::new(StatusCode::NOT_FOUND, "no-such-event", detail));
+    };
+    let stored = StoredDecision::of(lp.rules(), row, Some(rewards));
+    Ok(with_head(Json(stored).into_response(), lp.status().ledger_head))
+}

@@ -1,0 +1,183 @@
+//! LEARNING: from a round whose rewards are final to the next policy and its certificates.
+//!
+//! It has threads of its own, with a low priority, so that decisions do not wait for it. It decides nothing: what it
+//! learned is stored and deployed by the [engine](crate::engine). If the process ends before, the round is learned from
+//! again, and gives the same bits.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use surefoot::audit::{Ledger, Statement, StatementKind};
+use surefoot::observer::Silent;
+use surefoot::session::RoundReport;
+use surefoot::{Certificate, Fingerprint, LinearGaussian, RewardRange, Session};
+use surefoot_data::{SavedRound, SavedSession};
+
+use crate::config::Rules;
+use crate::engine::Ready;
+use crate::error::{Error, Result};
+use crate::logs::round_logs;
+use crate::policies::Policies;
+use crate::store::{Learned, Reader};
+
+/// The session of a loop, and what it needs to go on.
+#[derive(Debug)]
+pub(crate) struct Learning {
+    place: String,
+    rules: Arc<Rules>,
+    first: LinearGaussian,
+    policies: Policies,
+    reader: Box<dyn Reader>,
+    /// Read when it is first needed: a server is ready before that.
+    session: Option<Session>,
+}
+
+/// The report of a round, as the service tells it. Rewards, not costs.
+#[derive(Debug, Clone, Serialize)]
+struct Report {
+    round: u64,
+    records: u64,
+    collected_by: Option<Fingerprint>,
+    mean_reward: f64,
+    learned: Option<Fingerprint>,
+    promoted: bool,
+    running: Option<Fingerprint>,
+    /// The proven reward of the policy that runs next.
+    certified_reward: Option<f64>,
+    delta: f64,
+    /// The proven difference of rewards by which the gate decided, for gates that compare.
+    gate: Option<GateReport>,
+    /// The effective sample size of the learned policy on this round, and the actions that it keeps alive.
+    effective_records: Option<f64>,
+    ledger_head: Fingerprint,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct GateReport {
+    gate: String,
+    certified_risk_difference: f64,
+}
+
+impl Learning {
+    pub(crate) fn new(
+        name: &str,
+        rules: Arc<Rules>,
+        first: LinearGaussian,
+        policies: Policies,
+        reader: Box<dyn Reader>,
+    ) -> Self {
+        Learning { place: format!("loop {name}"), rules, first, policies, reader, session: None }
+    }
+
+    /// Learns from a round. The session goes on from its result, which must be stored next.
+    pub(crate) fn learn(&mut self, round: &Ready) -> Result<Learned> {
+        let logs = round_logs(self.reader.as_ref(), &self.rules, round)?;
+        let mean_cost = logs.cost().iter().sum::<f64>() / logs.len() as f64;
+        let mut session = match self.session.take() {
+            // After a failure of the store, the session may be a round ahead of it.
+            Some(session) if session.logs().len() as u64 == round.round => session,
+            _ => self.resumed()?,
+        };
+        if session.logs().len() as u64 != round.round {
+            let expected = session.logs().len();
+            return Err(Error::setting(&self.place, "the round to learn from", expected, round.round));
+        }
+        let core = Error::core(&self.place);
+        let done = session.prepare(logs, round.policy, true).and_then(|job| job.run(&mut Silent)).map_err(&core)?;
+        let report = session.commit(done).map_err(&core)?;
+        let inputs = self.rules.inputs();
+        for policy in SavedSession::policies(&session) {
+            self.policies.write(policy.as_ref(), &inputs)?;
+        }
+        let statements = statements(&report, session.logs().len());
+        let learned = Learned {
+            round: round.round,
+            running: session.running().identity(),
+            session: SavedSession::of(&session).to_json(&self.place)?,
+            ledger: session.ledger().to_string(),
+            report: self.report(round, &session, &report, mean_cost)?,
+            statements,
+        };
+        self.session = Some(session);
+        Ok(learned)
+    }
+
+    fn report(&self, round: &Ready, session: &Session, report: &RoundReport, mean_cost: f64) -> Result<String> {
+        let [lowest, highest] = self.rules.reward_range;
+        let range = RewardRange::new(lowest, highest).map_err(Error::core(&self.place))?;
+        let best = report.proven.as_ref().and_then(|proven| {
+            let both = [&proven.certificate, &proven.ladder].into_iter().flatten();
+            both.map(|certificate| certificate.upper).reduce(f64::min)
+        });
+        let text = serde_json::to_string(&Report {
+            round: round.round,
+            records: round.records,
+            collected_by: round.policy,
+            mean_reward: range.reward(mean_cost),
+            learned: session.learned().last().and_then(|policy| policy.identity()),
+            promoted: report.promoted,
+            running: session.running().identity(),
+            certified_reward: best.map(|upper| range.reward(upper.min(0.0))),
+            delta: self.rules.learner.protocol.delta,
+            gate: report.decided_by.as_ref().map(|certificate| GateReport {
+                gate: self.rules.gate.to_string(),
+                certified_risk_difference: certificate.upper,
+            }),
+            effective_records: report.learned.coverage.as_ref().map(|coverage| coverage.effective),
+            ledger_head: session.ledger().head(),
+        });
+        text.map_err(|e| Error::Malformed { place: self.place.clone(), reason: e.to_string() })
+    }
+
+    /// The session as the store has it.
+    pub(crate) fn resumed(&self) -> Result<Session> {
+        let stored = self.reader.session()?;
+        let Some(text) = stored.session else {
+            return self.rules.session(&self.place, self.first.clone());
+        };
+        let ledger: Ledger = stored.ledger.parse().map_err(Error::core(&self.place))?;
+        let mut rounds = Vec::new();
+        for round in self.reader.rounds()? {
+            let (Some(closed), Some(_)) = (round.closed, round.learned) else { continue };
+            let ready = Ready { round: round.round, first: round.first, records: closed.records, policy: round.policy };
+            let logs = round_logs(self.reader.as_ref(), &self.rules, &ready)?;
+            rounds.push(SavedRound { logs, policy: ready.policy });
+        }
+        let find = |print: Fingerprint| {
+            self.policies.read(print).map_err(|error| match error {
+                Error::Data(error) => error,
+                other => surefoot_data::Error::Malformed { place: self.place.clone(), reason: other.to_string() },
+            })
+        };
+        Ok(SavedSession::from_json(&self.place, text.as_bytes())?.resume(&self.place, rounds, ledger, &find)?)
+    }
+}
+
+/// The certificates of a round, after so many rounds.
+fn statements(report: &RoundReport, round: usize) -> Vec<Statement> {
+    let proven = report.proven.as_ref();
+    let all: [(StatementKind, Option<&Certificate>); 4] = [
+        (StatementKind::Gate, report.decided_by.as_ref()),
+        (StatementKind::Certificate, proven.and_then(|proven| proven.certificate.as_ref())),
+        (StatementKind::Ladder, proven.and_then(|proven| proven.ladder.as_ref())),
+        (StatementKind::HandOver, report.handed_over.as_ref()),
+    ];
+    let made = all.into_iter().filter_map(|(kind, certificate)| Some((kind, certificate?.clone())));
+    made.map(|(kind, certificate)| Statement { round, kind, certificate }).collect()
+}
+
+/// Runs `work` in threads of a low priority.
+pub(crate) fn in_background(threads: usize, work: impl FnOnce() + Send) -> Result<(), String> {
+    let lowest = |_| {
+        // On Linux this is the priority of the thread. Where it cannot be set, learning competes with deciding.
+        let _ = rustix::process::nice(19);
+    };
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(|i| format!("learning-{i}"))
+        .start_handler(lowest)
+        .build()
+        .map_err(|e| e.to_string())?;
+    pool.install(work);
+    Ok(())
+}

@@ -1,0 +1,66 @@
+//! POLICIES: the policies of a loop, one file each, named by their fingerprints. A file is never changed.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use surefoot::{Fingerprint, Policy};
+use surefoot_data::{Inputs, PolicyReader, write_policy_with};
+
+use crate::error::{Error, Result};
+
+/// The folder of the policies of a loop.
+#[derive(Debug, Clone)]
+pub(crate) struct Policies {
+    folder: PathBuf,
+    /// Policies of one loop share features and bases, which are read once.
+    reader: Arc<Mutex<PolicyReader>>,
+}
+
+impl Policies {
+    /// Opens the folder, and creates it if it does not exist.
+    pub(crate) fn open(folder: &Path) -> Result<Self> {
+        let failed = |reason| Error::System { place: folder.display().to_string(), reason };
+        std::fs::create_dir_all(folder).map_err(failed)?;
+        Ok(Policies { folder: folder.into(), reader: Arc::default() })
+    }
+
+    /// The file of a policy.
+    pub(crate) fn path(&self, policy: Fingerprint) -> PathBuf {
+        self.folder.join(format!("{policy}.safetensors"))
+    }
+
+    /// The file of this name: a fingerprint, or `basis-`, `features-` or `trees-` and a fingerprint.
+    pub(crate) fn file(&self, name: &str) -> Option<PathBuf> {
+        let name = name.strip_suffix(".safetensors").unwrap_or(name);
+        let print = ["basis-", "features-", "trees-"].iter().find_map(|kind| name.strip_prefix(kind)).unwrap_or(name);
+        print.parse::<Fingerprint>().ok()?;
+        let path = self.folder.join(format!("{name}.safetensors"));
+        path.is_file().then_some(path)
+    }
+
+    /// Writes a policy, unless its file exists. It is on disk when this returns.
+    pub(crate) fn write(&self, policy: &dyn Policy, inputs: &Inputs) -> Result<()> {
+        let Some(print) = policy.identity() else {
+            let reason = "a policy without a fingerprint cannot be stored".into();
+            return Err(Error::Malformed { place: self.folder.display().to_string(), reason });
+        };
+        let path = self.path(print);
+        if path.is_file() {
+            return Ok(());
+        }
+        Ok(write_policy_with(&path, policy, Some(inputs))?)
+    }
+
+    /// Reads a policy. Its file is checked against its fingerprint.
+    pub(crate) fn read(&self, policy: Fingerprint) -> Result<Arc<dyn Policy>> {
+        let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = reader.read(&self.path(policy))?;
+        match found.identity() == Some(policy) {
+            true => Ok(found),
+            false => Err(Error::Malformed {
+                place: self.path(policy).display().to_string(),
+                reason: "the file should hold the policy of its name, but holds another".into(),
+            }),
+        }
+    }
+}

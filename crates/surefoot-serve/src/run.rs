@@ -1,0 +1,45 @@
+//! RUN: all loops of a file behind one server.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use surefoot::LinearGaussian;
+
+use crate::clock::SystemClock;
+use crate::config::{KeyConfig, Rules, ServerConfig};
+use crate::error::{Error, Result};
+use crate::http::{Limits, Server};
+use crate::sequencer::Loop;
+
+/// Opens all loops of a file. `place` is the name of the file, for errors.
+pub fn open_all(config: &ServerConfig, place: &str, data: &Path, learning_threads: usize) -> Result<Vec<Arc<Loop>>> {
+    // All are checked before any is opened.
+    let resolved: Vec<(Rules, LinearGaussian)> =
+        config.loops.iter().map(|lp| lp.resolve(place)).collect::<Result<_>>()?;
+    let open = |(lp, (rules, first)): (&crate::config::LoopConfig, (Rules, LinearGaussian))| {
+        let clock = Arc::new(SystemClock);
+        Loop::open(&data.join(&lp.name), &lp.name, rules, first, clock, learning_threads).map(Arc::new)
+    };
+    config.loops.iter().zip(resolved).map(open).collect()
+}
+
+/// Serves loops until the process ends. `ready` is called with the address when the server listens.
+pub fn run(
+    loops: Vec<Arc<Loop>>,
+    keys: Vec<KeyConfig>,
+    listen: SocketAddr,
+    limits: Limits,
+    ready: impl FnOnce(SocketAddr),
+) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|reason| Error::System { place: "the threads of the server".into(), reason })?;
+    runtime.block_on(async {
+        let server = Server::bind(listen, loops, keys, limits).await?;
+        ready(server.address()?);
+        server.run().await;
+        Ok(())
+    })
+}

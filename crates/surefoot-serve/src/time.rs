@@ -1,0 +1,42 @@
+//! Times as people and programs read them.
+
+use crate::clock::Time;
+
+const DAY: i64 = 86_400_000;
+
+/// A time as RFC 3339 writes it, in UTC: `2026-01-31T12:00:00.000Z`.
+pub(crate) fn written(time: Time) -> String {
+    let (days, rest) = (time.div_euclid(DAY), time.rem_euclid(DAY));
+    // Years that begin in March end with the leap day; an era of 400 of them has the same number of days.
+    let days = days + 719_468;
+    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let date = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year + 400 * era + i64::from(month <= 2);
+    let (seconds, thousandths) = (rest / 1000, rest % 1000);
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{date:02}T{hour:02}:{minute:02}:{second:02}.{thousandths:03}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_in_utc() {
+        // As `date --utc --date=@SECONDS` has them.
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00"),
+            (951_782_400, "2000-02-29T00:00:00"),
+            (951_868_799, "2000-02-29T23:59:59"),
+            (4_107_542_400, "2100-03-01T00:00:00"),
+            (1_793_882_096, "2026-11-05T12:34:56"),
+            (-1, "1969-12-31T23:59:59"),
+        ] {
+            assert_eq!(written(seconds * 1000 + 7), format!("{text}.007Z"));
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! The crate as its users see it: one binary, since linking takes longer than the tests.
+
+#![allow(missing_docs)]
+
+mod common;
+mod delayed;
+mod flaky;
+mod http;
+mod kills;
+mod live;
+mod machine;
