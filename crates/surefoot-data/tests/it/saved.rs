@@ -87,13 +87,10 @@ fn policies() -> Vec<LinearGaussian> {
     ]
 }
 
-/// Two softmax features beside a tree of one leaf.
+/// Two softmax features beside a Fourier feature.
 fn beside_softmax() -> FeatureMap {
     let softmax = SoftmaxFeatures::new(2, vec![0.1, -0.5, 1.0 / 7.0, 2.0], vec![-0.0, 1.0 / 3.0]).unwrap();
-    FeatureMap::trees_from_parts(2, vec![TreeFeatures::LEAF], vec![0.0])
-        .unwrap()
-        .with_softmax(Arc::new(softmax))
-        .unwrap()
+    FeatureMap::fourier(2, 1, 0.3, 1).unwrap().with_softmax(Arc::new(softmax)).unwrap()
 }
 
 /// The name of the file that they are in.
@@ -226,7 +223,7 @@ fn the_same_content_gives_the_same_bytes_and_no_other_file_stays() {
         fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     let basis = format!("basis-{}.safetensors", basis().fingerprint());
-    assert_eq!(names, ["a", "b", &basis, &kernel_name(), &trees_name()]);
+    assert_eq!(names, ["a", "b", &basis, &kernel_name(), &softmax_name(), &trees_name()]);
 }
 
 #[test]
