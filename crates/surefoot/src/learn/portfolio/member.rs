@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use super::checkpoint::{MemberCheckpoint, oldest};
+use super::knowledge::{direction, softmax};
+use super::learned::Learned;
 use super::{MemberKind, Pair, Portfolio};
-use crate::contexts::Contexts;
 use crate::error::{Error, Result};
-use crate::features::{Boosting, FeatureMap, SoftmaxFeatures};
+use crate::features::SoftmaxFeatures;
 use crate::learn::model::Model;
 use crate::learn::{Algorithm, Family, Lambda, Learner, Sharpness, State};
 use crate::logs::Logs;
@@ -14,17 +15,8 @@ use crate::model::{JointModel, RewardModel};
 use crate::observer::Observer;
 use crate::policy::{LinearGaussian, Policy, Scale};
 
-/// The largest number of kernel features.
-const MOST_FEATURES: f64 = 500.0;
-
-/// Solving the regressions of all actions takes the cube of the number of features per action: at most this.
-const MOST_WORK: f64 = 6e9;
-
 /// The second moments of all actions take at most this many numbers: 512 MiB.
 const MOST_MOMENTS: usize = 1 << 26;
-
-/// The bandwidth of the kernel, as a share of the median distance between contexts.
-const BANDWIDTH: f64 = 0.5;
 
 /// A member with everything it has learned. Clones share the data.
 #[derive(Debug, Clone)]
@@ -312,110 +304,4 @@ fn fit_joint(
     };
     *fitted = Some(Arc::new(found));
     Ok(pair)
-}
-
-/// Features that are learned from the records seen. They are learned again when the number of records has doubled.
-#[derive(Debug, Clone, Copy)]
-enum Learned {
-    Kernel,
-    Trees,
-}
-
-impl Learned {
-    /// With this many records, more do not change the features any more, or not for the better.
-    fn enough(self) -> usize {
-        match self {
-            Learned::Kernel => FeatureMap::MOST_LANDMARKS,
-            Learned::Trees => usize::MAX,
-        }
-    }
-
-    /// A new model with features of the records that are seen.
-    fn model(self, seen: &[Arc<Logs>], actions: usize, knows: Option<&SoftmaxFeatures>) -> Result<Model> {
-        let map = match self {
-            Learned::Kernel => kernel(seen, actions)?,
-            Learned::Trees => trees(seen, actions)?,
-        };
-        let Some(knows) = knows else { return Ok(Model::new(map, actions, None)) };
-        let map = map.with_softmax(Arc::new(calibrated(knows, seen)?))?;
-        // The probabilities come first, and each action has one of them.
-        let mut direction = vec![0.0; map.output() * actions];
-        (0..actions).for_each(|a| direction[a * actions + a] = 1.0);
-        Ok(Model::new(map, actions, Some(Arc::new(direction))))
-    }
-}
-
-/// What a first policy knows: its means, feature-major, without the part that all actions share. `None` if it prefers no
-/// action anywhere.
-fn direction(first: &LinearGaussian) -> Option<Vec<f64>> {
-    let k = first.actions();
-    let mut mean = first.posterior().mean_in(None);
-    for row in mean.chunks_exact_mut(k) {
-        let shared = row.iter().sum::<f64>() / k as f64;
-        row.iter_mut().for_each(|mean| *mean -= shared);
-    }
-    mean.iter().any(|&mean| mean != 0.0).then_some(mean)
-}
-
-/// The same as a softmax, if the features of the policy are the contexts themselves.
-fn softmax(first: &LinearGaussian) -> Result<Option<Arc<SoftmaxFeatures>>> {
-    let (map, k) = (first.features(), first.actions());
-    let Some(mut weights) = direction(first).filter(|_| map.is_linear()) else { return Ok(None) };
-    let constants = if map.intercept() { weights.split_off(map.input() * k) } else { vec![0.0; k] };
-    Ok(Some(Arc::new(SoftmaxFeatures::new(map.input(), weights, constants)?)))
-}
-
-/// The factors of a first policy's scores that are tried: it may have been flattened in order to explore.
-const SHARPER: [f64; 10] = [1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0];
-
-/// The softmax of the scores times the factor at which the probabilities of the chosen actions explain most of the rewards
-/// that are seen.
-fn calibrated(knows: &SoftmaxFeatures, seen: &[Arc<Logs>]) -> Result<SoftmaxFeatures> {
-    let mut best: Option<(SoftmaxFeatures, f64)> = None;
-    for factor in SHARPER {
-        let softmax = knows.sharpened(factor)?;
-        let (mut n, mut sums, mut squares, mut product) = (0.0, [0.0; 2], 0.0, 0.0);
-        for logs in seen {
-            let p = softmax.apply(logs.contexts())?;
-            for (i, (&a, &c)) in logs.action().iter().zip(logs.cost()).enumerate() {
-                let p = f64::from(p.row(i).values()[a as usize]);
-                n += 1.0;
-                sums[0] += p;
-                sums[1] -= c;
-                squares += p * p;
-                product -= p * c;
-            }
-        }
-        let (covariance, variance) = (product - sums[0] * sums[1] / n, squares - sums[0] * sums[0] / n);
-        let explained = if variance > 0.0 { covariance * covariance.abs() / variance } else { 0.0 };
-        if best.as_ref().is_none_or(|(_, most)| explained > *most) {
-            best = Some((softmax, explained));
-        }
-    }
-    Ok(best.expect("several factors are tried").0)
-}
-
-/// The number of features of a reward model for this many actions.
-fn most_features(actions: usize) -> usize {
-    (MOST_FEATURES.min((MOST_WORK / actions as f64).cbrt()) as usize).max(1)
-}
-
-/// Kernel features whose landmarks are some of the contexts that are seen.
-fn kernel(seen: &[Arc<Logs>], actions: usize) -> Result<FeatureMap> {
-    let records: usize = seen.iter().map(|logs| logs.len()).sum();
-    // The same share of every round.
-    let step = records.div_ceil(FeatureMap::MOST_LANDMARKS).max(1);
-    let some = |logs: &Arc<Logs>| logs.contexts().select(&(0..logs.len()).step_by(step).collect::<Vec<_>>());
-    let known = Contexts::stacked(&seen.iter().map(some).collect::<Vec<_>>())?;
-    FeatureMap::kernel_at_most(&known, most_features(actions), BANDWIDTH * FeatureMap::rule_of_thumb(&known))
-}
-
-/// The leaves of trees that are grown from the records that are seen.
-fn trees(seen: &[Arc<Logs>], actions: usize) -> Result<FeatureMap> {
-    let contexts = Contexts::stacked(&seen.iter().map(|logs| logs.contexts().clone()).collect::<Vec<_>>())?;
-    let action: Vec<u32> = seen.iter().flat_map(|logs| logs.action().iter().copied()).collect();
-    let reward: Vec<f64> = seen.iter().flat_map(|logs| logs.cost().iter().map(|cost| -cost)).collect();
-    let boosting = Boosting::default();
-    let trees = (most_features(actions) / boosting.leaves).clamp(1, boosting.trees);
-    FeatureMap::trees(&Boosting { trees, ..boosting }, actions, &contexts, &action, &reward)
 }

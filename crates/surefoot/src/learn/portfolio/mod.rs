@@ -14,6 +14,8 @@
 mod checkpoint;
 mod choice;
 mod comparison;
+mod knowledge;
+mod learned;
 mod member;
 mod settings;
 mod verdict;

@@ -1,0 +1,75 @@
+//! Features that members learn from earlier records: landmarks of a kernel, and trees.
+
+use std::sync::Arc;
+
+use super::knowledge::calibrated;
+use crate::contexts::Contexts;
+use crate::error::Result;
+use crate::features::{Boosting, FeatureMap, SoftmaxFeatures};
+use crate::learn::model::Model;
+use crate::logs::Logs;
+
+/// The largest number of kernel features.
+const MOST_FEATURES: f64 = 500.0;
+
+/// Solving the regressions of all actions takes the cube of the number of features per action: at most this.
+const MOST_WORK: f64 = 6e9;
+
+/// The bandwidth of the kernel, as a share of the median distance between contexts.
+const BANDWIDTH: f64 = 0.5;
+
+/// Features that are learned from the records seen. They are learned again when the number of records has doubled.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Learned {
+    Kernel,
+    Trees,
+}
+
+impl Learned {
+    /// With this many records, more do not change the features any more, or not for the better.
+    pub(super) fn enough(self) -> usize {
+        match self {
+            Learned::Kernel => FeatureMap::MOST_LANDMARKS,
+            Learned::Trees => usize::MAX,
+        }
+    }
+
+    /// A new model with features of the records that are seen.
+    pub(super) fn model(self, seen: &[Arc<Logs>], actions: usize, knows: Option<&SoftmaxFeatures>) -> Result<Model> {
+        let map = match self {
+            Learned::Kernel => kernel(seen, actions)?,
+            Learned::Trees => trees(seen, actions)?,
+        };
+        let Some(knows) = knows else { return Ok(Model::new(map, actions, None)) };
+        let map = map.with_softmax(Arc::new(calibrated(knows, seen)?))?;
+        // The probabilities come first, and each action has one of them.
+        let mut direction = vec![0.0; map.output() * actions];
+        (0..actions).for_each(|a| direction[a * actions + a] = 1.0);
+        Ok(Model::new(map, actions, Some(Arc::new(direction))))
+    }
+}
+
+/// The number of features of a reward model for this many actions.
+fn most_features(actions: usize) -> usize {
+    (MOST_FEATURES.min((MOST_WORK / actions as f64).cbrt()) as usize).max(1)
+}
+
+/// Kernel features whose landmarks are some of the contexts that are seen.
+fn kernel(seen: &[Arc<Logs>], actions: usize) -> Result<FeatureMap> {
+    let records: usize = seen.iter().map(|logs| logs.len()).sum();
+    // The same share of every round.
+    let step = records.div_ceil(FeatureMap::MOST_LANDMARKS).max(1);
+    let some = |logs: &Arc<Logs>| logs.contexts().select(&(0..logs.len()).step_by(step).collect::<Vec<_>>());
+    let known = Contexts::stacked(&seen.iter().map(some).collect::<Vec<_>>())?;
+    FeatureMap::kernel_at_most(&known, most_features(actions), BANDWIDTH * FeatureMap::rule_of_thumb(&known))
+}
+
+/// The leaves of trees that are grown from the records that are seen.
+fn trees(seen: &[Arc<Logs>], actions: usize) -> Result<FeatureMap> {
+    let contexts = Contexts::stacked(&seen.iter().map(|logs| logs.contexts().clone()).collect::<Vec<_>>())?;
+    let action: Vec<u32> = seen.iter().flat_map(|logs| logs.action().iter().copied()).collect();
+    let reward: Vec<f64> = seen.iter().flat_map(|logs| logs.cost().iter().map(|cost| -cost)).collect();
+    let boosting = Boosting::default();
+    let trees = (most_features(actions) / boosting.leaves).clamp(1, boosting.trees);
+    FeatureMap::trees(&Boosting { trees, ..boosting }, actions, &contexts, &action, &reward)
+}
