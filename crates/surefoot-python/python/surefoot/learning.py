@@ -631,8 +631,8 @@ class Portfolio(_Estimator):
     boosted trees, and the search of :class:`SeqAdjLS`. It is the default of :func:`learn` and :func:`simulate`.
 
     Reward models explore by Thompson sampling, with exact propensities. The leader is chosen by records from before those
-    that certify. There are two policies: ``policy_`` explores and collects the next round, and ``hand_over_`` is for when
-    learning ends. ``members`` are some of ``"kernel"``, ``"linear"``, ``"search"`` and ``"trees"``, or ``"all"``; ``goal``
+    that certify. There are two policies: ``policy_``, of a reward model, explores and collects the next round, and
+    ``hand_over_``, of the leader, is for when learning ends. ``members`` are some of ``"kernel"``, ``"linear"``, ``"search"`` and ``"trees"``, or ``"all"``; ``goal``
     says which of the two policies :func:`learn` returns, ``"policy"`` (to hand over) or ``"reward"`` (to collect). ``v`` and
     ``hand_over_v`` say how widely the two policies explore: 1 samples from the posterior of the reward model.
 
