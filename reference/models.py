@@ -79,6 +79,42 @@ def directed_fit(phi, action, reward, actions, precision, direction):
     return means + factor * direction, noise, evidence, shift
 
 
+def logistic_fit(phi, action, reward, actions, precision, direction):
+    """The largest posterior density of logistic regressions around `o + c <phi, direction_a>`, by Newton's method for all
+    coefficients at once. Returns coefficients (p x K) and `o`."""
+    count, features = phi.shape
+    design = np.zeros((count, 2 + actions * features))
+    design[:, 0] = 1.0
+    if direction is not None:
+        design[:, 1] = (phi @ direction)[np.arange(count), action]
+    for i, a in enumerate(action):
+        design[i, 2 + a * features : 2 + (a + 1) * features] = phi[i]
+    # `o` and `c` have the prior of one record of the mean reward.
+    rate = np.clip(reward.mean(), 1e-4, 1 - 1e-4)
+    weak = rate * (1 - rate) * np.array([1.0, np.mean(design[:, 1] ** 2) if direction is not None else 1.0])
+    penalty = np.concatenate([weak, np.tile(precision, actions)])
+    centre = np.zeros(design.shape[1])
+    centre[0] = np.log(rate / (1 - rate))
+
+    def loss(at):
+        scores = design @ at
+        return np.logaddexp(0, scores).sum() - reward @ scores + 0.5 * penalty @ (at - centre) ** 2
+
+    at = centre.copy()
+    for _ in range(200):
+        chance = 1 / (1 + np.exp(-(design @ at)))
+        gradient = design.T @ (chance - reward) + penalty * (at - centre)
+        hessian = (design.T * (chance * (1 - chance))) @ design + np.diag(penalty)
+        step, size = np.linalg.solve(hessian, gradient), 1.0
+        while loss(at - size * step) > loss(at) and size > 1e-6:
+            size /= 2
+        at = at - size * step
+    if at[1] < 0:
+        return logistic_fit(phi, action, reward, actions, precision, None)
+    means = at[2:].reshape(actions, features).T
+    return means + (at[1] * direction if direction is not None else 0.0), float(at[0])
+
+
 def probabilities(phi, means, noise, precision, actions, v, contexts):
     """The policy of Thompson sampling with the covariance v^2 s^2 (D + Phi'Phi/K)^-1 for every action."""
     spread = v**2 * noise * np.linalg.inv(np.diag(precision) + phi.T @ phi / actions)
@@ -122,6 +158,9 @@ def cases():
         # With a direction that points the wrong way, for the smallest case.
         direction = -direction if count == 12 else direction
         directed = directed_fit(phi, action, reward, actions, precision, direction)
+        rate = np.clip(offset, 1e-4, 1 - 1e-4)
+        clicks = logistic_fit(phi, action, reward, actions, rate * (1 - rate) * precision, None)
+        directed_clicks = logistic_fit(phi, action, reward, actions, rate * (1 - rate) * precision, direction)
         rows.append(
             {
                 "actions": actions,
@@ -143,6 +182,10 @@ def cases():
                 "directed_noise": float(directed[1]),
                 "directed_evidence": float(directed[2]),
                 "directed_offset": float(directed[3]),
+                "logistic_mean": posteriors.nested(clicks[0]),
+                "logistic_offset": clicks[1],
+                "directed_logistic_mean": posteriors.nested(directed_clicks[0]),
+                "directed_logistic_offset": directed_clicks[1],
                 "probabilities": probabilities(phi, means, noise, precision, actions, v, contexts),
                 "best_evidence": best_evidence(phi, action, reward, actions, sizes, offset),
             }

@@ -199,7 +199,8 @@ options! {
     crm_window: String = usual().crm_window,
 
     /// portfolio: its members, separated by commas: kernel, linear and trees (reward models on kernel features, on those of
-    /// --features, and on the leaves of boosted trees), search (seq-adj-ls), or all [default: all]
+    /// --features, and on the leaves of boosted trees), logistic (as linear, for rewards that are clicks), search (seq-adj-ls),
+    /// all, or usual for all but logistic [default: usual]
     #[arg(long, value_name = "NAMES", help_heading = "Variants of portfolio and thompson")]
     members: String = usual().members,
     /// portfolio, thompson: how widely reward models explore, above 0; 1 samples from their posterior, auto is 0.5 for up

@@ -46,7 +46,7 @@ use crate::policy::PyPolicy;
 ///     ...     "seq-ls", lam="0.4", posterior="isotropic", sharpness="1", choice="previous", start="warm", optimiser="adam", epochs=10,
 ///     ...     batch_size=128, learning_rate=0.01, decay="linear", precision="single", iterations=200, held_back="0",
 ///     ...     trade=0.0, delta=0.05, spending="forever", rounds=None, gate="always", seed=1, gamma=None, penalty=1.0,
-///     ...     divergence=False, learn_scale=True, window="newest", members="all", goal="policy",
+///     ...     divergence=False, learn_scale=True, window="newest", members="usual", goal="policy",
 ///     ...     thompson_v="auto", hand_over_v=0.1, estimator=None, slope=None,
 ///     ... )
 ///     >>> learner.to_dict()["lambda"]

@@ -81,13 +81,14 @@ pub(crate) struct Learn {
     #[arg(long, help_heading = "Learning")]
     prior_is_older: bool,
     /// Learning algorithm. portfolio takes the best of several learners, chosen by the newer part of the records that are not
-    /// held back: reward models on the features, on a kernel of them and on boosted trees, and seq-adj-ls; thompson is the
-    /// reward model on the features alone
+    /// held back: reward models on the features (linear and logistic), on a kernel of them and on boosted trees, and seq-adj-ls;
+    /// thompson is the linear reward model on the features alone
     #[arg(long, value_name = "NAME", default_value = "portfolio", help_heading = "Learning",
           value_parser = ["portfolio", "thompson", "batch-ls", "seq-ls", "seq-adj-ls"])]
     algorithm: String,
-    /// portfolio: its members, separated by commas: kernel, linear, search, trees, or all
-    #[arg(long, value_name = "NAMES", default_value = "all", help_heading = "Learning")]
+    /// portfolio: its members, separated by commas: kernel, linear, logistic, search, trees; usual is
+    /// for all of them
+    #[arg(long, value_name = "NAMES", default_value = "usual", help_heading = "Learning")]
     members: String,
     /// portfolio, thompson: what the policy is for: to be handed over, so that it explores as little as it can (policy),
     /// or to collect the next logs (reward)

@@ -140,7 +140,7 @@ class _Estimator(_Fitted):
         "divergence": False,
         "learn_scale": True,
         "window": "newest",
-        "members": "all",
+        "members": "usual",
         "goal": "policy",
         "v": "auto",
         "hand_over_v": 0.1,
@@ -632,8 +632,9 @@ class Portfolio(_Estimator):
 
     Reward models explore by Thompson sampling, with exact propensities. The leader is chosen by records from before those
     that certify. There are two policies: ``policy_``, of a reward model, explores and collects the next round, and
-    ``hand_over_``, of the leader, is for when learning ends. ``members`` are some of ``"kernel"``, ``"linear"``, ``"search"`` and ``"trees"``, or ``"all"``; ``goal``
-    says which of the two policies :func:`learn` returns, ``"policy"`` (to hand over) or ``"reward"`` (to collect). ``v`` and
+    ``hand_over_``, of the leader, is for when learning ends. ``members`` are some of ``"kernel"``, ``"linear"``,
+    ``"logistic"``, ``"search"`` and ``"trees"``, or ``"all"``; the ``"usual"`` ones are all in :func:`learn`, and all but
+    ``"logistic"`` while learning goes on. ``goal`` says which of the two policies :func:`learn` returns, ``"policy"`` (to hand over) or ``"reward"`` (to collect). ``v`` and
     ``hand_over_v`` say how widely the two policies explore: 1 samples from the posterior of the reward model.
 
     >>> import surefoot
@@ -656,7 +657,7 @@ class Portfolio(_Estimator):
     """
     )
 
-    members: str | Sequence[str] = "all"
+    members: str | Sequence[str] = "usual"
     goal: str = "policy"
     v: float | str = "auto"
     hand_over_v: float = 0.1

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::features::FeatureMap;
 use crate::logs::Logs;
-use crate::model::{Regression, RewardModel, Statistics};
+use crate::model::{Link, Logistic, Regression, RewardModel, Statistics};
 
 /// Beyond this many actions, the prior around the first policy is tighter in proportion: with 100 actions on features of
 /// CIFAR-100, 4 times tighter brings 0.02 of accuracy and of reward; with 10 actions it costs up to 0.01.
@@ -18,6 +18,7 @@ const MANY: f64 = 25.0;
 pub(super) struct Model {
     map: FeatureMap,
     actions: usize,
+    link: Link,
     /// What the first policy knows, as a direction of the coefficients, feature-major; `None` if it knows nothing.
     direction: Option<Arc<Vec<f64>>>,
     /// The statistics of the oldest rounds, and their number.
@@ -28,8 +29,8 @@ pub(super) struct Model {
 }
 
 impl Model {
-    pub(super) fn new(map: FeatureMap, actions: usize, direction: Option<Arc<Vec<f64>>>) -> Self {
-        Model { map, actions, direction, known: None, prior: None }
+    pub(super) fn new(map: FeatureMap, actions: usize, link: Link, direction: Option<Arc<Vec<f64>>>) -> Self {
+        Model { map, actions, link, direction, known: None, prior: None }
     }
 
     pub(super) fn map(&self) -> &FeatureMap {
@@ -69,13 +70,17 @@ impl Model {
         let records = seen.iter().map(|logs| logs.len()).sum();
         let direction = self.direction.as_ref().map(|direction| direction.as_slice());
         let regression = Regression { direction, tightness: self.tightness(), ..Regression::default() };
-        match &self.prior {
-            Some((precision, from)) if records < 2 * from => regression.with_prior(&statistics, precision),
+        let linear = match &self.prior {
+            Some((precision, from)) if records < 2 * from => regression.with_prior(&statistics, precision)?,
             _ => {
                 let fitted = regression.fit(&statistics, &self.map.kinds())?;
                 self.prior = Some((Arc::new(fitted.precision().to_vec()), records));
-                Ok(fitted)
+                fitted
             }
+        };
+        match self.link {
+            Link::Identity => Ok(linear),
+            Link::Logistic => Logistic { direction, ..Logistic::default() }.fit(&linear, &statistics, &self.map, seen),
         }
     }
 

@@ -75,7 +75,7 @@ pub struct LearnerSettings {
     pub crm_fixed_scale: bool,
     /// For SCRM: the [`Window`](super::Window), `newest` or `all`.
     pub crm_window: String,
-    /// For a portfolio: its [`Members`], a list or `all`.
+    /// For a portfolio: its [`Members`], a list, `all`, or `usual` for the usual ones.
     pub members: String,
     /// For Thompson sampling and the reward models of a portfolio: how widely they explore, a number above 0, or `auto`
     /// for the [usual](Portfolio::usual_v) one.
@@ -114,7 +114,7 @@ impl Default for LearnerSettings {
             crm_divergence: false,
             crm_fixed_scale: false,
             crm_window: "newest".into(),
-            members: "all".into(),
+            members: "usual".into(),
             thompson_v: "auto".into(),
             hand_over_v: Portfolio::HAND_OVER,
             goal: "policy".into(),
@@ -172,8 +172,13 @@ impl LearnerSettings {
             Algorithm::Crm(_) => Algorithm::Crm(crm),
             Algorithm::Scrm(_) => Algorithm::Scrm(crm),
             Algorithm::Portfolio(portfolio) => {
-                let members = if self.algorithm == "portfolio" { self.members.parse()? } else { portfolio.members };
-                let portfolio = Portfolio { members, v, hand_over: self.hand_over_v, goal: self.goal.parse()? };
+                let members = match self.members.as_str() {
+                    _ if self.algorithm != "portfolio" => portfolio.members,
+                    "usual" => None,
+                    names => Some(names.parse()?),
+                };
+                let portfolio =
+                    Portfolio { members, v, hand_over: self.hand_over_v, goal: self.goal.parse()?, one_log: false };
                 portfolio.check()?;
                 Algorithm::Portfolio(portfolio)
             }

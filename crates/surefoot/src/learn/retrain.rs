@@ -96,6 +96,7 @@ pub fn retrain_among(
         return Err(Error::setting("the algorithm", allowed, value));
     }
     rounds.iter().try_for_each(Logs::check_propensities)?;
+    let learner = &learner.for_one_log();
     let shared: Vec<Arc<Logs>> = rounds.iter().cloned().map(Arc::new).collect();
     let (seen, unseen) = learner.hold_back(&shared);
     let chosen = match learner.algorithm.portfolio() {
@@ -106,7 +107,7 @@ pub fn retrain_among(
             let allowed = "above 0, if there are candidates of your own";
             return Err(Error::setting("the share held back", allowed, learner.held_back));
         }
-        Some(portfolio) if !unseen.is_empty() && portfolio.members.kinds().count() + contenders.len() > 1 => {
+        Some(portfolio) if !unseen.is_empty() && portfolio.members().kinds().count() + contenders.len() > 1 => {
             Some(choose(portfolio, learner, prior, &seen, contenders, observer)?)
         }
         _ => None,
@@ -147,6 +148,17 @@ pub fn retrain_among(
     let estimate = self_normalised(policy.as_ref(), if unseen.is_empty() { &shared } else { &unseen })?;
     let logged = mean(newest.cost());
     Ok(Retrained { policy, round, contenders, proven, better, logged, estimate, held_back })
+}
+
+impl Learner {
+    /// The same settings for records that nothing was learned from before, and nothing is collected after.
+    fn for_one_log(&self) -> Self {
+        let mut learner = self.clone();
+        if let Algorithm::Portfolio(portfolio) = &mut learner.algorithm {
+            portfolio.one_log = portfolio.goal == Goal::Policy;
+        }
+        learner
+    }
 }
 
 /// The policy that a learner learns from all rounds at once.
@@ -219,7 +231,7 @@ fn choose(
         Some(place) => Winner::Contender(place),
         None => {
             let kind = report.members[leader].member;
-            let portfolio = Portfolio { members: Members::only(kind), ..portfolio };
+            let portfolio = Portfolio { members: Some(Members::only(kind)), ..portfolio };
             let kept = memory.kept().filter(|_| kind == MemberKind::Search);
             let fixed = |(lambda, sharpness)| (Lambda::Fixed(lambda), Sharpness::Fixed(sharpness));
             let (lambda, sharpness) = kept.map_or((learner.lambda, learner.sharpness), fixed);
@@ -331,7 +343,7 @@ mod tests {
     }
 
     fn portfolio(members: &str, held_back: f64) -> Learner {
-        let portfolio = Portfolio { members: members.parse().unwrap(), ..Portfolio::default() };
+        let portfolio = Portfolio { members: Some(members.parse().unwrap()), ..Portfolio::default() };
         Learner { algorithm: Algorithm::Portfolio(portfolio), lambda: Lambda::Auto, held_back, ..Learner::default() }
     }
 
@@ -367,16 +379,43 @@ mod tests {
         let (first, rounds) = world();
         let found = retrain(&portfolio("all", 0.5), &first, &rounds, &mut Silent).unwrap();
         assert_eq!(found.round.fixed_since.unwrap().size, 1);
-        assert_eq!(found.round.members.len(), 4);
+        assert_eq!(found.round.members.len(), 5);
         // The policy is that of the leader alone, learned from everything that is not held back.
         let leader = found.round.members.iter().find(|member| member.leads).unwrap();
-        assert!(found.round.members.iter().all(|member| member.modelled >= leader.modelled));
+        assert!(found.round.members.iter().all(|member| member.modelled.is_some()));
         let alone = portfolio(&leader.member.to_string(), 0.5);
         assert!(leader.member != MemberKind::Search, "its lambda would be chosen again");
         let alone = retrain(&alone, &first, &rounds, &mut Silent).unwrap();
         assert_eq!(found.policy.identity(), alone.policy.identity());
         assert_eq!((found.held_back, found.round.records), (150, 450));
         assert_eq!(found.proven.size, 1);
+    }
+
+    #[test]
+    fn kernel_features_have_the_contexts_beside_them_in_one_log_that_is_not_explored_from() {
+        let (first, rounds) = world();
+        for (goal, beside) in [(Goal::Policy, true), (Goal::Reward, false)] {
+            let mut learner = portfolio("kernel", 0.5);
+            let Algorithm::Portfolio(portfolio) = &mut learner.algorithm else { unreachable!("it is a portfolio") };
+            portfolio.goal = goal;
+            let found = retrain(&learner, &first, &rounds, &mut Silent).unwrap();
+            assert_eq!(found.policy.as_gaussian().unwrap().features().contexts(), beside);
+        }
+        let (state, _) = portfolio("kernel", 0.5).step(&State::new(first.clone()), &rounds[0]).unwrap();
+        assert!(!state.hand_over().unwrap().features().contexts());
+    }
+
+    #[test]
+    fn the_usual_members_of_one_log_are_all_and_a_loop_leaves_out_logistic() {
+        let (first, rounds) = world();
+        let usual = Algorithm::Portfolio(Portfolio::default());
+        let learner = Learner { algorithm: usual, lambda: Lambda::Auto, held_back: 0.5, ..Learner::default() };
+        let names =
+            |members: &[MemberReport]| members.iter().map(|m| m.member.to_string()).collect::<Vec<_>>().join(",");
+        let found = retrain(&learner, &first, &rounds, &mut Silent).unwrap();
+        assert_eq!(names(&found.round.members), "kernel,linear,logistic,search,trees");
+        let (_, round) = learner.step(&State::new(first), &rounds[0]).unwrap();
+        assert_eq!(names(&round.members), "kernel,linear,search,trees");
     }
 
     #[test]

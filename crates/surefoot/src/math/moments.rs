@@ -2,7 +2,8 @@
 
 use faer::linalg::matmul::triangular::{BlockStructure, matmul};
 use faer::linalg::solvers::Solve;
-use faer::{Accum, Mat, MatRef, Par, Side};
+use faer::linalg::triangular_solve::{solve_lower_triangular_in_place, solve_upper_triangular_in_place};
+use faer::{Accum, Mat, MatMut, MatRef, Par, Side};
 
 /// The number of rows per product: their block stays in the cache.
 const ROWS: usize = 256;
@@ -60,6 +61,22 @@ impl Moments {
         self.triangle.iter_mut().zip(&other.triangle).for_each(|(own, new)| *own += new);
     }
 
+    /// The same with the other moments times a factor.
+    pub(crate) fn merge_scaled(&mut self, other: &Moments, factor: f64) {
+        assert_eq!(self.size, other.size);
+        self.triangle.iter_mut().zip(&other.triangle).for_each(|(own, new)| *own += factor * new);
+    }
+
+    /// The Cholesky factor of `scale M + diag(d)`, with `M` the leading part of the size of `d`. `None` if the matrix is not
+    /// positive definite in floating-point numbers.
+    pub(crate) fn factor(&self, scale: f64, d: &[f64]) -> Option<Factor> {
+        let entry = |i: usize, j: usize| scale * self.at(i, j) + if i == j { d[i] } else { 0.0 };
+        // Only the lower triangle is read.
+        let matrix = Mat::from_fn(d.len(), d.len(), |i, j| if i >= j { entry(i, j) } else { 0.0 });
+        let factor = matrix.llt(Side::Lower).ok()?.L().to_owned();
+        (0..d.len()).all(|i| factor[(i, i)].is_finite()).then_some(Factor(factor))
+    }
+
     /// The trace of the part over the given entries.
     pub(crate) fn trace(&self, entries: std::ops::Range<usize>) -> f64 {
         entries.map(|i| self.at(i, i)).sum()
@@ -111,6 +128,33 @@ impl Moments {
         let determinant = 2.0 * (0..p).map(|i| factor.L()[(i, i)].ln()).sum::<f64>();
         let x: [Vec<f64>; N] = std::array::from_fn(|j| (0..p).map(|i| x[(i, j)]).collect());
         (determinant.is_finite() && x.iter().flatten().all(|v| v.is_finite())).then_some((x, determinant))
+    }
+}
+
+/// A Cholesky factor: a lower triangle `L` with `L L' = A`.
+#[derive(Debug, Clone)]
+pub(crate) struct Factor(Mat<f64>);
+
+impl Factor {
+    /// `L^-1 b`.
+    pub(crate) fn solve(&self, b: &[f64]) -> Vec<f64> {
+        let mut x = b.to_vec();
+        let right = MatMut::from_column_major_slice_mut(&mut x, b.len(), 1);
+        solve_lower_triangular_in_place(self.0.as_ref(), right, Par::Seq);
+        x
+    }
+
+    /// `L'^-1 b`.
+    pub(crate) fn solve_transposed(&self, b: &[f64]) -> Vec<f64> {
+        let mut x = b.to_vec();
+        let right = MatMut::from_column_major_slice_mut(&mut x, b.len(), 1);
+        solve_upper_triangular_in_place(self.0.transpose(), right, Par::Seq);
+        x
+    }
+
+    /// `ln det A`.
+    pub(crate) fn ln_determinant(&self) -> f64 {
+        2.0 * (0..self.0.nrows()).map(|i| self.0[(i, i)].ln()).sum::<f64>()
     }
 }
 
@@ -180,6 +224,22 @@ mod tests {
             let expected = m(0, 0) * minor(1, 2) - m(0, 1) * minor(0, 2) + m(0, 2) * minor(0, 1);
             prop_assert!((determinant - expected.ln()).abs() < 1e-9);
         }
+    }
+
+    #[test]
+    fn the_two_halves_of_a_factor_solve_the_system() {
+        let mut moments = Moments::new(4);
+        moments
+            .add(30, |i, z| z.iter_mut().enumerate().for_each(|(f, z)| *z = ((i * 5 + f * 7) % 9) as f64 / 4.0 - 1.0));
+        let (d, b) = ([0.5, 1.0, 0.2, 0.3], [1.0, -2.0, 0.5, 3.0]);
+        let mut scaled = Moments::new(4);
+        scaled.merge_scaled(&moments, 0.7);
+        let factor = moments.factor(0.7, &d).unwrap();
+        let ([expected], determinant) = scaled.solve(&d, [&b]).unwrap();
+        let found = factor.solve_transposed(&factor.solve(&b));
+        assert!(found.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-12), "{found:?} {expected:?}");
+        assert!((factor.ln_determinant() - determinant).abs() < 1e-12);
+        assert!(Moments::new(2).factor(1.0, &[0.0, 0.0]).is_none());
     }
 
     #[test]

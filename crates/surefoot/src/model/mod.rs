@@ -1,10 +1,13 @@
-//! REWARD MODELS: the reward of every action in a context by Bayesian linear regression, and the policy of the linear
-//! Gaussian class that it gives.
+//! REWARD MODELS: the reward of every action in a context by Bayesian regression, linear or logistic, and the policy of the
+//! linear Gaussian class that it gives.
 //!
 //! 1. [`Statistics`] are sums over records, per action. They are merged over shards and grow round by round.
 //! 2. [`Regression::fit`] turns them into a [`RewardModel`]. Prior and noise maximise the evidence.
 //! 3. [`RewardModel::policy`] is Thompson sampling with one covariance for all actions: a
 //!    [`LinearGaussian`](crate::LinearGaussian) policy, with exact propensities and the same files.
+//!
+//! For rewards that are clicks, [`Logistic::fit`] goes on from the linear model: with few clicks, probabilities are far from
+//! linear in the features.
 //!
 //! For candidates with features there is one model of joint features, [`JointModel`].
 //!
@@ -37,14 +40,16 @@
 
 mod evidence;
 mod joint;
+mod logistic;
 mod regression;
 mod reward;
 mod sparse;
 mod statistics;
 
 pub use joint::JointModel;
+pub use logistic::Logistic;
 pub use regression::Regression;
-pub use reward::{Prediction, RewardModel};
+pub use reward::{Link, Prediction, RewardModel};
 pub use statistics::Statistics;
 
 #[cfg(test)]

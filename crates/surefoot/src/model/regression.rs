@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use super::evidence::{Known, Regressions, Solved, maximise};
-use super::{RewardModel, Statistics};
+use super::{Link, RewardModel, Statistics};
 use crate::error::{Error, Result, check_setting};
 use crate::math::moments::Moments;
 
@@ -140,7 +140,8 @@ impl Regression<'_> {
             (0..p).for_each(|f| mean[f * k + a] = shared[f] + own[f]);
         }
         let offset = offset + shift;
-        Ok(RewardModel { actions: k, mean, offset, precision, noise, evidence, records, pooled, axes: OnceLock::new() })
+        let (link, axes) = (Link::Identity, OnceLock::new());
+        Ok(RewardModel { actions: k, link, mean, offset, precision, noise, evidence, records, pooled, axes })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use super::logistic::logistic;
 use crate::contexts::{Contexts, Row};
 use crate::error::{Error, Result, check_setting};
 use crate::features::FeatureMap;
@@ -12,12 +13,23 @@ use crate::policy::{Basis, LinearGaussian, Posterior, Scale};
 /// The number of rows that one thread predicts together.
 const BLOCK: usize = 1024;
 
-/// The rewards of all actions, `rhat_a(x) = offset + <phi(x), m_a>`, with the uncertainty of the coefficients `m_a`.
+/// How a model predicts rewards from its scores `offset + <phi(x), m_a>`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Link {
+    /// The score is the reward.
+    Identity,
+    /// The reward is the logistic function of the score, `1/(1 + e^-s)`.
+    Logistic,
+}
+
+/// The rewards of all actions, `rhat_a(x) = g(offset + <phi(x), m_a>)` with a link `g`, and the uncertainty of the
+/// coefficients `m_a`.
 ///
-/// It is fitted by [`Regression::fit`](super::Regression::fit).
+/// It is fitted by [`Regression::fit`](super::Regression::fit) or [`Logistic::fit`](super::Logistic::fit).
 #[derive(Debug, Clone)]
 pub struct RewardModel {
     pub(super) actions: usize,
+    pub(super) link: Link,
     /// `m_a`, feature-major.
     pub(super) mean: Vec<f64>,
     pub(super) offset: f64,
@@ -26,7 +38,8 @@ pub struct RewardModel {
     pub(super) noise: f64,
     pub(super) evidence: f64,
     pub(super) records: f64,
-    /// The second moments over the records of all actions; the leading part is the Gram matrix of the features.
+    /// The second moments over the records of all actions; the leading part is the Gram matrix of the features. For a logistic
+    /// model, each record is weighted by the curvature.
     pub(super) pooled: Moments,
     /// Computed on first use.
     pub(super) axes: OnceLock<Option<(Arc<Basis>, Vec<f64>)>>,
@@ -70,22 +83,29 @@ impl RewardModel {
         &self.mean
     }
 
-    /// The mean reward of all records, from which the coefficients predict differences.
+    /// How it predicts rewards from scores.
+    pub fn link(&self) -> Link {
+        self.link
+    }
+
+    /// The score of all actions, from which the coefficients predict differences.
     pub fn offset(&self) -> f64 {
         self.offset
     }
 
-    /// The precision of the prior, per feature, in units of the precision of the noise: `alpha/beta`.
+    /// The precision of the prior, per feature, in units of the precision of the noise, which is 1 for a logistic model:
+    /// `alpha/beta`.
     pub fn precision(&self) -> &[f64] {
         &self.precision
     }
 
-    /// The variance of the noise, `1/beta`.
+    /// The variance of the noise, `1/beta`; 1 for a logistic model.
     pub fn noise(&self) -> f64 {
         self.noise
     }
 
-    /// The logarithm of the evidence: the density of the rewards, given features and actions.
+    /// The logarithm of the evidence: the density of the rewards, given features and actions. For a logistic model, it is
+    /// Laplace's approximation with the mean curvature of each action.
     pub fn evidence(&self) -> f64 {
         self.evidence
     }
@@ -95,8 +115,8 @@ impl RewardModel {
         self.records
     }
 
-    /// The predicted rewards of all actions, one row of `K` per row of mapped features. They are not limited to
-    /// `[0, 1]`.
+    /// The predicted rewards of all actions, one row of `K` per row of mapped features. Those of a linear model are not limited
+    /// to `[0, 1]`.
     pub fn predict(&self, features: &Contexts) -> Result<Vec<f64>> {
         self.check(features)?;
         let k = self.actions;
@@ -104,6 +124,9 @@ impl RewardModel {
             let rows: Vec<Row<'_>> = range.map(|i| features.row(i)).collect();
             scores(&rows, &self.mean, k, out);
             out.iter_mut().for_each(|r| *r += self.offset);
+            if self.link == Link::Logistic {
+                out.iter_mut().for_each(|r| *r = logistic(*r));
+            }
             Ok(())
         })
     }

@@ -9,7 +9,7 @@ use surefoot::estimator::Regularizer;
 use surefoot::features::Boosting;
 use surefoot::learn::{Crm, Family, Precision, State};
 use surefoot::logs::Eligible;
-use surefoot::model::{Regression, Statistics};
+use surefoot::model::{Logistic, Regression, Statistics};
 use surefoot::objective::{Criterion, Objective, ObjectiveParts};
 use surefoot::optim::{Adam, Optimiser};
 use surefoot::policy::{Basis, Posterior, Scale};
@@ -545,6 +545,10 @@ fn reward_models_and_their_policies_are_the_reference_s() {
         directed_noise: f64,
         directed_evidence: f64,
         directed_offset: f64,
+        logistic_mean: Vec<Vec<f64>>,
+        logistic_offset: f64,
+        directed_logistic_mean: Vec<Vec<f64>>,
+        directed_logistic_offset: f64,
         probabilities: Vec<Vec<f64>>,
         best_evidence: f64,
     }
@@ -571,6 +575,19 @@ fn reward_models_and_their_policies_are_the_reference_s() {
         assert_close(directed.noise(), case.directed_noise, 1e-9, &what);
         assert_close(directed.evidence(), case.directed_evidence, 1e-9, &what);
         assert_close(directed.offset(), case.directed_offset, 1e-9, &what);
+        let cost = case.reward.iter().map(|r| -r).collect();
+        let logs =
+            Logs::new(case.actions, phi.clone(), case.action.clone(), vec![0.5; case.reward.len()], cost).unwrap();
+        let logs = [Arc::new(logs)];
+        for (direction, mean, offset) in [
+            (None, &case.logistic_mean, case.logistic_offset),
+            (Some(direction.as_slice()), &case.directed_logistic_mean, case.directed_logistic_offset),
+        ] {
+            let logistic = Logistic { direction, tolerance: 1e-10 };
+            let found = logistic.fit(&model, &sums, &FeatureMap::identity(p), &logs).unwrap();
+            assert_all_close(found.mean(), mean, 1e-6, &what);
+            assert_close(found.offset(), offset, 1e-6, &what);
+        }
         // The policy's features in its basis are rounded to single precision.
         let policy = model.policy(&FeatureMap::identity(p), case.v).unwrap();
         assert_all_close(&policy.distribution(&x, None).unwrap(), &case.probabilities, 1e-5, &what);

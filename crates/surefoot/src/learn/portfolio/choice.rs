@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use super::comparison::Comparison;
 use super::member::Member;
+use super::{MemberReport, PREDICTS_BETTER};
 use crate::error::Result;
 use crate::logs::Logs;
 use crate::policy::{Policy, distribution_of};
@@ -39,6 +41,25 @@ pub(super) fn estimated_risks(policies: &[&dyn Policy], members: &[Member], unse
         }
     }
     Ok(rewards.into_iter().map(|sum| -sum / records as f64).collect())
+}
+
+/// The best member by records that none has seen, by its place.
+///
+/// Of the reward models it is the one that predicts best, or the `usual` one if none is clearly better: errors of predictions
+/// differ far less by chance than estimates of policies. Between that one and members that predict nothing, the doubly robust
+/// estimates in the reports decide.
+pub(super) fn best(members: &[Member], usual: usize, reports: &[MemberReport], unseen: &[Arc<Logs>]) -> Result<usize> {
+    let mut predictions = Comparison::new(members.len());
+    let mut predicts = vec![false; members.len()];
+    for logs in unseen {
+        let values = members.iter().map(|member| member.predicts(logs)).collect::<Result<Vec<_>>>()?;
+        predicts.iter_mut().zip(&values).for_each(|(predicts, values)| *predicts |= values.is_some());
+        predictions.add(&values);
+    }
+    let model = predictions.leader(usual, PREDICTS_BETTER);
+    let stands = reports.iter().enumerate().filter(|&(place, _)| place == model || !predicts[place]);
+    let scores = stands.filter_map(|(place, report)| Some((place, report.modelled?)));
+    Ok(scores.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(usual, |(place, _)| place))
 }
 
 /// The member whose predictions have the smallest squared error, if any predicts.

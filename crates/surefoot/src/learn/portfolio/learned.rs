@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::features::{Boosting, FeatureMap, SoftmaxFeatures};
 use crate::learn::model::Model;
 use crate::logs::Logs;
+use crate::model::Link;
 
 /// The largest number of kernel features.
 const MOST_FEATURES: f64 = 500.0;
@@ -18,10 +19,16 @@ const MOST_WORK: f64 = 6e9;
 /// The bandwidth of the kernel, as a share of the median distance between contexts.
 const BANDWIDTH: f64 = 0.5;
 
+/// The contexts are beside kernel features if they are at most this part of all features.
+const FEW_CONTEXTS: usize = 4;
+
 /// Features that are learned from the records seen. They are learned again when the number of records has doubled.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Learned {
-    Kernel,
+    /// With the contexts beside kernel features, or without.
+    Kernel {
+        contexts: bool,
+    },
     Trees,
 }
 
@@ -29,7 +36,7 @@ impl Learned {
     /// With this many records, more do not change the features any more, or not for the better.
     pub(super) fn enough(self) -> usize {
         match self {
-            Learned::Kernel => FeatureMap::MOST_LANDMARKS,
+            Learned::Kernel { .. } => FeatureMap::MOST_LANDMARKS,
             Learned::Trees => usize::MAX,
         }
     }
@@ -37,15 +44,16 @@ impl Learned {
     /// A new model with features of the records that are seen.
     pub(super) fn model(self, seen: &[Arc<Logs>], actions: usize, knows: Option<&SoftmaxFeatures>) -> Result<Model> {
         let map = match self {
-            Learned::Kernel => kernel(seen, actions)?,
+            Learned::Kernel { contexts } => kernel(seen, actions, contexts)?,
             Learned::Trees => trees(seen, actions)?,
         };
-        let Some(knows) = knows else { return Ok(Model::new(map, actions, None)) };
+        let Some(knows) = knows else { return Ok(Model::new(map, actions, Link::Identity, None)) };
         let map = map.with_softmax(Arc::new(calibrated(knows, seen)?))?;
-        // The probabilities come first, and each action has one of them.
+        // After the contexts, each action has one of the probabilities.
+        let first = if map.contexts() { map.input() } else { 0 };
         let mut direction = vec![0.0; map.output() * actions];
-        (0..actions).for_each(|a| direction[a * actions + a] = 1.0);
-        Ok(Model::new(map, actions, Some(Arc::new(direction))))
+        (0..actions).for_each(|a| direction[(first + a) * actions + a] = 1.0);
+        Ok(Model::new(map, actions, Link::Identity, Some(Arc::new(direction))))
     }
 }
 
@@ -55,13 +63,17 @@ fn most_features(actions: usize) -> usize {
 }
 
 /// Kernel features whose landmarks are some of the contexts that are seen.
-fn kernel(seen: &[Arc<Logs>], actions: usize) -> Result<FeatureMap> {
+fn kernel(seen: &[Arc<Logs>], actions: usize, contexts: bool) -> Result<FeatureMap> {
     let records: usize = seen.iter().map(|logs| logs.len()).sum();
     // The same share of every round.
     let step = records.div_ceil(FeatureMap::MOST_LANDMARKS).max(1);
     let some = |logs: &Arc<Logs>| logs.contexts().select(&(0..logs.len()).step_by(step).collect::<Vec<_>>());
     let known = Contexts::stacked(&seen.iter().map(some).collect::<Vec<_>>())?;
-    FeatureMap::kernel_at_most(&known, most_features(actions), BANDWIDTH * FeatureMap::rule_of_thumb(&known))
+    let most = most_features(actions);
+    let contexts = contexts && known.features() <= most / FEW_CONTEXTS;
+    let count = if contexts { most - known.features() } else { most };
+    let map = FeatureMap::kernel_at_most(&known, count, BANDWIDTH * FeatureMap::rule_of_thumb(&known))?;
+    Ok(if contexts { map.with_contexts() } else { map })
 }
 
 /// The leaves of trees that are grown from the records that are seen.

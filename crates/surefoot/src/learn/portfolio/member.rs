@@ -11,7 +11,7 @@ use crate::features::SoftmaxFeatures;
 use crate::learn::model::Model;
 use crate::learn::{Algorithm, Family, Lambda, Learner, Sharpness, State};
 use crate::logs::Logs;
-use crate::model::{JointModel, RewardModel};
+use crate::model::{JointModel, Link, RewardModel};
 use crate::observer::Observer;
 use crate::policy::{LinearGaussian, Policy, Scale};
 
@@ -60,10 +60,15 @@ impl Member {
             MemberKind::Linear if first.joint().is_some() => {
                 Work::Joint { first: Box::new(first.clone()), fitted: None }
             }
-            MemberKind::Kernel | MemberKind::Trees if first.joint().is_some() => return Ok(None),
-            MemberKind::Linear | MemberKind::Kernel | MemberKind::Trees => {
+            MemberKind::Kernel | MemberKind::Logistic | MemberKind::Trees if first.joint().is_some() => {
+                return Ok(None);
+            }
+            MemberKind::Linear | MemberKind::Kernel | MemberKind::Logistic | MemberKind::Trees => {
                 let learned = match kind {
-                    MemberKind::Kernel => Some((Learned::Kernel, 0)),
+                    MemberKind::Kernel => {
+                        let contexts = learner.algorithm.portfolio().is_some_and(|portfolio| portfolio.one_log);
+                        Some((Learned::Kernel { contexts }, 0))
+                    }
                     MemberKind::Trees => Some((Learned::Trees, 0)),
                     _ => None,
                 };
@@ -72,7 +77,8 @@ impl Member {
                     return Ok(None);
                 }
                 let knows = if learned.is_some() { softmax(first)? } else { None };
-                let model = Model::new(map, first.actions(), direction(first).map(Arc::new));
+                let link = if kind == MemberKind::Logistic { Link::Logistic } else { Link::Identity };
+                let model = Model::new(map, first.actions(), link, direction(first).map(Arc::new));
                 Work::Model { model, fitted: None, learned, knows, exploration }
             }
             MemberKind::Search => {

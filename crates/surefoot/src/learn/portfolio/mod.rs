@@ -105,16 +105,16 @@ impl PartialEq for MemberReport {
 impl Memory {
     fn new(portfolio: &Portfolio, first: &LinearGaussian, learner: &Learner) -> Result<Self> {
         let members: Vec<Member> = portfolio
-            .members
+            .members()
             .kinds()
             .filter_map(|kind| Member::new(kind, first, learner).transpose())
             .collect::<Result<_>>()?;
         if members.is_empty() {
             let allowed = format!("one that can learn from {} features", first.features().output());
-            return Err(Error::setting("members", allowed, portfolio.members));
+            return Err(Error::setting("members", allowed, portfolio.members()));
         }
         let find = |kind: MemberKind| members.iter().position(|member| member.kind() == kind);
-        let models = [MemberKind::Kernel, MemberKind::Linear, MemberKind::Trees];
+        let models = [MemberKind::Kernel, MemberKind::Linear, MemberKind::Logistic, MemberKind::Trees];
         let explorer = models.into_iter().find_map(find).unwrap_or(0);
         // A first policy over candidates that prefers some of them knows something. Only a search begins with what it knows.
         let knows = first.joint().is_some() && first.posterior().mean().iter().any(|&mean| mean != 0.0);
@@ -237,7 +237,7 @@ pub(super) fn step(
     }
     let searches = || members.iter().position(|member| member.kind() == MemberKind::Search);
     let leads = match learner.choice {
-        Choice::Newest if by_newest => lowest(&reports).unwrap_or(before),
+        Choice::Newest if by_newest => choice::best(members, *explorer, &reports, unseen)?,
         // Nothing is held back to certify a reward model. A search has a bound on the records that it learned from.
         Choice::Newest => searches().unwrap_or(before),
         Choice::Previous => before,
@@ -255,12 +255,6 @@ pub(super) fn step(
     Ok(Stepped { pair, members: reports, chosen_from })
 }
 
-/// The member with the lowest doubly robust estimate.
-fn lowest(reports: &[MemberReport]) -> Option<usize> {
-    let scores = reports.iter().enumerate().filter_map(|(place, report)| Some((place, report.modelled?)));
-    scores.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(place, _)| place)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -269,7 +263,7 @@ mod tests {
     use crate::worlds::{Environment, Synthetic, SyntheticSettings, Turn};
 
     fn learner(members: &str) -> Learner {
-        let portfolio = Portfolio { members: members.parse().unwrap(), ..Portfolio::default() };
+        let portfolio = Portfolio { members: Some(members.parse().unwrap()), ..Portfolio::default() };
         Learner { algorithm: Algorithm::Portfolio(portfolio), held_back: 0.3, ..Learner::default() }
     }
 

@@ -11,8 +11,9 @@ use crate::policy::{LinearGaussian, Policy};
 /// The settings of a portfolio.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Portfolio {
-    /// The learners in it.
-    pub members: Members,
+    /// The learners in it. `None` is for the usual ones: all of them for [one log](Portfolio::one_log), and all but
+    /// [`Logistic`](MemberKind::Logistic) otherwise, which brings nothing while learning goes on.
+    pub members: Option<Members>,
     /// How widely reward models explore, above 0: 1 samples from their posterior. `None` is the
     /// [usual](Portfolio::usual_v) one.
     pub v: Option<f64>,
@@ -21,6 +22,10 @@ pub struct Portfolio {
     /// Which of the two policies is the result, where there is one: [`retrain`](crate::learn::retrain) returns it. A
     /// session runs one, and reports both.
     pub goal: Goal,
+    /// Whether the records are one log of policies that do not learn from it: [`retrain`](crate::learn::retrain) sets it. Then
+    /// kernel features have the contexts beside them. A policy that explores would lose actions by that: one that was tried
+    /// in a few wrong contexts would have a low score wherever contexts point the same way.
+    pub one_log: bool,
 }
 
 /// What a policy is for.
@@ -48,14 +53,19 @@ impl FromStr for Goal {
 
 impl Default for Portfolio {
     fn default() -> Self {
-        Portfolio { members: Members::ALL, v: None, hand_over: Portfolio::HAND_OVER, goal: Goal::default() }
+        Portfolio { members: None, v: None, hand_over: Portfolio::HAND_OVER, goal: Goal::default(), one_log: false }
     }
 }
 
 impl Portfolio {
     /// Thompson sampling: one reward model, on the features of the first policy.
     pub fn thompson() -> Self {
-        Portfolio { members: Members::LINEAR, ..Portfolio::default() }
+        Portfolio { members: Some(Members::LINEAR), ..Portfolio::default() }
+    }
+
+    /// The learners in it.
+    pub fn members(&self) -> Members {
+        self.members.unwrap_or(if self.one_log { Members::ALL } else { Members::IN_A_LOOP })
     }
 
     /// How widely reward models explore: to collect, and when they are handed over.
@@ -94,6 +104,8 @@ pub enum MemberKind {
     Kernel,
     /// A reward model on the features of the first policy.
     Linear,
+    /// The same with logistic regressions, for rewards that are clicks.
+    Logistic,
     /// The search of SeqAdjLS, with the first policy as prior.
     Search,
     /// A reward model on the leaves of boosted trees, which were grown from earlier records.
@@ -101,12 +113,14 @@ pub enum MemberKind {
 }
 
 impl MemberKind {
-    const ALL: [MemberKind; 4] = [MemberKind::Kernel, MemberKind::Linear, MemberKind::Search, MemberKind::Trees];
+    const ALL: [MemberKind; 5] =
+        [MemberKind::Kernel, MemberKind::Linear, MemberKind::Logistic, MemberKind::Search, MemberKind::Trees];
 
     fn name(self) -> &'static str {
         match self {
             MemberKind::Kernel => "kernel",
             MemberKind::Linear => "linear",
+            MemberKind::Logistic => "logistic",
             MemberKind::Search => "search",
             MemberKind::Trees => "trees",
         }
@@ -126,7 +140,10 @@ pub struct Members(u8);
 
 impl Members {
     /// All members.
-    pub const ALL: Members = Members(0b1111);
+    pub const ALL: Members = Members(0b11111);
+
+    /// The usual members while learning goes on.
+    const IN_A_LOOP: Members = Members(0b11111 & !(1 << MemberKind::Logistic as u8));
 
     /// The reward model on the features of the first policy, alone.
     pub const LINEAR: Members = Members(1 << MemberKind::Linear as u8);
@@ -162,7 +179,7 @@ impl FromStr for Members {
             let Some(kind) = MemberKind::ALL.into_iter().find(|kind| kind.name() == name) else {
                 return Err(Error::setting(
                     "members",
-                    format!("all, or some of {}, separated by commas", Members::ALL),
+                    format!("usual, all, or some of {}, separated by commas", Members::ALL),
                     text,
                 ));
             };
