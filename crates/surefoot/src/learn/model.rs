@@ -11,6 +11,9 @@ use crate::model::{Link, Logistic, Regression, RewardModel, Statistics};
 /// CIFAR-100, 4 times tighter brings 0.02 of accuracy and of reward; with 10 actions it costs up to 0.01.
 const MANY: f64 = 25.0;
 
+/// The second moments of all actions take at most this many numbers, 512 MiB. Beyond, a model is fitted without them.
+const MOST_MOMENTS: usize = 1 << 26;
+
 /// A reward model in the making: its features, and the statistics of whole rounds. Clones share the data.
 ///
 /// A round always adds to the statistics as a whole, so they have the same bits however often they are made again.
@@ -41,6 +44,11 @@ impl Model {
         self.actions
     }
 
+    /// Whether there are too many features for second moments.
+    pub(super) fn is_wide(map: &FeatureMap, actions: usize) -> bool {
+        map.output().saturating_pow(2).saturating_mul(actions) > MOST_MOMENTS
+    }
+
     /// The number of records that chose the prior.
     pub(super) fn prior_from(&self) -> usize {
         self.prior.as_ref().map_or(0, |(_, records)| *records)
@@ -48,6 +56,9 @@ impl Model {
 
     /// Fits the model to the records that are seen: the first of the rounds as a whole, and then parts.
     pub(super) fn fit(&mut self, rounds: &[Arc<Logs>], seen: &[Arc<Logs>]) -> Result<RewardModel> {
+        if Self::is_wide(&self.map, self.actions) {
+            return RewardModel::of_many_features(&self.map, self.actions, seen);
+        }
         let whole = seen.iter().zip(rounds).take_while(|(seen, round)| Arc::ptr_eq(seen, round)).count();
         let (known, statistics) = match self.known.take() {
             Some((known, statistics)) if known <= whole => (known, Arc::unwrap_or_clone(statistics)),

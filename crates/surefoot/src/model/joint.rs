@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::sparse::Sparse;
+use super::reward::Gram;
+use super::sparse::{Explains, Sparse};
 use super::{Regression, Statistics};
 use crate::contexts::Contexts;
 use crate::error::{Error, Result, check_setting};
@@ -71,7 +72,8 @@ impl JointModel {
         }
         let model = Regression::default().fit(&statistics, &kinds)?;
         let unfit = || Error::setting("the second moments of the features", "finite and diagonalisable", "not");
-        let precision = model.pooled.marginal(model.precision(), p).ok_or_else(unfit)?;
+        let Gram::Full(moments) = &model.gram else { return Err(unfit()) };
+        let precision = moments.marginal(model.precision(), p).ok_or_else(unfit)?;
         let (values, vectors) = eigenvectors(&precision, p).ok_or_else(unfit)?;
         // No eigenvalue is below the smallest precision of the prior, except by rounding.
         let least = model.precision()[..p].iter().copied().fold(f64::INFINITY, f64::min);
@@ -88,7 +90,9 @@ impl JointModel {
     }
 
     fn sparse(features: &FeatureMap, joint: &Joint, rounds: &[Arc<Logs>]) -> Result<Self> {
-        let Sparse { weights, offset, deviations, passes } = Sparse::fit(features, joint, rounds)?;
+        let found = Sparse::fit(features, Explains::Joint(joint), rounds)?;
+        let Sparse { weights, offset, squares, precision, noise, passes } = found;
+        let deviations = squares.iter().map(|square| (noise / (square + precision)).sqrt()).collect();
         Ok(JointModel {
             features: features.clone(),
             joint: joint.clone(),

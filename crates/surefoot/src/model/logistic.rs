@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use rayon::prelude::*;
 
+use super::reward::Gram;
 use super::{Link, RewardModel, Statistics};
 use crate::contexts::Row;
 use crate::error::{Error, Result};
@@ -86,8 +87,8 @@ impl Logistic<'_> {
         }
         let (noise, offset, records) = (1.0, coefficients.offset, n as f64);
         let axes = OnceLock::new();
-        let link = Link::Logistic;
-        Ok(RewardModel { actions: k, link, mean, offset, precision, noise, evidence, records, pooled, axes })
+        let (link, gram) = (Link::Logistic, Gram::Full(pooled));
+        Ok(RewardModel { actions: k, link, mean, offset, precision, noise, evidence, records, gram, axes })
     }
 }
 

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use super::evidence::{Known, Regressions, Solved, maximise};
+use super::reward::Gram;
 use super::{Link, RewardModel, Statistics};
 use crate::error::{Error, Result, check_setting};
 use crate::math::moments::Moments;
@@ -140,8 +141,8 @@ impl Regression<'_> {
             (0..p).for_each(|f| mean[f * k + a] = shared[f] + own[f]);
         }
         let offset = offset + shift;
-        let (link, axes) = (Link::Identity, OnceLock::new());
-        Ok(RewardModel { actions: k, link, mean, offset, precision, noise, evidence, records, pooled, axes })
+        let (link, gram, axes) = (Link::Identity, Gram::Full(pooled), OnceLock::new());
+        Ok(RewardModel { actions: k, link, mean, offset, precision, noise, evidence, records, gram, axes })
     }
 }
 

@@ -2,10 +2,13 @@
 
 use std::sync::{Arc, OnceLock};
 
+use super::Statistics;
 use super::logistic::logistic;
+use super::sparse::{Explains, Sparse};
 use crate::contexts::{Contexts, Row};
 use crate::error::{Error, Result, check_setting};
 use crate::features::FeatureMap;
+use crate::logs::Logs;
 use crate::math::linear::{eigenvectors, in_blocks, rotate, scores};
 use crate::math::moments::Moments;
 use crate::policy::{Basis, LinearGaussian, Posterior, Scale};
@@ -38,11 +41,19 @@ pub struct RewardModel {
     pub(super) noise: f64,
     pub(super) evidence: f64,
     pub(super) records: f64,
-    /// The second moments over the records of all actions; the leading part is the Gram matrix of the features. For a logistic
-    /// model, each record is weighted by the curvature.
-    pub(super) pooled: Moments,
+    pub(super) gram: Gram,
     /// Computed on first use.
     pub(super) axes: OnceLock<Option<(Arc<Basis>, Vec<f64>)>>,
+}
+
+/// The Gram matrix of the features over the records of all actions. For a logistic model, each record is weighted by the
+/// curvature.
+#[derive(Debug, Clone)]
+pub(super) enum Gram {
+    /// It is the leading part.
+    Full(Moments),
+    /// Of very many features, only the diagonal.
+    Diagonal(Vec<f64>),
 }
 
 /// The errors of a model's predictions for records that it was not fitted to.
@@ -68,6 +79,35 @@ impl Prediction {
 }
 
 impl RewardModel {
+    /// Fits a linear model of very many features, without their second moments: ridge regression by conjugate gradients, whose
+    /// passes cost what is not 0. The newest tenth of the records chooses the precision of the prior. What a first policy knows is
+    /// not used, and there is no evidence (`NaN`).
+    pub fn of_many_features(map: &FeatureMap, actions: usize, records: &[Arc<Logs>]) -> Result<Self> {
+        for logs in records {
+            Statistics::check_logs(map, actions, logs)?;
+        }
+        let (p, k) = (map.output(), actions);
+        let found = Sparse::fit(map, Explains::PerAction { actions, features: p }, records)?;
+        let mut mean = vec![0.0; p * k];
+        let mut squares = vec![0.0; p];
+        for (at, (weight, square)) in found.weights.iter().zip(&found.squares).enumerate() {
+            mean[at % p * k + at / p] = *weight;
+            squares[at % p] += square;
+        }
+        Ok(RewardModel {
+            actions,
+            link: Link::Identity,
+            mean,
+            offset: found.offset,
+            precision: vec![found.precision; p],
+            noise: found.noise,
+            evidence: f64::NAN,
+            records: records.iter().map(|logs| logs.len()).sum::<usize>() as f64,
+            gram: Gram::Diagonal(squares),
+            axes: OnceLock::new(),
+        })
+    }
+
     /// The number of actions, `K`.
     pub fn actions(&self) -> usize {
         self.actions
@@ -158,7 +198,8 @@ impl RewardModel {
     /// the Gram matrix of the records of action `a`.
     ///
     /// `v > 0` is the sharpness: 1 samples from the posterior, a smaller one explores less. All scores of a context have
-    /// the same deviation, so this is a linear Gaussian policy whose basis diagonalises `S`.
+    /// the same deviation, so this is a linear Gaussian policy whose basis diagonalises `S`. With very many features, `S` is
+    /// taken as diagonal.
     pub fn policy(&self, map: &FeatureMap, v: f64) -> Result<LinearGaussian> {
         check_setting("the sharpness v", v, v > 0.0, "above 0")?;
         if map.output() != self.features() {
@@ -166,20 +207,28 @@ impl RewardModel {
             return Err(Error::size("the feature map", expected, map.output()));
         }
         let (p, k) = (self.features(), self.actions);
-        let (basis, values) =
-            self.axes.get_or_init(|| self.axes()).as_ref().ok_or_else(|| {
-                Error::setting("the second moments of the features", "finite and diagonalisable", "not")
-            })?;
-        let mean = rotate(basis.axes(), true, &self.mean, p, k);
-        let scale = values.iter().map(|value| v * (self.noise / value).sqrt()).collect();
-        let posterior = Posterior::new(k, mean, Scale::PerFeature(scale))?.with_basis(Arc::clone(basis))?;
+        let scale = |values: &[f64]| Scale::PerFeature(values.iter().map(|d| v * (self.noise / d).sqrt()).collect());
+        let posterior = match &self.gram {
+            Gram::Full(moments) => {
+                let axes = self.axes.get_or_init(|| self.axes(moments)).as_ref();
+                let (basis, values) = axes.ok_or_else(|| {
+                    Error::setting("the second moments of the features", "finite and diagonalisable", "not")
+                })?;
+                let mean = rotate(basis.axes(), true, &self.mean, p, k);
+                Posterior::new(k, mean, scale(values))?.with_basis(Arc::clone(basis))?
+            }
+            Gram::Diagonal(squares) => {
+                let values: Vec<f64> = squares.iter().zip(&self.precision).map(|(g, d)| d + g / k as f64).collect();
+                Posterior::new(k, self.mean.clone(), scale(&values))?
+            }
+        };
         LinearGaussian::new(map.clone(), posterior)
     }
 
     /// The eigenvectors and eigenvalues of `diag(d) + (1/K) sum_a G_a`.
-    fn axes(&self) -> Option<(Arc<Basis>, Vec<f64>)> {
+    fn axes(&self, moments: &Moments) -> Option<(Arc<Basis>, Vec<f64>)> {
         let (p, k) = (self.features(), self.actions as f64);
-        let entry = |i: usize, j: usize| self.pooled.at(i, j) / k + if i == j { self.precision[i] } else { 0.0 };
+        let entry = |i: usize, j: usize| moments.at(i, j) / k + if i == j { self.precision[i] } else { 0.0 };
         let matrix: Vec<f64> = (0..p * p).map(|at| entry(at / p, at % p)).collect();
         let (values, vectors) = eigenvectors(&matrix, p)?;
         // No eigenvalue is below the smallest precision of the prior, except by rounding.

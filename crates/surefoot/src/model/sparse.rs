@@ -35,21 +35,42 @@ const CHUNK: usize = 8192;
 pub(super) struct Sparse {
     pub(super) weights: Vec<f64>,
     pub(super) offset: f64,
-    /// The deviation of each weight, from a diagonal posterior.
-    pub(super) deviations: Vec<f64>,
+    /// `sum phi_f^2`, per weight.
+    pub(super) squares: Vec<f64>,
+    /// The precision of the prior, in units of the noise's precision.
+    pub(super) precision: f64,
+    pub(super) noise: f64,
     /// The number of passes over the records.
     pub(super) passes: usize,
 }
 
+/// The features that explain the reward of a record, one per weight.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Explains<'a> {
+    /// The joint features of its chosen candidate.
+    Joint(&'a Joint),
+    /// The features of its context, with weights of its action: feature `f` of action `a` is at `a p + f`.
+    PerAction { actions: usize, features: usize },
+}
+
+impl Explains<'_> {
+    fn output(self) -> usize {
+        match self {
+            Explains::Joint(joint) => joint.output(),
+            Explains::PerAction { actions, features } => actions * features,
+        }
+    }
+}
+
 impl Sparse {
-    pub(super) fn fit(features: &FeatureMap, joint: &Joint, rounds: &[Arc<Logs>]) -> Result<Self> {
-        let records = Records { features, joint, rounds, passes: AtomicUsize::new(0) };
+    pub(super) fn fit(features: &FeatureMap, explains: Explains<'_>, rounds: &[Arc<Logs>]) -> Result<Self> {
+        let records = Records { features, explains, rounds, passes: AtomicUsize::new(0) };
         let all = 0..records.len();
         let rewards: f64 = rounds.iter().flat_map(|logs| logs.cost()).map(|c| -c).sum();
         let offset = rewards / all.end.max(1) as f64;
         let split = all.end - (JUDGES * all.end as f64) as usize;
         let older = Sums::of(&records, 0..split, offset)?;
-        let (mut weights, mut best) = (vec![0.0; joint.output()], None);
+        let (mut weights, mut best) = (vec![0.0; explains.output()], None);
         for prior in PRIORS {
             weights = older.solve(&records, 0..split, prior * older.usual(), weights)?;
             let errors = if split < all.end { records.errors(split..all.end, &weights, offset)? } else { 0.0 };
@@ -65,8 +86,8 @@ impl Sparse {
         // As for exact regressions, the noise is bounded from below.
         let noise = records.errors(all.clone(), &weights, offset)? / all.end.max(1) as f64;
         let noise = noise.max(0.1 * offset * (1.0 - offset)).max(1e-6);
-        let deviations = sums.squares.iter().map(|square| (noise / (square + d)).sqrt()).collect();
-        Ok(Sparse { weights, offset, deviations, passes: records.passes.into_inner() })
+        let passes = records.passes.into_inner();
+        Ok(Sparse { weights, offset, squares: sums.squares, precision: d, noise, passes })
     }
 }
 
@@ -82,7 +103,7 @@ struct Sums {
 
 impl Sums {
     fn of(records: &Records<'_>, range: Range<usize>, offset: f64) -> Result<Self> {
-        let p = records.joint.output();
+        let p = records.explains.output();
         let (mut sums, filled) = records.sum(range, 2 * p, |entries, reward, sums| {
             for &(f, v) in entries {
                 sums[f as usize] += v * v;
@@ -132,10 +153,10 @@ impl Sums {
     }
 }
 
-/// The records of some rounds: the joint features of their chosen candidates, and their rewards.
+/// The records of some rounds: the features that explain their rewards, and the rewards.
 struct Records<'a> {
     features: &'a FeatureMap,
-    joint: &'a Joint,
+    explains: Explains<'a>,
     rounds: &'a [Arc<Logs>],
     passes: AtomicUsize,
 }
@@ -202,11 +223,21 @@ impl Records<'_> {
             for start in (from..to).step_by(CHUNK) {
                 let part = logs.slice(start..(start + CHUNK).min(to));
                 let x = self.features.apply(part.contexts())?;
-                let eligible = part.eligible().expect("candidates have features");
                 for (i, (&a, &c)) in part.action().iter().zip(part.cost()).enumerate() {
                     entries.clear();
-                    let candidate = eligible.candidate(i, a as usize).expect("candidates have features");
-                    self.joint.at(x.row(i), &mut room).visit(candidate, |f, v| entries.push((f as u32, v)));
+                    let mut add = |f: usize, v: f64| entries.push((f as u32, v));
+                    match self.explains {
+                        Explains::Joint(joint) => {
+                            let candidate = part.eligible().and_then(|eligible| eligible.candidate(i, a as usize));
+                            let candidate = candidate.expect("candidates have features");
+                            joint.at(x.row(i), &mut room).visit(candidate, add);
+                        }
+                        Explains::PerAction { features, .. } => x.row(i).for_each(|f, v| {
+                            if v != 0.0 {
+                                add(a as usize * features + f, v);
+                            }
+                        }),
+                    }
                     visit(&entries, -c);
                 }
             }

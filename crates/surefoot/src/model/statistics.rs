@@ -94,13 +94,25 @@ impl Statistics {
 
     /// Adds logged records, whose rewards are minus their costs. Features are computed in chunks and not kept.
     pub fn add_logs(&mut self, map: &FeatureMap, logs: &Logs) -> Result<()> {
-        if logs.actions() != self.actions() {
-            let expected = format!("{} actions, as the reward model", self.actions());
-            return Err(Error::size("the logs", expected, logs.actions()));
-        }
         if map.output() != self.features {
             let expected = format!("{} features, as the reward model", self.features);
             return Err(Error::size("the feature map", expected, map.output()));
+        }
+        Self::check_logs(map, self.actions(), logs)?;
+        let reward: Vec<f64> = logs.cost().iter().map(|c| -c).collect();
+        for start in (0..logs.len()).step_by(CHUNK) {
+            let range = start..(start + CHUNK).min(logs.len());
+            let features = map.apply(&logs.contexts().slice(range.clone()))?;
+            self.add(&features, &logs.action()[range.clone()], &reward[range])?;
+        }
+        Ok(())
+    }
+
+    /// Checks that a reward model can be fitted to the logs.
+    pub(super) fn check_logs(map: &FeatureMap, actions: usize, logs: &Logs) -> Result<()> {
+        if logs.actions() != actions {
+            let expected = format!("{actions} actions, as the reward model");
+            return Err(Error::size("the logs", expected, logs.actions()));
         }
         if map.input() != logs.contexts().features() {
             let expected = format!("{} features, as the feature map", map.input());
@@ -108,12 +120,6 @@ impl Statistics {
         }
         if !logs.is_complete() {
             return Err(Error::setting("the logs", "with the contexts of all records", "without some of them"));
-        }
-        let reward: Vec<f64> = logs.cost().iter().map(|c| -c).collect();
-        for start in (0..logs.len()).step_by(CHUNK) {
-            let range = start..(start + CHUNK).min(logs.len());
-            let features = map.apply(&logs.contexts().slice(range.clone()))?;
-            self.add(&features, &logs.action()[range.clone()], &reward[range])?;
         }
         Ok(())
     }

@@ -2,6 +2,8 @@
 
 #![allow(clippy::single_range_in_vec_init)] // One kind of features is a list of one range.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -70,6 +72,28 @@ fn logs_are_added_as_features_and_minus_costs_for_both_storages() {
         sums.add_logs(&map, &logs).unwrap();
         assert_eq!(sums, direct);
     }
+}
+
+#[test]
+fn a_model_of_many_features_is_that_of_the_second_moments_with_a_diagonal_covariance() {
+    let (x, action, reward) = records(600);
+    let cost = reward.iter().map(|r| -r).collect();
+    let logs = Logs::new(3, x.to_sparse(), action.clone(), vec![0.5; 600], cost).unwrap();
+    let map = FeatureMap::identity(4);
+    let found = RewardModel::of_many_features(&map, 3, &[Arc::new(logs)]).unwrap();
+    let exact = Regression::default().with_prior(&statistics(0..600), found.precision()).unwrap();
+    assert!(found.mean().iter().zip(exact.mean()).all(|(a, b)| (a - b).abs() < 1e-3), "{found:?} {exact:?}");
+    assert_eq!((found.offset(), found.records()), (exact.offset(), 600.0));
+    let policy = found.policy(&map, 0.5).unwrap();
+    let Scale::PerFeature(scale) = policy.posterior().scale() else { panic!("{policy:?}") };
+    for (f, scale) in scale.iter().enumerate() {
+        let square: f64 = (0..600).map(|i| f64::from(x.row(i).values()[f]).powi(2)).sum();
+        let expected = 0.5 * (found.noise() / (found.precision()[f] + square / 3.0)).sqrt();
+        assert!((scale - expected).abs() < 1e-9, "{f}: {scale} {expected}");
+    }
+    assert!(policy.posterior().basis().is_none());
+    let said = RewardModel::of_many_features(&FeatureMap::identity(5), 3, &[]).map(|model| model.records());
+    assert_eq!(said.unwrap(), 0.0);
 }
 
 #[test]

@@ -15,8 +15,8 @@ use crate::model::{JointModel, Link, RewardModel};
 use crate::observer::Observer;
 use crate::policy::{LinearGaussian, Policy, Scale};
 
-/// The second moments of all actions take at most this many numbers: 512 MiB.
-const MOST_MOMENTS: usize = 1 << 26;
+/// The largest number of weights of a reward model, for all actions together.
+const MOST_WEIGHTS: usize = 1 << 23;
 
 /// A member with everything it has learned. Clones share the data.
 #[derive(Debug, Clone)]
@@ -72,8 +72,9 @@ impl Member {
                     MemberKind::Trees => Some((Learned::Trees, 0)),
                     _ => None,
                 };
-                let moments = map.output().saturating_pow(2).saturating_mul(first.actions());
-                if learned.is_none() && moments > MOST_MOMENTS {
+                let weights = map.output().saturating_mul(first.actions());
+                let wide = Model::is_wide(&map, first.actions());
+                if learned.is_none() && (weights > MOST_WEIGHTS || wide && kind == MemberKind::Logistic) {
                     return Ok(None);
                 }
                 let knows = if learned.is_some() { softmax(first)? } else { None };
@@ -203,7 +204,7 @@ impl Member {
                 if records == 0 {
                     return Ok(());
                 }
-                if prior_from < records {
+                if prior_from > 0 && prior_from < records {
                     model.fit(rounds, &oldest(rounds, prior_from))?;
                 }
                 fit(model, fitted, rounds, &oldest(rounds, records), widths, *exploration)?

@@ -258,9 +258,9 @@ pub(super) fn step(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::FeatureMap;
     use crate::learn::Algorithm;
     use crate::worlds::{Environment, Synthetic, SyntheticSettings, Turn};
+    use crate::{Contexts, FeatureMap};
 
     fn learner(members: &str) -> Learner {
         let portfolio = Portfolio { members: Some(members.parse().unwrap()), ..Portfolio::default() };
@@ -287,6 +287,38 @@ mod tests {
         assert_ne!(search.hand_over, linear.hand_over);
         let roles: Vec<_> = report.members.iter().map(|member| (member.leads, member.explores)).collect();
         assert_eq!(roles, [(false, true), (true, false)]);
+    }
+
+    #[test]
+    fn very_many_features_have_a_linear_model_that_goes_on_from_a_checkpoint() {
+        // One feature says which of 5 actions is right, and the others say nothing.
+        let (n, p) = (400, 4000);
+        let round = |round: usize| {
+            let row = |i: usize| [(i % 5) as u32, (5 + (round * n + i) * 7 % (p - 5)) as u32];
+            let offsets = (0..=n).map(|i| 2 * i).collect();
+            let contexts = Contexts::sparse(offsets, (0..n).flat_map(row).collect(), vec![1.0; 2 * n], p).unwrap();
+            let action: Vec<u32> = (0..n).map(|i| (i / 5 % 5) as u32).collect();
+            let cost = (0..n).map(|i| if i % 5 == i / 5 % 5 { -1.0 } else { 0.0 }).collect();
+            Logs::new(5, contexts, action, vec![0.2; n], cost).unwrap()
+        };
+        let learner = learner("linear");
+        let first = LinearGaussian::standard(FeatureMap::identity(p), 5).unwrap();
+        let (state, _) = learner.step(&State::new(first.clone()), &round(0)).unwrap();
+        let (next, report) = learner.step(&state, &round(1)).unwrap();
+        assert_eq!(report.members[0].member, MemberKind::Linear);
+        let policy = next.hand_over.as_ref().unwrap();
+        let right: f64 = (0..5)
+            .map(|a| {
+                let x = Contexts::sparse(vec![0, 1], vec![a], vec![1.0], p).unwrap();
+                policy.distribution(&x, None).unwrap()[a as usize]
+            })
+            .sum();
+        assert!(right > 4.9, "{right}");
+        let Algorithm::Portfolio(portfolio) = &learner.algorithm else { unreachable!("it is a portfolio") };
+        let checkpoint = state.portfolio.as_ref().unwrap().checkpoint();
+        let restored = Memory::restore(checkpoint, portfolio, &learner, &state).unwrap();
+        let (again, _) = learner.step(&State { portfolio: Some(Arc::new(restored)), ..state }, &round(1)).unwrap();
+        assert_eq!(again.hand_over, next.hand_over);
     }
 
     #[test]
