@@ -7,16 +7,17 @@ BENCH_ENV := .venv-bench
 LEARNERS_ENV := .venv-learners
 OBP_ENV := .venv-obp
 CONTRACT_ENV := .venv-contract
+PAGE_ENV := .venv-page
 PYTHON_ENV := .venv-python
 PYTHON_PACKAGE := crates/surefoot-python
 export CARGO_TARGET_DIR ?= target
 
-.PHONY: help test test-rust test-contract test-python wheel environments lint lint-rust lint-python fmt doc bench bench-candidates bench-evaluate bench-learners bench-python bench-rivals golden attack fuzz fuzz-quick coverage demo paper clean
+.PHONY: help test test-rust test-contract test-page test-python wheel environments lint lint-rust lint-python fmt doc bench bench-candidates bench-evaluate bench-learners bench-python bench-rivals golden attack fuzz fuzz-quick coverage demo paper clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-test: test-rust test-contract test-python ## all tests, of every crate and of the Python package, with the examples in the documentation
+test: test-rust test-contract test-page test-python ## all tests, of every crate and of the Python package, with the examples in the documentation
 
 test-rust: $(OBP_ENV)/tried ## those of the crates
 	$(CARGO) test --workspace --locked
@@ -30,6 +31,19 @@ $(CONTRACT_ENV)/tried: scripts/contract-requirements.txt
 	$(PYTHON) -m venv $(CONTRACT_ENV) \
 		&& $(CONTRACT_ENV)/bin/pip install --quiet --disable-pip-version-check --retries 1 --timeout 20 --requirement $< \
 		|| { echo "schemathesis cannot be installed here"; rm -rf $(CONTRACT_ENV); mkdir $(CONTRACT_ENV); }
+	touch $@
+
+# Without Node.js or a browser from its registry, the check says that it is skipped.
+test-page: $(PAGE_ENV)/tried ## the page of the service, in a real browser; screenshots go to target/page
+	$(CARGO) test --workspace --locked --quiet --no-run
+	if [ -d $(PAGE_ENV)/node_modules ]; then cp scripts/page/check.mjs $(PAGE_ENV) && \
+		node $(PAGE_ENV)/check.mjs $(CARGO_TARGET_DIR)/debug/surefoot $(CARGO_TARGET_DIR)/page; \
+	else echo "SKIPPED: the page in a browser, because Node.js or a browser cannot be had here"; fi
+
+$(PAGE_ENV)/tried: scripts/page/package.json
+	rm -rf $(PAGE_ENV) && mkdir $(PAGE_ENV) && cp $< $(PAGE_ENV)
+	cd $(PAGE_ENV) && npm install --silent --no-package-lock --no-audit --no-fund --fetch-retries 1 \
+		|| { echo "a browser cannot be installed here"; rm -rf node_modules; }
 	touch $@
 
 # What is tested is the wheel as pip builds and installs it, but for the profile: what the crates' tests have compiled is not
@@ -65,7 +79,7 @@ $(OBP_ENV)/tried: crates/surefoot-cli/tests/obp/requirements.txt
 		|| { echo "Open Bandit Pipeline cannot be installed here"; rm -rf $(OBP_ENV); mkdir $(OBP_ENV); }
 	touch $@
 
-environments: $(PYTHON_ENV)/installed $(OBP_ENV)/tried $(CONTRACT_ENV)/tried ## the Python packages that lint and test need
+environments: $(PYTHON_ENV)/installed $(OBP_ENV)/tried $(CONTRACT_ENV)/tried $(PAGE_ENV)/tried ## the Python packages that lint and test need
 
 lint: lint-rust lint-python ## formatting and lints, warnings denied, documentation included
 

@@ -7,6 +7,7 @@ mod body;
 mod decisions;
 mod keys;
 mod openapi;
+mod page;
 mod problem;
 mod reading;
 mod rewards;
@@ -74,8 +75,12 @@ impl App {
 pub(crate) fn router(app: App) -> Router {
     let most = app.limits().body;
     Router::new()
+        .route("/", get(page::index))
+        .route("/loops/{loop}", get(page::index))
+        .route("/page/{file}", get(page::file))
         .route("/v1/loops", get(reading::loops))
         .route("/v1/loops/{loop}", get(reading::status))
+        .route("/v1/loops/{loop}/rules", get(reading::rules))
         .route("/v1/loops/{loop}/decisions", post(decisions::decide).get(decisions::list))
         .route("/v1/loops/{loop}/decisions/{event_id}", get(decisions::one))
         .route("/v1/loops/{loop}/decisions/{event_id}/rewards", post(rewards::of_event))

@@ -18,6 +18,7 @@ use super::{admin, decisions, reading, rewards};
         rewards::of_event,
         reading::loops,
         reading::status,
+        reading::rules,
         reading::rounds,
         reading::logs,
         reading::policy,

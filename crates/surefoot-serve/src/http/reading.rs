@@ -20,9 +20,10 @@ use tokio::sync::broadcast::error::RecvError;
 use super::App;
 use super::body::{NDJSON, with_head};
 use super::problem::Problem;
-use crate::config::Role;
+use crate::config::{Aggregation, Mode, Role, RoundRule};
 use crate::engine::Status;
 use crate::export;
+use crate::request::action_value;
 use crate::sequencer::Loop;
 use crate::store::{Reader, RoundRow};
 use crate::time::written;
@@ -72,6 +73,61 @@ pub(super) async fn status(
     let status = app.open(&headers, Role::Read, &segment(path)?)?.status();
     let head = status.ledger_head;
     Ok(with_head(Json(status).into_response(), head))
+}
+
+/// What a loop has fixed before its first decision.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(super) struct RulesAnswer {
+    /// `live`, `shadow` or `apprentice`.
+    #[schema(value_type = String)]
+    mode: Mode,
+    /// The actions, by name or number.
+    actions: Vec<Value>,
+    /// The lowest and the highest reward.
+    reward_range: [f64; 2],
+    /// How long after a decision its rewards count.
+    window_seconds: f64,
+    /// The reward of a decision without one.
+    default_reward: f64,
+    /// How several rewards become one.
+    #[schema(value_type = String)]
+    aggregation: Aggregation,
+    /// When a round ends: `{records}`, or `{every, at_least}`.
+    #[schema(value_type = Object)]
+    round: RoundRule,
+    /// The gate.
+    gate: String,
+    /// The failure probability of all certificates together.
+    delta: f64,
+    /// The first policy.
+    #[schema(value_type = String)]
+    first_policy: Fingerprint,
+}
+
+/// What a loop has fixed before its first decision.
+#[utoipa::path(get, path = "/v1/loops/{loop}/rules", tag = "reading", params(("loop" = String, Path)),
+    responses((status = 200, body = RulesAnswer),
+        (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn rules(
+    State(app): State<App>,
+    path: Result<Path<String>, PathRejection>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let lp = app.open(&headers, Role::Read, &segment(path)?)?;
+    let rules = lp.rules();
+    let answer = RulesAnswer {
+        mode: rules.mode,
+        actions: (0..rules.actions.len() as u32).map(|a| action_value(&rules.actions, a)).collect(),
+        reward_range: rules.reward_range,
+        window_seconds: rules.window.0 as f64 / 1000.0,
+        default_reward: rules.default,
+        aggregation: rules.aggregation,
+        round: rules.round,
+        gate: rules.gate.to_string(),
+        delta: rules.learner.protocol.delta,
+        first_policy: rules.first,
+    };
+    Ok(with_head(Json(answer).into_response(), lp.status().ledger_head))
 }
 
 /// A round.
