@@ -4,13 +4,16 @@
 
 mod admin;
 mod body;
+mod challengers;
 mod decisions;
+mod evaluating;
 mod keys;
 mod openapi;
 mod problem;
 mod reading;
 mod rewards;
 mod server;
+mod upload;
 
 pub use server::{Limits, Server};
 
@@ -38,12 +41,15 @@ struct Inner {
     loops: BTreeMap<String, Arc<Loop>>,
     keys: Keys,
     limits: Limits,
+    /// Whoever reads all logs of a loop holds it: one at a time, since it takes time and memory.
+    whole_logs: tokio::sync::Semaphore,
 }
 
 impl App {
     pub(crate) fn new(loops: impl IntoIterator<Item = Arc<Loop>>, keys: Keys, limits: Limits) -> Self {
         let loops = loops.into_iter().map(|lp| (lp.name().to_owned(), lp)).collect();
-        App(Arc::new(Inner { loops, keys, limits }))
+        let whole_logs = tokio::sync::Semaphore::new(1);
+        App(Arc::new(Inner { loops, keys, limits, whole_logs }))
     }
 
     fn limits(&self) -> &Limits {
@@ -72,7 +78,7 @@ impl App {
 
 /// All paths.
 pub(crate) fn router(app: App) -> Router {
-    let most = app.limits().body;
+    let (most, most_policy) = (app.limits().body, app.limits().policy);
     Router::new()
         .route("/v1/loops", get(reading::loops))
         .route("/v1/loops/{loop}", get(reading::status))
@@ -82,7 +88,11 @@ pub(crate) fn router(app: App) -> Router {
         .route("/v1/loops/{loop}/rewards", post(rewards::any))
         .route("/v1/loops/{loop}/rounds", get(reading::rounds))
         .route("/v1/loops/{loop}/rounds/{round}/logs", get(reading::logs))
+        .route("/v1/loops/{loop}/policies", post(challengers::bring).layer(DefaultBodyLimit::max(most_policy)))
         .route("/v1/loops/{loop}/policies/{file}", get(reading::policy))
+        .route("/v1/loops/{loop}/challengers", get(challengers::list))
+        .route("/v1/loops/{loop}/lint", get(evaluating::lint))
+        .route("/v1/loops/{loop}/evaluations", post(evaluating::evaluate).layer(DefaultBodyLimit::max(most_policy)))
         .route("/v1/loops/{loop}/certificates", get(reading::certificates))
         .route("/v1/loops/{loop}/ledger", get(reading::ledger))
         .route("/v1/loops/{loop}/acts", get(reading::acts))

@@ -6,8 +6,10 @@
 
 mod law;
 mod ledger;
+mod standing;
 
 pub use ledger::{Entry, Ledger, Opening, Terms, hash_of};
+pub use standing::{OwnChallenger, Standing};
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};

@@ -16,6 +16,8 @@ pub enum Ask {
     Reward(Vec<RewardAsk>),
     /// An act of an operator.
     Admin(AdminAsk),
+    /// A challenger of the caller's own.
+    Challenge(ChallengeAsk),
     /// A round was learned from.
     Learned(Box<Learned>),
     /// A round could not be learned from.
@@ -71,6 +73,15 @@ pub struct AdminAsk {
     pub command: Command,
 }
 
+/// A challenger of the caller's own. Its file is among the policies of the loop.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChallengeAsk {
+    /// The name of the operator's key.
+    pub by: String,
+    /// The policy.
+    pub policy: Fingerprint,
+}
+
 /// What an operator can do.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
@@ -93,6 +104,8 @@ pub enum Answer {
     Decided(Vec<Result<Decided, Refusal>>),
     /// To rewards.
     Rewarded(Vec<Result<Rewarded, Refusal>>),
+    /// To a challenger: the first round that judges it.
+    Challenged(Result<u64, Refusal>),
     /// To everything else.
     Done(Result<(), Refusal>),
 }
@@ -189,6 +202,7 @@ impl Ask {
         match self {
             Ask::Decide(asks) => Answer::Decided(vec![Err(refusal.clone()); asks.len()]),
             Ask::Reward(asks) => Answer::Rewarded(vec![Err(refusal.clone()); asks.len()]),
+            Ask::Challenge(_) => Answer::Challenged(Err(refusal.clone())),
             _ => Answer::Done(Err(refusal.clone())),
         }
     }

@@ -4,7 +4,7 @@ use axum::response::{IntoResponse, Response};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
-use super::{admin, decisions, reading, rewards};
+use super::{admin, challengers, decisions, evaluating, reading, rewards};
 
 /// The document.
 #[derive(OpenApi)]
@@ -25,6 +25,8 @@ use super::{admin, decisions, reading, rewards};
         reading::ledger,
         reading::acts,
         reading::events,
+        evaluating::lint,
+        evaluating::evaluate,
         reading::healthz,
         reading::readyz,
         reading::metrics,
@@ -33,6 +35,8 @@ use super::{admin, decisions, reading, rewards};
         admin::resume,
         admin::rollback,
         admin::retrain,
+        challengers::bring,
+        challengers::list,
     ),
     components(schemas(reading::LogFormat)),
     modifiers(&Bearer)

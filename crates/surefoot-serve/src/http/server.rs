@@ -21,6 +21,8 @@ use crate::sequencer::Loop;
 pub struct Limits {
     /// The largest body, in bytes.
     pub body: usize,
+    /// The largest policy with the files that it names, in bytes.
+    pub policy: usize,
     /// The largest number of lines of a batch.
     pub batch: usize,
     /// The largest number of fields of a context.
@@ -37,6 +39,7 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             body: 4 << 20,
+            policy: 256 << 20,
             batch: 1000,
             features: 10_000,
             connections: 4096,

@@ -430,6 +430,10 @@ impl Store for SqliteStore {
         self.set_about("running", text(learned.running))
     }
 
+    fn put_ledger(&mut self, ledger: &str) -> Result<()> {
+        self.set_about("ledger", ledger)
+    }
+
     fn pin(&mut self, policy: Option<Fingerprint>) -> Result<()> {
         self.set_about("pinned", text(policy))
     }

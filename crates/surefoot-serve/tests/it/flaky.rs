@@ -105,6 +105,10 @@ impl Store for Flaky {
         self.operation()?;
         self.inner.put_learned(at, learned)
     }
+    fn put_ledger(&mut self, ledger: &str) -> Result<()> {
+        self.operation()?;
+        self.inner.put_ledger(ledger)
+    }
     fn pin(&mut self, policy: Option<Fingerprint>) -> Result<()> {
         self.operation()?;
         self.inner.pin(policy)

@@ -249,7 +249,7 @@ fn a_round_is_learned_and_everything_can_be_read() {
     let metrics = get(*to, "/metrics").text();
     assert!(metrics.contains("surefoot_decisions_total{loop=\"shop\",outcome=\"drawn\"} 45"), "{metrics}");
     let document = get(*to, "/openapi.json").json();
-    assert_eq!(document["paths"].as_object().unwrap().len(), 21);
+    assert_eq!(document["paths"].as_object().unwrap().len(), 25);
     let mut told = Vec::new();
     while told.len() < 3 {
         line.clear();

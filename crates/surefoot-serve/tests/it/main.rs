@@ -2,6 +2,7 @@
 
 #![allow(missing_docs)]
 
+mod challengers;
 mod common;
 mod delayed;
 mod flaky;
