@@ -6,13 +6,16 @@ mod admin;
 mod body;
 mod challengers;
 mod decisions;
+mod erasing;
 mod evaluating;
 mod keys;
 mod openapi;
+mod patience;
 mod problem;
 mod reading;
 mod rewards;
 mod server;
+mod tls;
 mod upload;
 
 pub use server::{Limits, Server};
@@ -91,6 +94,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/v1/loops/{loop}/policies", post(challengers::bring).layer(DefaultBodyLimit::max(most_policy)))
         .route("/v1/loops/{loop}/policies/{file}", get(reading::policy))
         .route("/v1/loops/{loop}/challengers", get(challengers::list))
+        .route("/v1/loops/{loop}/erasures", post(erasing::erase))
         .route("/v1/loops/{loop}/lint", get(evaluating::lint))
         .route("/v1/loops/{loop}/evaluations", post(evaluating::evaluate).layer(DefaultBodyLimit::max(most_policy)))
         .route("/v1/loops/{loop}/certificates", get(reading::certificates))

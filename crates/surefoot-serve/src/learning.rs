@@ -76,7 +76,7 @@ impl Learning {
         let ledger: Ledger = self.reader.session()?.ledger.parse().map_err(Error::core(&self.place))?;
         let mut session = match self.session.take() {
             // After a failure of the store, the session may be a round ahead of it.
-            Some(session) if session.logs().len() as u64 == round.round => match self.challenged(session, &ledger)? {
+            Some(session) if session.logs().len() as u64 == round.round => match self.up_to_date(session, &ledger)? {
                 Some(session) => session,
                 None => self.resumed()?,
             },
@@ -106,12 +106,16 @@ impl Learning {
         Ok(learned)
     }
 
-    /// The session with the challengers that the stored ledger has named since. `None` if that ledger is another: some
-    /// were named while the session learned.
-    fn challenged(&self, mut session: Session, stored: &Ledger) -> Result<Option<Session>> {
+    /// The session with what the stored ledger has noted since. `None` if that ledger is another: something was noted
+    /// while the session learned, or records that it has were erased.
+    fn up_to_date(&self, mut session: Session, stored: &Ledger) -> Result<Option<Session>> {
         for entry in stored.entries().get(session.ledger().entries().len()..).unwrap_or_default() {
-            let Entry::Challenge { policy, round } = *entry else { return Ok(None) };
-            session.challenge(self.policies.read(policy)?, round).map_err(Error::core(&self.place))?;
+            let noted = match *entry {
+                Entry::Challenge { policy, round } => session.challenge(self.policies.read(policy)?, round),
+                Entry::Erase { round, records, logs: None } => session.note_erased(round, records),
+                _ => return Ok(None),
+            };
+            noted.map_err(Error::core(&self.place))?;
         }
         Ok((session.ledger().head() == stored.head()).then_some(session))
     }
@@ -151,7 +155,7 @@ impl Learning {
             let new = self.rules.session(&self.place, self.first.clone())?;
             let reason = "its ledger is not that of a loop with these rules".into();
             let other = || Error::Malformed { place: self.place.clone(), reason };
-            return self.challenged(new, &ledger)?.ok_or_else(other);
+            return self.up_to_date(new, &ledger)?.ok_or_else(other);
         };
         let mut rounds = Vec::new();
         for round in self.reader.rounds()? {

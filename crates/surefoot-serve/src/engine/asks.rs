@@ -18,6 +18,8 @@ pub enum Ask {
     Admin(AdminAsk),
     /// A challenger of the caller's own.
     Challenge(ChallengeAsk),
+    /// Records to erase.
+    Erase(EraseAsk),
     /// A round was learned from.
     Learned(Box<Learned>),
     /// A round could not be learned from.
@@ -82,6 +84,26 @@ pub struct ChallengeAsk {
     pub policy: Fingerprint,
 }
 
+/// Records to erase.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EraseAsk {
+    /// The name of the operator's key.
+    pub by: String,
+    /// The ids of their events.
+    pub events: Vec<String>,
+}
+
+/// What was erased.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Erased {
+    /// The number of decisions.
+    pub decisions: u64,
+    /// The number of rewards.
+    pub rewards: u64,
+    /// The rounds of the decisions.
+    pub rounds: Vec<u64>,
+}
+
 /// What an operator can do.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
@@ -106,6 +128,8 @@ pub enum Answer {
     Rewarded(Vec<Result<Rewarded, Refusal>>),
     /// To a challenger: the first round that judges it.
     Challenged(Result<u64, Refusal>),
+    /// To an erasure.
+    Erased(Result<Erased, Refusal>),
     /// To everything else.
     Done(Result<(), Refusal>),
 }
@@ -202,6 +226,7 @@ impl Ask {
         match self {
             Ask::Decide(asks) => Answer::Decided(vec![Err(refusal.clone()); asks.len()]),
             Ask::Reward(asks) => Answer::Rewarded(vec![Err(refusal.clone()); asks.len()]),
+            Ask::Erase(_) => Answer::Erased(Err(refusal.clone())),
             Ask::Challenge(_) => Answer::Challenged(Err(refusal.clone())),
             _ => Answer::Done(Err(refusal.clone())),
         }

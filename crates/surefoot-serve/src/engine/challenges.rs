@@ -49,20 +49,24 @@ impl Engine {
     }
 
     /// The stored ledger with what learning from a round has added. Challengers that were named since that began come
-    /// before it: what was given away as a head must stay in the ledger.
-    pub(super) fn continued(&self, learned: &Learned) -> Result<Ledger> {
+    /// before it: what was given away as a head must stay in the ledger. `None` if records were erased since: the round must
+    /// be learned from again.
+    pub(super) fn continued(&self, learned: &Learned) -> Result<Option<Ledger>> {
         let (mut ledger, other): (Ledger, Ledger) =
             (self.ledger()?, learned.ledger.parse().map_err(Error::core("the ledger"))?);
         let same = ledger.entries().iter().zip(other.entries()).take_while(|(ours, theirs)| ours == theirs).count();
+        if ledger.entries()[same..].iter().any(|entry| matches!(entry, Entry::Erase { .. })) {
+            return Ok(None);
+        }
         if ledger.entries()[same..].iter().any(|entry| !matches!(entry, Entry::Challenge { .. })) {
             let reason = "what was learned does not continue the stored ledger".into();
             return Err(Error::Malformed { place: format!("loop {}", self.name), reason });
         }
         other.entries()[same..].iter().for_each(|entry| ledger.append(entry.clone()));
-        Ok(ledger)
+        Ok(Some(ledger))
     }
 
-    fn ledger(&self) -> Result<Ledger> {
+    pub(super) fn ledger(&self) -> Result<Ledger> {
         self.store.session()?.ledger.parse().map_err(Error::core("the ledger"))
     }
 }

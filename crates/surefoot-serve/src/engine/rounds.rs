@@ -101,7 +101,10 @@ impl Engine {
             let expected = expected.map_or("none".into(), |round| round.to_string());
             return Err(Error::setting(&place, "the round learned from", expected, learned.round));
         }
-        let ledger = self.continued(learned)?;
+        let Some(ledger) = self.continued(learned)? else {
+            self.position.learning = false;
+            return Ok(());
+        };
         if let Some(policy) = learned.running {
             // Found now, so that the decision after it need not wait or fail.
             self.policy(policy)?;

@@ -14,7 +14,7 @@ use surefoot::audit::Standing;
 use super::body::with_head;
 use super::decisions::lost;
 use super::problem::Problem;
-use super::upload::{PolicyForm, Upload};
+use super::upload::{PolicyFile, PolicyForm, Upload};
 use super::{App, reading};
 use crate::config::Role;
 use crate::engine::{Answer, Ask, ChallengeAsk, Refusal};
@@ -38,7 +38,7 @@ pub(super) struct ChallengerAnswer {
 
 /// Bring a challenger of your own. The gate judges it like any other, by rounds that begin after this.
 #[utoipa::path(post, path = "/v1/loops/{loop}/policies", tag = "operation", params(("loop" = String, Path)),
-    request_body(content((Vec<u8> = "application/octet-stream"), (PolicyForm = "multipart/form-data"))),
+    request_body(content((PolicyFile = "application/octet-stream"), (PolicyForm = "multipart/form-data"))),
     responses((status = 201, description = "The ledger names it.", body = ChallengerAnswer),
         (status = "4XX", body = Problem, content_type = "application/problem+json"),
         (status = 503, body = Problem, content_type = "application/problem+json")))]

@@ -19,7 +19,7 @@ use surefoot_data::{
 use super::body::with_head;
 use super::decisions::lost;
 use super::problem::Problem;
-use super::upload::{PolicyForm, Upload};
+use super::upload::{PolicyFile, PolicyForm, Upload};
 use super::{App, reading};
 use crate::config::Role;
 use crate::engine::Refusal;
@@ -171,7 +171,7 @@ impl EvaluationQuery {
 /// challenger, which later rounds judge.
 #[utoipa::path(post, path = "/v1/loops/{loop}/evaluations", tag = "reading",
     params(("loop" = String, Path), EvaluationQuery),
-    request_body(content((Vec<u8> = "application/octet-stream"), (PolicyForm = "multipart/form-data"))),
+    request_body(content((PolicyFile = "application/octet-stream"), (PolicyForm = "multipart/form-data"))),
     responses((status = 200, description = "What `surefoot evaluate` says.", body = Object),
         (status = "4XX", body = Problem, content_type = "application/problem+json"),
         (status = 503, body = Problem, content_type = "application/problem+json")))]

@@ -4,7 +4,7 @@ use axum::response::{IntoResponse, Response};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
-use super::{admin, challengers, decisions, evaluating, reading, rewards};
+use super::{admin, challengers, decisions, erasing, evaluating, reading, rewards};
 
 /// The document.
 #[derive(OpenApi)]
@@ -37,6 +37,7 @@ use super::{admin, challengers, decisions, evaluating, reading, rewards};
         admin::retrain,
         challengers::bring,
         challengers::list,
+        erasing::erase,
     ),
     components(schemas(reading::LogFormat)),
     modifiers(&Bearer)

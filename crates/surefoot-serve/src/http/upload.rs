@@ -26,6 +26,12 @@ pub(super) struct Upload {
     folder: tempfile::TempDir,
 }
 
+/// A policy file: safetensors, as `surefoot learn` writes it.
+#[derive(Debug, utoipa::ToSchema)]
+#[schema(value_type = String, format = Binary)]
+#[expect(dead_code, reason = "it describes the body")]
+pub(super) struct PolicyFile(Vec<u8>);
+
 /// A form with the file of a policy, and with the files of features and bases that it names.
 #[derive(Debug, utoipa::ToSchema)]
 #[expect(dead_code, reason = "it describes the form")]

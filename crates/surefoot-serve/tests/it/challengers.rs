@@ -20,15 +20,15 @@ use crate::common::{Answer, SHOP, get, open, post, request, rules, serve, visit}
 const POLICIES: &str = "/v1/loops/shop/policies";
 
 /// A loop with a gate, and its server.
-struct Gated {
-    folder: tempfile::TempDir,
+pub(crate) struct Gated {
+    pub(crate) folder: tempfile::TempDir,
     clock: Arc<ManualClock>,
-    lp: Arc<Loop>,
-    to: std::net::SocketAddr,
+    pub(crate) lp: Arc<Loop>,
+    pub(crate) to: std::net::SocketAddr,
     text: String,
 }
 
-fn gated(change: impl Fn(String) -> String) -> Gated {
+pub(crate) fn gated(change: impl Fn(String) -> String) -> Gated {
     let text = change(SHOP.replace("\"always\"", "\"improvement\"").replace("records = 40", "records = 400"));
     let (folder, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::default()));
     clock.set(1_000_000);
@@ -39,7 +39,7 @@ fn gated(change: impl Fn(String) -> String) -> Gated {
 
 impl Gated {
     /// Visitors, who like one colour on a phone and another on a desktop; then their windows pass.
-    fn visited(&self, from: usize, n: usize) {
+    pub(crate) fn visited(&self, from: usize, n: usize) {
         for start in (from..from + n).step_by(100) {
             let batch: String = (start..start + 100).map(|i| visit(i).to_string() + "\n").collect();
             let lines = ["Content-Type: application/x-ndjson"];
@@ -160,7 +160,7 @@ fn what_cannot_be_a_challenger_is_refused_and_nothing_changes() {
     let before = lp.status();
     let said = |answer: Answer| (answer.status, answer.json()["detail"].as_str().unwrap().to_owned());
     let wide = LinearGaussian::standard(FeatureMap::identity(rules.encoding.width() + 1), 3).unwrap();
-    let mut other = rules.clone();
+    let mut other = rules;
     other.reward_range = [0.0, 5.0];
     for (path, detail) in [
         (file("wide", &wide, None), "a challenger should be one of contexts with"),
@@ -232,7 +232,7 @@ fn lint_and_evaluations_say_what_the_command_line_says_on_the_export() {
     let run = folder.path().join("run");
     export(&folder.path().join("shop"), &run).unwrap();
     let log = run.join("logs.parquet");
-    let reader = LogReader::new(vec![log.clone()], None, ColumnNames::default());
+    let reader = LogReader::new(vec![log], None, ColumnNames::default());
     let settings = surefoot_data::lint::LintSettings::default();
     let mut linted = surefoot_data::lint::lint(&reader, settings, |_| ()).unwrap();
     for row in linted.report.findings.iter_mut().flat_map(|finding| &mut finding.rows) {

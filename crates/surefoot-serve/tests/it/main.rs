@@ -5,8 +5,10 @@
 mod challengers;
 mod common;
 mod delayed;
+mod erasing;
 mod flaky;
 mod http;
 mod kills;
+mod limits;
 mod live;
 mod machine;

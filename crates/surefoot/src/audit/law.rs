@@ -1,6 +1,6 @@
 //! What the ledger of a run allows: the order of its entries, the policy of each statement, and its share of delta.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::ledger::{Entry, Ledger, Opening, hash_of};
 use super::{Statement, StatementKind};
@@ -13,6 +13,8 @@ pub(super) struct Collected {
     pub(super) by: Option<Fingerprint>,
     pub(super) logs: Fingerprint,
     pub(super) records: usize,
+    /// Its fingerprints before records of it were erased.
+    former: Vec<Fingerprint>,
     /// The place of its entry.
     pub(super) place: usize,
     learned: Option<(Fingerprint, Option<FixedSince>)>,
@@ -31,6 +33,8 @@ pub(crate) struct Law<'a> {
     start: Option<Fingerprint>,
     /// The challengers of the caller's own, each with the first round that judges it.
     own: Vec<(usize, Fingerprint)>,
+    /// The numbers of records that were erased, by round.
+    erased: BTreeMap<usize, usize>,
     /// The certificates, by the number of rounds and the kind.
     stated: HashMap<(usize, StatementKind), Fingerprint>,
 }
@@ -39,7 +43,8 @@ impl<'a> Law<'a> {
     /// Reads a ledger. Also returns everything that is out of order in it.
     pub(crate) fn of(ledger: &'a Ledger) -> (Self, Vec<String>) {
         let (rounds, own) = (Vec::new(), Vec::new());
-        let mut law = Law { opening: ledger.opening(), rounds, start: None, own, stated: HashMap::new() };
+        let (erased, stated) = (BTreeMap::new(), HashMap::new());
+        let mut law = Law { opening: ledger.opening(), rounds, start: None, own, erased, stated };
         let (mut wrong, mut deployed) = (Vec::new(), Vec::new());
         // Whether a policy was deployed since the last round was collected.
         let mut committed = false;
@@ -82,11 +87,27 @@ impl<'a> Law<'a> {
                         by,
                         logs,
                         records,
+                        former: Vec::new(),
                         place,
                         learned: None,
                         hand_over: None,
                         deployed: None,
                     });
+                }
+                Entry::Erase { round, records, logs } => {
+                    *law.erased.entry(round).or_default() += records;
+                    match (law.rounds.get_mut(round), logs) {
+                        (Some(collected), Some(logs)) => {
+                            let former = std::mem::replace(&mut collected.logs, logs);
+                            collected.former.push(former);
+                        }
+                        (None, None) => {}
+                        (collected, _) => odd(format!(
+                            "records of round {round} are erased, which was{} collected, with{} a fingerprint",
+                            if collected.is_some() { "" } else { " not" },
+                            if logs.is_some() { "" } else { "out" }
+                        )),
+                    }
                 }
                 Entry::Learn { round, policy, fixed_since, hand_over } => {
                     if let Some(fixed) = fixed_since
@@ -155,6 +176,19 @@ impl<'a> Law<'a> {
     fn set(&self, round: usize) -> usize {
         let learned = self.rounds.get(round).and_then(|round| round.learned?.1);
         learned.map_or(self.own_of(round) + usize::from(round == 0), |fixed| fixed.size)
+    }
+
+    /// The number of erased records because of which a certificate cannot be recomputed; 0 if it can.
+    pub(super) fn lost(&self, certificate: &Certificate) -> usize {
+        let rounds = (certificate.since.round..).zip(&certificate.logs);
+        let gone = rounds.filter(|(k, logs)| self.rounds.get(*k).is_some_and(|round| round.former.contains(logs)));
+        let own: usize = gone.map(|(k, _)| self.erased.get(&k).copied().unwrap_or(0)).sum();
+        own.max(certificate.parts.iter().map(|part| self.lost(part)).max().unwrap_or(0))
+    }
+
+    /// The number of all erased records.
+    pub(super) fn erased(&self) -> usize {
+        self.erased.values().sum()
     }
 
     /// Since when the policy has been fixed, by each of the entries that name it within this many rounds.
@@ -513,6 +547,17 @@ impl<'a> Law<'a> {
             let unknown = self.rounds.iter().skip(since.round).take(part.logs.len()).filter(|r| r.by.is_none()).count();
             if unknown > 0 {
                 trust.push(format!("the propensities of {unknown} rounds whose logging policy is not given"));
+            }
+            let end = since.round.saturating_add(part.logs.len());
+            let erased: usize = self.erased.range(..end).map(|(_, records)| records).sum();
+            // A bound on a risk only gets larger if a cost becomes 0. A bound on a difference may get smaller, and the
+            // lambdas of a fixed policy depend on the rounds before.
+            let worst = matches!(part.theorem, Theorem::Ls | Theorem::Running);
+            if erased > 0 && !worst {
+                trust.push(format!(
+                    "whether a record is erased does not depend on its reward: {erased} erased records count as if they \
+                     had earned the lowest"
+                ));
             }
             // Named in the ledger before the records, a policy cannot have been learned from them.
             let known = |policy: Fingerprint, round: usize| {

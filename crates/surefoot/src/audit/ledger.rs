@@ -9,6 +9,7 @@
 //! deploy    before a round is collected: the policy that will collect it
 //! challenge before a round is collected: a challenger of the caller's own, which that round judges first
 //! collect   the records of the round, and the policy that collected them
+//! erase     records that were erased, and the fingerprint of the round without them
 //! learn     the policy learned from it, and the records that were held back from that policy
 //! state     a certificate
 //! ```
@@ -91,6 +92,16 @@ pub enum Entry {
         logs: Fingerprint,
         /// Their number.
         records: usize,
+    },
+    /// Records were erased, as whoever they are about may ask. Their places stay: from now on they are records of an empty
+    /// context that earned the lowest reward, which is a cost of 0.
+    Erase {
+        /// The round, counted from 0.
+        round: usize,
+        /// Their number.
+        records: usize,
+        /// The fingerprint of the round afterwards, if it was collected before this entry.
+        logs: Option<Fingerprint>,
     },
     /// A policy was learned from all rounds so far.
     Learn {

@@ -1,4 +1,4 @@
-//! Challengers of the caller's own.
+//! What comes from outside: challengers of the caller's own, and erased records.
 //!
 //! A policy that the session did not learn may have been chosen by any records that its author has seen. So it is named in
 //! the ledger first, and only rounds that begin after that judge it, as a fixed policy. It shares the share of delta of the
@@ -65,6 +65,18 @@ impl Session {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Notes in the ledger that so many records of a round were erased before the session took it. If records of a round are
+    /// erased that it has taken, it must be [resumed](Session::resume) with the logs and the ledger after that.
+    pub fn note_erased(&mut self, round: usize, records: usize) -> Result<()> {
+        if round < self.logs.len() {
+            let allowed = format!("at least {}, because the session has the records of earlier ones", self.logs.len());
+            return Err(Error::setting("the round of erased records", allowed, round));
+        }
+        self.ledger.append(Entry::Erase { round, records, logs: None });
+        self.version = Arc::default();
+        Ok(())
     }
 
     /// All challengers of the caller's own, in the order of the ledger: each with the first round that judges it.
