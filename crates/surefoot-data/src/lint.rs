@@ -33,7 +33,7 @@ pub(crate) use screen::Screen;
 use serde::Serialize;
 
 use crate::error::Result;
-use crate::logs::{LogBatch, Role};
+use crate::logs::{LogBatch, LogReader, Role};
 use crate::record_policy::{Cells, RecordPolicy};
 use candidates::Candidates;
 use cells::Numbers;
@@ -118,6 +118,32 @@ pub struct Support {
     pub effective: f64,
     /// The largest weight.
     pub largest: f64,
+}
+
+/// The result of [`lint`].
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Linted {
+    /// The number of errors.
+    pub errors: usize,
+    /// The number of warnings.
+    pub warnings: usize,
+    /// The findings.
+    #[serde(flatten)]
+    pub report: Report,
+}
+
+/// Lints all logs of a reader. `on_batch` is called with the number of records of each batch.
+pub fn lint(reader: &LogReader, settings: LintSettings, mut on_batch: impl FnMut(usize)) -> Result<Linted> {
+    let (mut lint, mut batches) = (Lint::new(settings), reader.batches());
+    for batch in batches.by_ref() {
+        let batch = batch?;
+        lint.add(&batch)?;
+        on_batch(batch.len());
+    }
+    let report = lint.finish(batches.skipped());
+    let (errors, warnings) = (report.count(Severity::Error), report.count(Severity::Warning));
+    Ok(Linted { errors, warnings, report })
 }
 
 /// Columns of a batch that all checks use, read once.

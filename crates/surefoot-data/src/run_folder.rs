@@ -27,6 +27,8 @@ const LEDGER: &str = "ledger.jsonl";
 const CANDIDATE: &str = "candidate-";
 /// The prefix of policies that would have been handed over.
 const HAND_OVER: &str = "hand-over-";
+/// The prefix of challengers of the caller's own.
+const CHALLENGER: &str = "challenger-";
 /// The prefix of policies of the members of a portfolio.
 const MEMBER: &str = "member-";
 
@@ -73,6 +75,9 @@ fn fill_session(folder: &Path, session: &Session, statements: Vec<Statement>) ->
         if let Some(policy) = policy {
             write_policy(&policies.join(numbered(HAND_OVER, k + 1)), policy.as_ref())?;
         }
+    }
+    for (k, (_, policy)) in session.own_challengers().enumerate() {
+        write_policy(&policies.join(numbered(CHALLENGER, k)), policy.as_ref())?;
     }
     for (k, (logs, policy)) in session.logs().iter().zip(session.deployed()).enumerate() {
         write_round(&rounds.join(numbered("", k)), logs, policy.identity())?;
@@ -184,7 +189,7 @@ impl RunFiles {
         }
         let rounds = in_order(numbers(&folder.join(ROUNDS), "")?)?;
         let mut policies = numbers(&folder.join(POLICIES), "")?;
-        for prefix in [CANDIDATE, HAND_OVER, MEMBER] {
+        for prefix in [CANDIDATE, HAND_OVER, CHALLENGER, MEMBER] {
             policies.extend(numbers(&folder.join(POLICIES), prefix)?);
         }
         let policies = policies.into_iter().map(|(_, path)| path).collect();

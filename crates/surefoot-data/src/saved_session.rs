@@ -77,7 +77,7 @@ impl SavedSession {
 
     /// All policies that the state of a session names, some of them more than once.
     pub fn policies(session: &Session) -> Vec<Arc<dyn Policy>> {
-        let Checkpoint { first, deployed, learned, hand_overs, incumbent, challengers, portfolio, .. } =
+        let Checkpoint { first, deployed, learned, hand_overs, incumbent, challengers, own, portfolio, .. } =
             session.checkpoint();
         let members = portfolio.iter().flat_map(PortfolioCheckpoint::policies);
         let mut all: Vec<Arc<dyn Policy>> = vec![Arc::new(first)];
@@ -85,6 +85,7 @@ impl SavedSession {
         all.extend(deployed.into_iter().flatten());
         all.extend(learned.into_iter().chain(incumbent).chain(challengers).map(|challenger| challenger.policy));
         all.extend(hand_overs.into_iter().flatten().map(|policy| policy as Arc<dyn Policy>));
+        all.extend(own);
         all
     }
 
@@ -135,6 +136,7 @@ impl SavedSession {
             incumbent: self.incumbent.as_ref().map(challenger).transpose()?,
             started: self.started,
             challengers: all(&self.challengers)?,
+            own: ledger.challenges().map(|(_, policy)| find(policy)).collect::<Result<_>>()?,
             kept: self.kept,
             ledger,
         };

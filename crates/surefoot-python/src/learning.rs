@@ -394,6 +394,7 @@ impl PySession {
         found.set_item("incumbent", past.incumbent.as_ref().map(to_parts))?;
         found.set_item("started", past.started)?;
         found.set_item("challengers", all(&past.challengers))?;
+        found.set_item("own", past.own.iter().map(PyPolicy::shared).collect::<Vec<_>>())?;
         found.set_item("kept", past.kept)?;
         let shared = |policy: &Arc<LinearGaussian>| PyPolicy::from(LinearGaussian::clone(policy));
         let hand_overs = past.hand_overs.iter().map(|policy| policy.as_ref().map(shared));
@@ -415,7 +416,7 @@ impl PySession {
 
     // Continues a session from its state, with the same settings.
     #[staticmethod]
-    #[pyo3(signature = (learner, *, first, logs, deployed, learned, incumbent, started, challengers, kept, hand_overs, portfolio, reward_range, ledger))]
+    #[pyo3(signature = (learner, *, first, logs, deployed, learned, incumbent, started, challengers, own, kept, hand_overs, portfolio, reward_range, ledger))]
     #[expect(clippy::too_many_arguments, reason = "the parts of a pickle")]
     fn _resume(
         py: Python<'_>,
@@ -427,23 +428,24 @@ impl PySession {
         incumbent: Option<Parts>,
         started: Option<usize>,
         challengers: Vec<Parts>,
+        own: Vec<PyRef<'_, PyPolicy>>,
         kept: Option<(f64, f64)>,
         hand_overs: Vec<Option<PyRef<'_, PyPolicy>>>,
         portfolio: Option<(String, Vec<PyRef<'_, PyPolicy>>)>,
         reward_range: (f64, f64),
         ledger: &str,
     ) -> Result<Self> {
-        let own = |policy: &PyRef<'_, PyPolicy>| -> Result<LinearGaussian> {
+        let known = |policy: &PyRef<'_, PyPolicy>| -> Result<LinearGaussian> {
             Ok(policy.gaussian("a policy of the loop")?.clone())
         };
         let handed_over = |policy: &Option<PyRef<'_, PyPolicy>>| -> Result<_> {
-            Ok(policy.as_ref().map(own).transpose()?.map(Arc::new))
+            Ok(policy.as_ref().map(known).transpose()?.map(Arc::new))
         };
         let portfolio = portfolio.map(|(text, policies)| {
             let stored: PortfolioCheckpoint<usize> =
                 serde_json::from_str(&text).map_err(|e| setting("the portfolio of a pickle", "readable", e))?;
             let missing = || setting("the portfolio of a pickle", "with all its policies", "without some");
-            stored.map(|place| own(policies.get(place).ok_or_else(missing)?)).transpose()
+            stored.map(|place| known(policies.get(place).ok_or_else(missing)?)).transpose()
         });
         let past = Checkpoint {
             hand_overs: hand_overs.iter().map(handed_over).collect::<Result<_>>()?,
@@ -456,6 +458,7 @@ impl PySession {
             incumbent: incumbent.as_ref().map(of_parts).transpose()?,
             started,
             challengers: challengers.iter().map(of_parts).collect::<Result<_>>()?,
+            own: own.iter().map(|policy| Arc::clone(policy.policy())).collect(),
             kept,
         };
         let session = run(py, || Session::resume(learner.learner.clone(), learner.gate, past))?;

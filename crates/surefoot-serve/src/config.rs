@@ -34,12 +34,25 @@ pub struct ServerConfig {
     /// The folder of the stores.
     #[serde(default)]
     pub data: Option<PathBuf>,
+    /// The certificate with which the server speaks TLS; without it, it speaks plain HTTP.
+    #[serde(default)]
+    pub tls: Option<TlsConfig>,
     /// The keys of callers. Without any, everybody who can reach the address may do everything.
     #[serde(default, rename = "key")]
     pub keys: Vec<KeyConfig>,
     /// The loops.
     #[serde(default, rename = "loop")]
     pub loops: Vec<LoopConfig>,
+}
+
+/// The files of a certificate, in PEM.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsConfig {
+    /// The certificate, followed by those that sign it.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
 }
 
 /// What a caller may do.
@@ -169,7 +182,8 @@ impl ServerConfig {
         let mut config = Self::parse(&place, &text)?;
         let folder = path.parent().unwrap_or(Path::new(""));
         let files = config.loops.iter_mut().filter_map(|lp| lp.policy.as_mut());
-        files.chain(config.data.as_mut()).for_each(|file| *file = folder.join(&*file));
+        let tls = config.tls.as_mut().into_iter().flat_map(|tls| [&mut tls.certificate, &mut tls.key]);
+        files.chain(config.data.as_mut()).chain(tls).for_each(|file| *file = folder.join(&*file));
         Ok(config)
     }
 

@@ -7,17 +7,22 @@
 //! | file | what |
 //! | --- | --- |
 //! | `asks.rs` | what callers ask, and the answers |
+//! | `challenges.rs` | challengers of the caller's own |
 //! | `decide.rs` | decisions: drawn once, then found again |
+//! | `erase.rs` | records that are erased |
 //! | `reward.rs` | rewards: joined, duplicate, late, parked |
 //! | `rounds.rs` | rounds: opened, closed, ready to be learned from; which policy collects |
 
 mod asks;
+mod challenges;
 mod decide;
+mod erase;
 mod reward;
 mod rounds;
 
 pub use asks::{
-    AdminAsk, Answer, Ask, Baseline, Command, DecideAsk, Decided, Refusal, RewardAsk, RewardOutcome, Rewarded,
+    AdminAsk, Answer, Ask, Baseline, ChallengeAsk, Command, DecideAsk, Decided, EraseAsk, Erased, Refusal, RewardAsk,
+    RewardOutcome, Rewarded,
 };
 pub use rounds::Ready;
 
@@ -237,6 +242,8 @@ impl Engine {
                     Answer::Rewarded(asks.iter().map(|ask| self.reward(ask)).collect::<Result<Vec<_>>>()?)
                 }
                 Ask::Admin(ask) => Answer::Done(self.admin(ask)?),
+                Ask::Erase(ask) => Answer::Erased(self.erase(ask)?),
+                Ask::Challenge(ask) => Answer::Challenged(self.challenge(ask)?),
                 Ask::Learned(learned) => {
                     self.learned(learned)?;
                     Answer::Done(Ok(()))

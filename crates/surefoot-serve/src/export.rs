@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::learning::Learning;
 use crate::logs;
 use crate::policies::Policies;
-use crate::sequencer::store_path;
+use crate::sequencer::{Loop, store_path};
 use crate::store::{Reader, RoundRow, SqliteStore};
 
 /// The log of a round as JSON lines.
@@ -33,6 +33,23 @@ pub(crate) fn parquet(lines: Vec<u8>) -> Result<Vec<u8>> {
     std::fs::write(&from, lines).map_err(system)?;
     to_parquet(&from, &to)?;
     std::fs::read(&to).map_err(system)
+}
+
+/// Writes the log of the rounds that were learned from, as [`export`] does. Returns the number of these rounds.
+pub(crate) fn learned_log(lp: &Loop, to: &Path) -> Result<usize> {
+    let rounds: Vec<RoundRow> =
+        lp.read(|reader| reader.rounds())?.into_iter().filter(|round| round.learned.is_some()).collect();
+    let from = to.with_extension("jsonl");
+    let failed = |reason| Error::System { place: from.display().to_string(), reason };
+    let mut file = std::fs::File::create(&from).map_err(failed)?;
+    for round in &rounds {
+        // Round by round, so that others can read in between.
+        file.write_all(&lp.read(|reader| lines(reader, lp.rules(), round))?).map_err(failed)?;
+    }
+    if !rounds.is_empty() {
+        to_parquet(&from, to)?;
+    }
+    Ok(rounds.len())
 }
 
 fn to_parquet(from: &Path, to: &Path) -> Result<()> {

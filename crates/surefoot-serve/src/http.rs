@@ -4,14 +4,20 @@
 
 mod admin;
 mod body;
+mod challengers;
 mod decisions;
+mod erasing;
+mod evaluating;
 mod keys;
 mod openapi;
 mod page;
+mod patience;
 mod problem;
 mod reading;
 mod rewards;
 mod server;
+mod tls;
+mod upload;
 
 pub use server::{Limits, Server};
 
@@ -39,12 +45,15 @@ struct Inner {
     loops: BTreeMap<String, Arc<Loop>>,
     keys: Keys,
     limits: Limits,
+    /// Whoever reads all logs of a loop holds it: one at a time, since it takes time and memory.
+    whole_logs: tokio::sync::Semaphore,
 }
 
 impl App {
     pub(crate) fn new(loops: impl IntoIterator<Item = Arc<Loop>>, keys: Keys, limits: Limits) -> Self {
         let loops = loops.into_iter().map(|lp| (lp.name().to_owned(), lp)).collect();
-        App(Arc::new(Inner { loops, keys, limits }))
+        let whole_logs = tokio::sync::Semaphore::new(1);
+        App(Arc::new(Inner { loops, keys, limits, whole_logs }))
     }
 
     fn limits(&self) -> &Limits {
@@ -73,7 +82,7 @@ impl App {
 
 /// All paths.
 pub(crate) fn router(app: App) -> Router {
-    let most = app.limits().body;
+    let (most, most_policy) = (app.limits().body, app.limits().policy);
     Router::new()
         .route("/", get(page::index))
         .route("/loops/{loop}", get(page::index))
@@ -87,7 +96,12 @@ pub(crate) fn router(app: App) -> Router {
         .route("/v1/loops/{loop}/rewards", post(rewards::any))
         .route("/v1/loops/{loop}/rounds", get(reading::rounds))
         .route("/v1/loops/{loop}/rounds/{round}/logs", get(reading::logs))
+        .route("/v1/loops/{loop}/policies", post(challengers::bring).layer(DefaultBodyLimit::max(most_policy)))
         .route("/v1/loops/{loop}/policies/{file}", get(reading::policy))
+        .route("/v1/loops/{loop}/challengers", get(challengers::list))
+        .route("/v1/loops/{loop}/erasures", post(erasing::erase))
+        .route("/v1/loops/{loop}/lint", get(evaluating::lint))
+        .route("/v1/loops/{loop}/evaluations", post(evaluating::evaluate).layer(DefaultBodyLimit::max(most_policy)))
         .route("/v1/loops/{loop}/certificates", get(reading::certificates))
         .route("/v1/loops/{loop}/ledger", get(reading::ledger))
         .route("/v1/loops/{loop}/acts", get(reading::acts))

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use surefoot::audit::{Ledger, Statement, StatementKind};
+use surefoot::audit::{Entry, Ledger, Statement, StatementKind};
 use surefoot::observer::Silent;
 use surefoot::session::RoundReport;
 use surefoot::{Certificate, Fingerprint, LinearGaussian, RewardRange, Session};
@@ -73,9 +73,13 @@ impl Learning {
     pub(crate) fn learn(&mut self, round: &Ready) -> Result<Learned> {
         let logs = round_logs(self.reader.as_ref(), &self.rules, round)?;
         let mean_cost = logs.cost().iter().sum::<f64>() / logs.len() as f64;
+        let ledger: Ledger = self.reader.session()?.ledger.parse().map_err(Error::core(&self.place))?;
         let mut session = match self.session.take() {
             // After a failure of the store, the session may be a round ahead of it.
-            Some(session) if session.logs().len() as u64 == round.round => session,
+            Some(session) if session.logs().len() as u64 == round.round => match self.up_to_date(session, &ledger)? {
+                Some(session) => session,
+                None => self.resumed()?,
+            },
             _ => self.resumed()?,
         };
         if session.logs().len() as u64 != round.round {
@@ -100,6 +104,20 @@ impl Learning {
         };
         self.session = Some(session);
         Ok(learned)
+    }
+
+    /// The session with what the stored ledger has noted since. `None` if that ledger is another: something was noted
+    /// while the session learned, or records that it has were erased.
+    fn up_to_date(&self, mut session: Session, stored: &Ledger) -> Result<Option<Session>> {
+        for entry in stored.entries().get(session.ledger().entries().len()..).unwrap_or_default() {
+            let noted = match *entry {
+                Entry::Challenge { policy, round } => session.challenge(self.policies.read(policy)?, round),
+                Entry::Erase { round, records, logs: None } => session.note_erased(round, records),
+                _ => return Ok(None),
+            };
+            noted.map_err(Error::core(&self.place))?;
+        }
+        Ok((session.ledger().head() == stored.head()).then_some(session))
     }
 
     fn report(&self, round: &Ready, session: &Session, report: &RoundReport, mean_cost: f64) -> Result<String> {
@@ -132,10 +150,13 @@ impl Learning {
     /// The session as the store has it.
     pub(crate) fn resumed(&self) -> Result<Session> {
         let stored = self.reader.session()?;
-        let Some(text) = stored.session else {
-            return self.rules.session(&self.place, self.first.clone());
-        };
         let ledger: Ledger = stored.ledger.parse().map_err(Error::core(&self.place))?;
+        let Some(text) = stored.session else {
+            let new = self.rules.session(&self.place, self.first.clone())?;
+            let reason = "its ledger is not that of a loop with these rules".into();
+            let other = || Error::Malformed { place: self.place.clone(), reason };
+            return self.up_to_date(new, &ledger)?.ok_or_else(other);
+        };
         let mut rounds = Vec::new();
         for round in self.reader.rounds()? {
             let (Some(closed), Some(_)) = (round.closed, round.learned) else { continue };

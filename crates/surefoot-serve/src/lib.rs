@@ -35,5 +35,5 @@ pub use export::{Exported, export};
 pub use http::{Limits, Server};
 pub use init::init;
 pub use logs::round_logs;
-pub use run::{open_all, run};
+pub use run::{open_all, run, run_with};
 pub use sequencer::{Event, Loop};

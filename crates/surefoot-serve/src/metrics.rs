@@ -74,7 +74,7 @@ impl Metrics {
                         Err(refusal) => refused(refusal.status),
                     });
                 }
-                Answer::Done(_) => {}
+                Answer::Challenged(_) | Answer::Erased(_) | Answer::Done(_) => {}
             }
         }
     }

@@ -8,6 +8,9 @@ use surefoot_data::{Inputs, PolicyReader, write_policy_with};
 
 use crate::error::{Error, Result};
 
+/// What policies name, and share: a file of its own each.
+const SHARED: [&str; 4] = ["basis-", "features-", "trees-", "softmax-"];
+
 /// The folder of the policies of a loop.
 #[derive(Debug, Clone)]
 pub(crate) struct Policies {
@@ -29,11 +32,31 @@ impl Policies {
         self.folder.join(format!("{policy}.safetensors"))
     }
 
-    /// The file of this name: a fingerprint, or `basis-`, `features-` or `trees-` and a fingerprint.
+    /// The kind and the fingerprint that the name of a file says: a policy has no kind, and what it names has one.
+    pub(crate) fn names(name: &str) -> Option<(&str, Fingerprint)> {
+        let name = name.strip_suffix(".safetensors").unwrap_or(name);
+        let kind = SHARED.iter().find(|kind| name.starts_with(**kind)).unwrap_or(&"");
+        Some((kind, name[kind.len()..].parse().ok()?))
+    }
+
+    /// Links the files of features and bases into another folder, where policies that name them are read.
+    pub(crate) fn lend(&self, folder: &Path) -> Result<()> {
+        let failed = |reason| Error::System { place: folder.display().to_string(), reason };
+        for entry in std::fs::read_dir(&self.folder).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let to = folder.join(&*name);
+            if Self::names(&name).is_some_and(|(kind, _)| !kind.is_empty()) && !to.exists() {
+                std::fs::hard_link(&path, &to).or_else(|_| std::fs::copy(&path, &to).map(|_| ())).map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The file of this name: a fingerprint, or a kind and a fingerprint.
     pub(crate) fn file(&self, name: &str) -> Option<PathBuf> {
         let name = name.strip_suffix(".safetensors").unwrap_or(name);
-        let print = ["basis-", "features-", "trees-"].iter().find_map(|kind| name.strip_prefix(kind)).unwrap_or(name);
-        print.parse::<Fingerprint>().ok()?;
+        Self::names(name)?;
         let path = self.folder.join(format!("{name}.safetensors"));
         path.is_file().then_some(path)
     }

@@ -9,13 +9,16 @@ use crate::engine::{Baseline, DecideAsk, Refusal, RewardAsk};
 use crate::error::{Error, Result};
 use crate::store::DecisionRow;
 
+/// How the ids of erased events begin.
+pub(crate) const ERASED: &str = "erased:";
+
 /// The longest id, in bytes.
 pub const LONGEST_ID: usize = 256;
 /// The id of a reward that has none: without ids, an event has one reward.
 const ONLY: &str = "";
 
 /// A request for a decision.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DecisionRequest {
     /// The id of the event. The same id gets the same decision. Without one, the server draws a new one.
@@ -148,6 +151,10 @@ impl RewardRequest {
 
 fn check_id<'a>(what: &str, id: &'a str) -> Result<&'a str, Refusal> {
     match id.len() {
+        _ if id.starts_with(ERASED) => {
+            let detail = format!("{what} should not begin with {ERASED}, which names erased events, but is {id}");
+            Err(Refusal::unprocessable("id", detail))
+        }
         1..=LONGEST_ID if !id.contains(char::is_control) => Ok(id),
         n => {
             let allowed = format!("{what} should be 1 to {LONGEST_ID} bytes without control characters");

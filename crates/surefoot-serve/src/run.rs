@@ -7,7 +7,7 @@ use std::sync::Arc;
 use surefoot::LinearGaussian;
 
 use crate::clock::SystemClock;
-use crate::config::{KeyConfig, Rules, ServerConfig};
+use crate::config::{KeyConfig, Rules, ServerConfig, TlsConfig};
 use crate::error::{Error, Result};
 use crate::http::{Limits, Server};
 use crate::sequencer::Loop;
@@ -32,12 +32,24 @@ pub fn run(
     limits: Limits,
     ready: impl FnOnce(SocketAddr),
 ) -> Result<()> {
+    run_with(None, loops, keys, listen, limits, ready)
+}
+
+/// The same, with TLS if there is a certificate.
+pub fn run_with(
+    tls: Option<&TlsConfig>,
+    loops: Vec<Arc<Loop>>,
+    keys: Vec<KeyConfig>,
+    listen: SocketAddr,
+    limits: Limits,
+    ready: impl FnOnce(SocketAddr),
+) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|reason| Error::System { place: "the threads of the server".into(), reason })?;
     runtime.block_on(async {
-        let server = Server::bind(listen, loops, keys, limits).await?;
+        let server = Server::bind(listen, loops, keys, limits).await?.with_tls(tls)?;
         ready(server.address()?);
         server.run().await;
         Ok(())

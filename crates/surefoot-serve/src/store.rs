@@ -201,6 +201,10 @@ pub trait Store: Reader {
     fn put_round(&mut self, row: &RoundRow) -> Result<()>;
     /// Stores what was learned.
     fn put_learned(&mut self, at: Time, learned: &Learned) -> Result<()>;
+    /// Erases everything about an event: its rewards, and its decision, in whose place this row comes.
+    fn erase(&mut self, event_id: &str, instead: Option<&DecisionRow>) -> Result<()>;
+    /// Replaces the ledger.
+    fn put_ledger(&mut self, ledger: &str) -> Result<()>;
     /// Pins a policy, or none.
     fn pin(&mut self, policy: Option<Fingerprint>) -> Result<()>;
     /// Adds an act of an operator.

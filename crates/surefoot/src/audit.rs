@@ -6,8 +6,10 @@
 
 mod law;
 mod ledger;
+mod standing;
 
 pub use ledger::{Entry, Ledger, Opening, Terms, hash_of};
+pub use standing::{OwnChallenger, Standing};
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -223,6 +225,9 @@ pub struct Report {
     pub policies: usize,
     /// The number of logged propensities that were recomputed.
     pub propensities: usize,
+    /// The number of statements that nobody can recompute, because records of them were erased.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub lost: usize,
     /// The failure probability of each kind of statement, over all rounds; `None` if there are no statements.
     pub delta: Option<f64>,
     /// How many statements of each kind there are, and how much of delta they have spent.
@@ -274,6 +279,9 @@ pub struct Checked {
     pub on_trust: bool,
     /// What that is.
     pub trust: Vec<String>,
+    /// The number of erased records because of which it cannot be recomputed; 0 if it was.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub lost: usize,
     /// The values that could not be reproduced.
     pub differences: Vec<String>,
 }
@@ -321,6 +329,9 @@ pub fn audit(run: &Run, heads: &[Fingerprint], on_check: impl Fn() + Sync) -> Re
             format!("ledger: the head {head} is not in it: it was changed since, or the head is of another run")
         }));
         trust.extend(unwitnessed(&law, ledger, heads));
+        if law.erased() > 0 {
+            trust.push(format!("{} records were erased: that there was a reason to", law.erased()));
+        }
         law
     });
     if law.is_none() {
@@ -329,12 +340,16 @@ pub fn audit(run: &Run, heads: &[Fingerprint], on_check: impl Fn() + Sync) -> Re
     }
     let range = run.ledger.as_ref().map(|ledger| ledger.opening().terms.reward_range).or(run.reward_range);
     let certificates = run.statements.par_iter().map(|statement| {
-        let mut checked = check(statement, &policies, &logs, &collected_by);
+        let lost = law.as_ref().map_or(0, |law| law.lost(&statement.certificate));
+        let mut checked = check(statement, &policies, &logs, &collected_by, lost);
         checked.at_least = range.map(|range| reward(&statement.certificate, range));
         checked.differences.extend(outside_family(statement, &run.statements[0]));
         if let Some(law) = &law {
             checked.differences.extend(law.check(statement));
             checked.trust = law.trust(&statement.certificate);
+            if lost > 0 {
+                checked.trust.push(format!("all of it: {lost} records of it were erased, and nobody can recompute it"));
+            }
             checked.on_trust = !checked.trust.is_empty();
         }
         on_check();
@@ -346,6 +361,7 @@ pub fn audit(run: &Run, heads: &[Fingerprint], on_check: impl Fn() + Sync) -> Re
         rounds: logs.len(),
         policies: policies.len(),
         propensities,
+        lost: certificates.iter().filter(|checked| checked.lost > 0).count(),
         delta: run.statements.first().map(|statement| statement.certificate.delta),
         budget: budget(&run.statements),
         head: run.ledger.as_ref().map(Ledger::head),
@@ -503,6 +519,7 @@ fn check(
     policies: &[Arc<dyn Policy>],
     logs: &[Logs],
     collected_by: &[Option<Fingerprint>],
+    lost: usize,
 ) -> Checked {
     let Statement { round, kind, certificate } = statement;
     let mut differences = Vec::new();
@@ -511,7 +528,7 @@ fn check(
         differences.push(format!("round: says {round}, but its records end with round {end}"));
     }
     let on_trust = timing(certificate, collected_by, &mut differences);
-    match verify(certificate, policies, logs) {
+    match if lost > 0 { Ok(Vec::new()) } else { verify(certificate, policies, logs) } {
         Ok(found) => differences.extend(found.iter().map(ToString::to_string)),
         Err(reason) => differences.push(format!("cannot be recomputed: {reason}")),
     }
@@ -527,8 +544,19 @@ fn check(
         vacuous,
         on_trust,
         trust,
+        lost,
         differences,
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_zero(n: &usize) -> bool {
+    *n == 0
+}
+
+/// Whether a certificate can be recomputed: no record of it was erased since it was made, as the ledger tells.
+pub fn recomputable(ledger: &Ledger, certificate: &Certificate) -> bool {
+    Law::of(ledger).0.lost(certificate) == 0
 }
 
 /// Checks a statement against the first one. All statements must have the same protocol, and so share delta by the same

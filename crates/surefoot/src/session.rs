@@ -10,6 +10,8 @@
 //!
 //! [`Session::take`] does all three.
 
+mod own;
+
 use std::sync::Arc;
 
 use crate::audit::{self, Entry, Law, Ledger, Opening, Statement, StatementKind, Terms, hash_of};
@@ -42,6 +44,8 @@ pub struct Session {
     learned: Vec<Challenger>,
     /// The policy that would have been handed over after each round, if that is another one.
     hand_overs: Vec<Option<Arc<LinearGaussian>>>,
+    /// The challengers of the caller's own, in the order of the ledger.
+    own: Vec<Arc<dyn Policy>>,
     /// What was fixed when.
     ledger: Ledger,
     /// Replaced after every change, to recognise a job that was prepared from an earlier version of the session.
@@ -97,8 +101,10 @@ pub struct Checkpoint {
     pub incumbent: Option<Challenger>,
     /// The round since which the incumbent has collected every round; `None` if it has not collected the newest.
     pub started: Option<usize>,
-    /// The policies learned since the last promotion, none of them promoted.
+    /// The policies learned since the last promotion, none of them promoted, and the caller's own.
     pub challengers: Vec<Challenger>,
+    /// All challengers of the caller's own, in the order of the ledger.
+    pub own: Vec<Arc<dyn Policy>>,
     /// Lambda and sharpness that the newest round chose.
     pub kept: Option<(f64, f64)>,
     /// What a portfolio remembers.
@@ -151,6 +157,7 @@ impl Session {
             deployed: Vec::new(),
             learned: Vec::new(),
             hand_overs: Vec::new(),
+            own: Vec::new(),
             version: Arc::default(),
         })
     }
@@ -208,6 +215,7 @@ impl Session {
             incumbent,
             started,
             challengers,
+            own,
             kept,
             portfolio,
             ledger,
@@ -253,7 +261,8 @@ impl Session {
         if let Some(newest) = learned.last() {
             let newest = gaussian(&newest.policy, "the newest learned policy")?;
             let running = match session.learner.algorithm.redeploys() && incumbent.policy.identity().is_some() {
-                true => gaussian(&incumbent.policy, "the running policy")?,
+                // A challenger of the caller's own may be of another class; no search starts from it.
+                true => incumbent.policy.as_gaussian().unwrap_or(newest),
                 false => session.state.first(),
             };
             let learner = &session.learner;
@@ -266,7 +275,8 @@ impl Session {
             };
             session.state = session.state.clone().resumed(newest, running, kept, restored)?;
         }
-        Ok(Session { incumbent, started, challengers, logs, deployed, learned, hand_overs, ledger, ..session })
+        Session { incumbent, started, challengers, logs, deployed, learned, hand_overs, ledger, ..session }
+            .with_own(own)
     }
 
     /// The checkpoint from which to [`resume`](Session::resume).
@@ -280,6 +290,7 @@ impl Session {
             incumbent: (!self.runs_unknown()).then(|| self.incumbent.clone()),
             started: self.started,
             challengers: self.challengers.clone(),
+            own: self.own.clone(),
             kept: self.state.kept(),
             portfolio: self.state.portfolio(),
             ledger: self.ledger.clone(),
@@ -426,7 +437,7 @@ impl Session {
         let is = |known: &&Arc<dyn Policy>| known.identity() == policy;
         let mut ran = std::iter::once(&self.incumbent.policy).chain(self.deployed.iter().rev());
         let deploys = |entry: &Entry| matches!(entry, Entry::Deploy { policy: by } if Some(*by) == policy);
-        let waiting = || self.learned().find(is).filter(|_| self.ledger.entries().iter().any(deploys));
+        let waiting = || self.learned().chain(&self.own).find(is).filter(|_| self.ledger.entries().iter().any(deploys));
         ran.find(is).or_else(waiting).cloned()
     }
 
@@ -450,10 +461,13 @@ impl Session {
             self.check_propensities(policy.as_ref(), &logs)?;
         }
         // An unknown policy may change from round to round, so it never has a start.
-        self.started = match collected_by.is_some() && self.runs() == collected_by {
-            true => self.started.or(Some(self.logs.len())),
-            false => None,
-        };
+        let collects = collected_by.is_some() && self.runs() == collected_by;
+        if !collects && self.started.is_some() {
+            // The comparison with the running policy has ended. Another one would begin with a later record, and the
+            // challengers have spent their shares.
+            self.challengers.clear();
+        }
+        self.started = if collects { self.started.or(Some(self.logs.len())) } else { None };
         self.ledger.append(Entry::Collect {
             round: self.logs.len(),
             by: collected_by,
@@ -554,24 +568,36 @@ impl Session {
         }
     }
 
+    /// Tells the learner which policy runs. Only under shift does a search start from it, and then it must be of the
+    /// learner's kind; a challenger of the caller's own need not be.
+    fn keep(&mut self, policy: &Arc<dyn Policy>, what: &str) -> Result<()> {
+        match gaussian(policy, what).and_then(|policy| self.state.clone().keep(policy)) {
+            Ok(state) => self.state = state,
+            Err(error) if self.learner.algorithm.shifts() || self.own.is_empty() => return Err(error),
+            Err(_) => {}
+        }
+        Ok(())
+    }
+
     fn learn(&mut self, certify: bool, observer: &mut dyn Observer) -> Result<RoundReport> {
         let redeploys = self.learner.algorithm.redeploys();
         let round = self.logs.len() - 1;
         let by = self.deployed[round].identity();
         if redeploys && by.is_some_and(|by| by != self.state.deployed().fingerprint()) {
             // Under shift, the search is anchored at the policy that collected the round.
-            self.state =
-                self.state.clone().keep(gaussian(&self.deployed[round], "the logging policy of the round")?)?;
+            self.keep(&Arc::clone(&self.deployed[round]), "the logging policy of the round")?;
         }
-        let (state, learned) = self.learner.step_observed(&self.state, &self.logs[round], observer)?;
+        let (state, mut learned) = self.learner.step_observed(&self.state, &self.logs[round], observer)?;
         self.state = state;
         let unknown = self.runs_unknown();
-        if round == 0
-            && !unknown
-            && let Some(fixed) = learned.fixed_since
-        {
-            // The first policy and the policies learned in round 0 form one set.
-            self.incumbent.fixed_since = Some(FixedSince { size: fixed.size, round: 0, since: Since::round(0) });
+        let entering = self.entering(round);
+        if let Some(fixed) = &mut learned.fixed_since {
+            fixed.size += entering.len();
+        }
+        let size = learned.fixed_since.map_or(entering.len() + usize::from(round == 0), |fixed| fixed.size);
+        if round == 0 && !unknown {
+            // The first policy and the policies of round 0 form one set.
+            self.incumbent.fixed_since = Some(FixedSince { size, round: 0, since: Since::round(0) });
         }
         let candidate = Challenger { policy: Arc::new(self.state.current().clone()), fixed_since: learned.fixed_since };
         let Challenger { policy, fixed_since } = &candidate;
@@ -588,6 +614,7 @@ impl Session {
             // policy of its own round, and its share of delta is spent once.
             self.challengers.clear();
         }
+        self.enter(round, entering, size);
         self.challengers.push(candidate.clone());
         let Verdict { promoted, certificate } = self.gate.judge(
             &self.challengers,
@@ -605,7 +632,7 @@ impl Session {
                 self.challengers.clear();
                 self.started = None;
             }
-            self.state = self.state.clone().keep(gaussian(&self.first_or_incumbent().policy, "the running policy")?)?;
+            self.keep(&self.first_or_incumbent().policy, "the running policy")?;
         }
         self.state_in_ledger(StatementKind::Gate, certificate.as_ref());
         self.deploy();

@@ -2,11 +2,11 @@
 
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
-use serde::Serialize;
 use surefoot_data::PolicyReader;
-use surefoot_data::lint::{Finding, Lint as Linter, LintSettings, Report, Row, Severity, Summary};
+use surefoot_data::lint::{Finding, LintSettings, Linted, Row, Summary, lint};
 use surefoot_terminal::{Failure, Result, Running, progress};
 
+use super::Versioned;
 use crate::logs::{self, LogFlags, POLICY, RewardFlags};
 
 /// Check logs for errors, and report how well they support the evaluation of policies
@@ -42,16 +42,6 @@ pub(crate) struct Lint {
     running: Running,
 }
 
-/// The result, as it is written with `--json`.
-#[derive(Debug, Serialize)]
-struct Output {
-    version: &'static str,
-    errors: usize,
-    warnings: usize,
-    #[serde(flatten)]
-    report: Report,
-}
-
 impl Lint {
     pub(crate) fn run(self) -> Result<()> {
         self.running.start()?;
@@ -62,20 +52,12 @@ impl Lint {
             deployed: deployed(&self.deployed)?,
             ..LintSettings::default()
         };
-        let reader = self.logs.reader()?;
-        let (mut lint, mut batches) = (Linter::new(settings), reader.batches());
         let bar = progress::records(self.running.quiet);
-        for batch in batches.by_ref() {
-            let batch = batch.map_err(Failure::new)?;
-            lint.add(&batch).map_err(Failure::new)?;
-            bar.inc(batch.len() as u64);
-        }
+        let linted = lint(&self.logs.reader()?, settings, |records| bar.inc(records as u64));
         bar.finish_and_clear();
-        let report = lint.finish(batches.skipped());
-        let (errors, warnings) = (report.count(Severity::Error), report.count(Severity::Warning));
-        let output = Output { version: env!("CARGO_PKG_VERSION"), errors, warnings, report };
-        self.running.answer(&output, || output.text())?;
-        match (errors, warnings) {
+        let linted = linted.map_err(Failure::new)?;
+        self.running.answer(&Versioned::new(&linted), || linted.text())?;
+        match (linted.errors, linted.warnings) {
             (1.., _) => Err(Failure::new("the logs have errors")),
             (0, 1..) if self.strict => Err(Failure::new("the logs have warnings, and --strict allows none")),
             _ => Ok(()),
@@ -96,31 +78,31 @@ fn deployed(texts: &[String]) -> Result<Vec<(Option<String>, surefoot_data::Reco
     texts.iter().map(one).collect()
 }
 
-impl Output {
+/// The text form of the result, or of a part of it.
+trait Text {
+    fn text(&self) -> String;
+}
+
+impl Text for Linted {
     fn text(&self) -> String {
         let mut text = self.report.summary.text();
         for finding in &self.report.findings {
             text += "\n";
             text += &finding.text();
         }
-        format!("{text}\n\n{}", self.verdict())
-    }
-
-    fn verdict(&self) -> String {
-        let of = |n: usize, noun: &str| format!("{n} {noun}{}", if n == 1 { "" } else { "s" });
-        match (self.errors, self.warnings) {
-            (0, 0) => "no errors: these logs can be used for learning".into(),
-            (0, n) => format!("no errors, {}: these logs can be used for learning, but see above", of(n, "warning")),
-            (n, m) => {
-                format!("{}, {}: these logs cannot be used for learning as they are", of(n, "error"), of(m, "warning"))
-            }
-        }
+        format!("{text}\n\n{}", verdict(self.errors, self.warnings))
     }
 }
 
-/// The text form of a part of the report.
-trait Text {
-    fn text(&self) -> String;
+fn verdict(errors: usize, warnings: usize) -> String {
+    let of = |n: usize, noun: &str| format!("{n} {noun}{}", if n == 1 { "" } else { "s" });
+    match (errors, warnings) {
+        (0, 0) => "no errors: these logs can be used for learning".into(),
+        (0, n) => format!("no errors, {}: these logs can be used for learning, but see above", of(n, "warning")),
+        (n, m) => {
+            format!("{}, {}: these logs cannot be used for learning as they are", of(n, "error"), of(m, "warning"))
+        }
+    }
 }
 
 impl Text for Summary {

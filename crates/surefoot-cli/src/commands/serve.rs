@@ -126,8 +126,9 @@ impl Serve {
         })?;
         let (demo, visitors) = (self.demo, self.visitors);
         let visited = loops.clone();
+        let scheme = if config.tls.is_some() { "https" } else { "http" };
         let ready = move |address: SocketAddr| {
-            note(&format!("listening on http://{address}, storing in {}\n", data.display()));
+            note(&format!("listening on {scheme}://{address}, storing in {}\n", data.display()));
             if demo {
                 note(&format!(
                     "{visitors} visitors per second; watch it with: curl --no-buffer \
@@ -136,6 +137,7 @@ impl Serve {
                 std::thread::spawn(move || demo::visit(&Arc::clone(&visited[0]), visitors));
             }
         };
-        surefoot_serve::run(loops, config.keys, listen, Limits::default(), ready).map_err(Failure::new)
+        surefoot_serve::run_with(config.tls.as_ref(), loops, config.keys, listen, Limits::default(), ready)
+            .map_err(Failure::new)
     }
 }

@@ -91,6 +91,7 @@ fn table(certificates: &[Checked]) -> String {
     table.set_header(["round", "kind", "theorem", "proven", "verdict"]);
     for judged in certificates {
         let verdict = match (&judged.differences[..], judged.vacuous, judged.on_trust) {
+            ([], ..) if judged.lost > 0 => "records erased",
             ([], true, _) => "verified, vacuous",
             ([], _, true) => "verified, on trust",
             ([], ..) => "verified",
@@ -126,11 +127,17 @@ fn closing(report: &Report) -> String {
     match report.all_differences().len() {
         0 => lines.push(format!(
             "{} and {} are reproduced from {} of logs",
-            count(report.certificates.len(), "certificate"),
+            count(report.certificates.len() - report.lost, "certificate"),
             count(report.propensities, "logged propensity"),
             count(report.rounds, "round")
         )),
         n => lines.push(format!("NOT verified: {}", count(n, "difference"))),
+    }
+    if report.lost > 0 {
+        lines.push(format!(
+            "{} cannot be recomputed, because records of them were erased: nobody can check what they say",
+            count(report.lost, "certificate")
+        ));
     }
     if let Some(delta) = report.delta {
         let percent =

@@ -431,6 +431,7 @@ class Session:
         incumbent: _Challenger | None,
         started: int | None,
         challengers: Sequence[_Challenger],
+        own: Sequence[Policy],
         kept: tuple[float, float] | None,
         hand_overs: Sequence[Policy | None],
         portfolio: tuple[str, Sequence[Policy]] | None,

@@ -16,6 +16,10 @@ pub enum Ask {
     Reward(Vec<RewardAsk>),
     /// An act of an operator.
     Admin(AdminAsk),
+    /// A challenger of the caller's own.
+    Challenge(ChallengeAsk),
+    /// Records to erase.
+    Erase(EraseAsk),
     /// A round was learned from.
     Learned(Box<Learned>),
     /// A round could not be learned from.
@@ -71,6 +75,35 @@ pub struct AdminAsk {
     pub command: Command,
 }
 
+/// A challenger of the caller's own. Its file is among the policies of the loop.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChallengeAsk {
+    /// The name of the operator's key.
+    pub by: String,
+    /// The policy.
+    pub policy: Fingerprint,
+}
+
+/// Records to erase.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EraseAsk {
+    /// The name of the operator's key.
+    pub by: String,
+    /// The ids of their events.
+    pub events: Vec<String>,
+}
+
+/// What was erased.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Erased {
+    /// The number of decisions.
+    pub decisions: u64,
+    /// The number of rewards.
+    pub rewards: u64,
+    /// The rounds of the decisions.
+    pub rounds: Vec<u64>,
+}
+
 /// What an operator can do.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
@@ -93,6 +126,10 @@ pub enum Answer {
     Decided(Vec<Result<Decided, Refusal>>),
     /// To rewards.
     Rewarded(Vec<Result<Rewarded, Refusal>>),
+    /// To a challenger: the first round that judges it.
+    Challenged(Result<u64, Refusal>),
+    /// To an erasure.
+    Erased(Result<Erased, Refusal>),
     /// To everything else.
     Done(Result<(), Refusal>),
 }
@@ -189,6 +226,8 @@ impl Ask {
         match self {
             Ask::Decide(asks) => Answer::Decided(vec![Err(refusal.clone()); asks.len()]),
             Ask::Reward(asks) => Answer::Rewarded(vec![Err(refusal.clone()); asks.len()]),
+            Ask::Erase(_) => Answer::Erased(Err(refusal.clone())),
+            Ask::Challenge(_) => Answer::Challenged(Err(refusal.clone())),
             _ => Answer::Done(Err(refusal.clone())),
         }
     }

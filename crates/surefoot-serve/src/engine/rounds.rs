@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use surefoot::audit::Ledger;
 use surefoot::{Fingerprint, Policy};
 
 use super::{AdminAsk, Command, Engine, Refusal};
@@ -102,11 +101,15 @@ impl Engine {
             let expected = expected.map_or("none".into(), |round| round.to_string());
             return Err(Error::setting(&place, "the round learned from", expected, learned.round));
         }
-        let ledger: Ledger = learned.ledger.parse().map_err(Error::core("the ledger"))?;
+        let Some(ledger) = self.continued(learned)? else {
+            self.position.learning = false;
+            return Ok(());
+        };
         if let Some(policy) = learned.running {
             // Found now, so that the decision after it need not wait or fail.
             self.policy(policy)?;
         }
+        let learned = &Learned { ledger: ledger.to_string(), ..learned.clone() };
         self.store.put_learned(self.position.time, learned)?;
         let position = &mut self.position;
         position.waiting.pop_front();

@@ -4,7 +4,7 @@ use axum::response::{IntoResponse, Response};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
-use super::{admin, decisions, reading, rewards};
+use super::{admin, challengers, decisions, erasing, evaluating, reading, rewards};
 
 /// The document.
 #[derive(OpenApi)]
@@ -26,6 +26,8 @@ use super::{admin, decisions, reading, rewards};
         reading::ledger,
         reading::acts,
         reading::events,
+        evaluating::lint,
+        evaluating::evaluate,
         reading::healthz,
         reading::readyz,
         reading::metrics,
@@ -34,6 +36,9 @@ use super::{admin, decisions, reading, rewards};
         admin::resume,
         admin::rollback,
         admin::retrain,
+        challengers::bring,
+        challengers::list,
+        erasing::erase,
     ),
     components(schemas(reading::LogFormat)),
     modifiers(&Bearer)

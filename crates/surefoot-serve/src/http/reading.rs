@@ -15,6 +15,7 @@ use futures_util::stream::unfold;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use surefoot::Fingerprint;
+use surefoot::audit::{Ledger, Statement, recomputable};
 use tokio::sync::broadcast::error::RecvError;
 
 use super::App;
@@ -269,7 +270,16 @@ pub(super) async fn policy(
     Ok(with_head(typed(bytes, "application/octet-stream"), lp.status().ledger_head))
 }
 
-/// List all certificates, in the order in which they were made.
+/// A certificate.
+#[derive(Debug, Serialize)]
+struct CertificateAnswer {
+    #[serde(flatten)]
+    statement: Statement,
+    /// Whether it can be recomputed: no record of it was erased since.
+    recomputable: bool,
+}
+
+/// List all certificates, in the order in which they were made. `recomputable` is false if records of one were erased.
 #[utoipa::path(get, path = "/v1/loops/{loop}/certificates", tag = "reading", params(("loop" = String, Path)),
     responses((status = 200, body = [Object]),
         (status = "4XX", body = Problem, content_type = "application/problem+json")))]
@@ -279,7 +289,15 @@ pub(super) async fn certificates(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let lp = app.open(&headers, Role::Read, &segment(path)?)?;
-    let all = blocking(lp, |reader| reader.statements()).await?;
+    let all = blocking(lp, |reader| {
+        let ledger: Ledger = reader.session()?.ledger.parse().map_err(crate::Error::core("the ledger"))?;
+        let told = |statement: Statement| CertificateAnswer {
+            recomputable: recomputable(&ledger, &statement.certificate),
+            statement,
+        };
+        Ok(reader.statements()?.into_iter().map(told).collect::<Vec<_>>())
+    })
+    .await?;
     Ok(with_head(Json(all).into_response(), lp.status().ledger_head))
 }
 

@@ -25,45 +25,50 @@ pub(super) struct RewardAnswer {
     outcome: RewardOutcome,
 }
 
-/// Send a reward of an event, or one per line.
-#[utoipa::path(post, path = "/v1/loops/{loop}/rewards", tag = "rewards", params(("loop" = String, Path)),
-    request_body(content((RewardRequest = "application/json"), (String = "application/x-ndjson"))),
-    responses(
-        (status = 201, description = "The reward is on disk.", body = RewardAnswer),
-        (status = 200, description = "It was on disk before; or one answer per line of a batch, each with its status.",
-            content((RewardAnswer = "application/json"), (String = "application/x-ndjson"))),
-        (status = "4XX", description = "What is allowed, and what came.", body = Problem,
-            content_type = "application/problem+json"),
-        (status = 503, description = "Nothing was stored.", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn any(
-    State(app): State<App>,
-    path: Result<Path<String>, PathRejection>,
-    headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
-) -> Result<Response, Problem> {
-    let name = reading::segment(path)?;
-    take(&app, &name, None, &headers, body).await
+macro_rules! paths {
+    ($($(#[$doc:meta])* $name:ident, $path:literal, ($($param:tt)*), $place:ty, $parts:ident;)*) => {$(
+        $(#[$doc])*
+        #[utoipa::path(post, path = $path, tag = "rewards", params($($param)*),
+            request_body(content((RewardRequest = "application/json"), (String = "application/x-ndjson"))),
+            responses(
+                (status = 201, description = "The reward is on disk.", body = RewardAnswer),
+                (status = 200, description = "It was on disk before; or one answer per line of a batch, each with its \
+                    status.",
+                    content((RewardAnswer = "application/json"), (String = "application/x-ndjson"))),
+                (status = "4XX", description = "What is allowed, and what came.", body = Problem,
+                    content_type = "application/problem+json"),
+                (status = 503, description = "Nothing was stored.", body = Problem,
+                    content_type = "application/problem+json")))]
+        pub(super) async fn $name(
+            State(app): State<App>,
+            path: Result<Path<$place>, PathRejection>,
+            headers: HeaderMap,
+            body: Result<Bytes, BytesRejection>,
+        ) -> Result<Response, Problem> {
+            let (name, event) = $parts(path)?;
+            take(&app, &name, event.as_deref(), &headers, body).await
+        }
+    )*};
 }
 
-/// Send a reward of this event, or one per line.
-#[utoipa::path(post, path = "/v1/loops/{loop}/decisions/{event_id}/rewards", tag = "rewards",
-    params(("loop" = String, Path), ("event_id" = String, Path)),
-    request_body(content((RewardRequest = "application/json"), (String = "application/x-ndjson"))),
-    responses(
-        (status = 201, description = "The reward is on disk.", body = RewardAnswer),
-        (status = 200, description = "It was on disk before; or one answer per line of a batch, each with its status.",
-            content((RewardAnswer = "application/json"), (String = "application/x-ndjson"))),
-        (status = "4XX", description = "What is allowed, and what came.", body = Problem,
-            content_type = "application/problem+json"),
-        (status = 503, description = "Nothing was stored.", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn of_event(
-    State(app): State<App>,
-    path: Result<Path<(String, String)>, PathRejection>,
-    headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
-) -> Result<Response, Problem> {
-    let (name, event_id) = reading::segments(path)?;
-    take(&app, &name, Some(&event_id), &headers, body).await
+paths! {
+    /// Send a reward of an event, or one per line.
+    any, "/v1/loops/{loop}/rewards", (("loop" = String, Path)), String, without_event;
+    /// Send a reward of this event, or one per line.
+    of_event, "/v1/loops/{loop}/decisions/{event_id}/rewards",
+        (("loop" = String, Path), ("event_id" = String, Path)), (String, String),
+        with_event;
+}
+
+/// The loop and the event of a path.
+type Parts = (String, Option<String>);
+
+fn without_event(path: Result<Path<String>, PathRejection>) -> Result<Parts, Problem> {
+    reading::segment(path).map(|name| (name, None))
+}
+
+fn with_event(path: Result<Path<(String, String)>, PathRejection>) -> Result<Parts, Problem> {
+    reading::segments(path).map(|(name, event)| (name, Some(event)))
 }
 
 async fn take(

@@ -9,10 +9,12 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+use tokio_rustls::{TlsAcceptor, rustls};
 
 use super::keys::Keys;
-use super::{App, router};
-use crate::config::KeyConfig;
+use super::patience::Patient;
+use super::{App, router, tls};
+use crate::config::{KeyConfig, TlsConfig};
 use crate::error::{Error, Result};
 use crate::sequencer::Loop;
 
@@ -21,6 +23,8 @@ use crate::sequencer::Loop;
 pub struct Limits {
     /// The largest body, in bytes.
     pub body: usize,
+    /// The largest policy with the files that it names, in bytes.
+    pub policy: usize,
     /// The largest number of lines of a batch.
     pub batch: usize,
     /// The largest number of fields of a context.
@@ -31,17 +35,21 @@ pub struct Limits {
     pub head: Duration,
     /// How long a request may take, with its body.
     pub request: Duration,
+    /// How long a caller may leave an answer unread.
+    pub unread: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Limits {
             body: 4 << 20,
+            policy: 256 << 20,
             batch: 1000,
             features: 10_000,
             connections: 4096,
             head: Duration::from_secs(30),
             request: Duration::from_secs(60),
+            unread: Duration::from_secs(60),
         }
     }
 }
@@ -52,6 +60,7 @@ pub struct Server {
     listener: TcpListener,
     router: Router,
     limits: Limits,
+    tls: Option<Arc<rustls::ServerConfig>>,
 }
 
 impl Server {
@@ -69,7 +78,13 @@ impl Server {
         let failed = |reason| Error::System { place: format!("cannot listen on {listen}"), reason };
         let listener = TcpListener::bind(listen).await.map_err(failed)?;
         let router = router(App::new(loops, Keys::new(keys), limits.clone()));
-        Ok(Server { listener, router, limits })
+        Ok(Server { listener, router, limits, tls: None })
+    }
+
+    /// Speaks TLS with this certificate, if there is one.
+    pub fn with_tls(mut self, tls: Option<&TlsConfig>) -> Result<Self> {
+        self.tls = tls.map(tls::configured).transpose()?;
+        Ok(self)
     }
 
     /// The address that it listens on.
@@ -79,7 +94,8 @@ impl Server {
 
     /// Answers for ever.
     pub async fn run(self) {
-        let Server { listener, router, limits } = self;
+        let Server { listener, router, limits, tls } = self;
+        let tls = tls.map(TlsAcceptor::from);
         let open = Arc::new(Semaphore::new(limits.connections));
         loop {
             let Ok(permit) = Arc::clone(&open).acquire_owned().await else { return };
@@ -94,12 +110,20 @@ impl Server {
             // Answers are small and should not wait for more.
             let _ = stream.set_nodelay(true);
             let service = TowerToHyperService::new(router.clone());
-            let head = limits.head;
+            let (head, tls) = (limits.head, tls.clone());
+            let stream = Patient::new(stream, limits.unread);
             tokio::spawn(async move {
                 let mut http = hyper::server::conn::http1::Builder::new();
                 http.timer(TokioTimer::new()).header_read_timeout(head).max_buf_size(64 << 10);
                 // Callers go away at any time; there is nobody to tell.
-                let _ = http.serve_connection(TokioIo::new(stream), service).await;
+                match tls {
+                    None => drop(http.serve_connection(TokioIo::new(stream), service).await),
+                    Some(tls) => {
+                        if let Ok(Ok(stream)) = tokio::time::timeout(head, tls.accept(stream)).await {
+                            drop(http.serve_connection(TokioIo::new(stream), service).await);
+                        }
+                    }
+                }
                 drop(permit);
             });
         }

@@ -145,6 +145,8 @@ fn connect(path: &Path, how: Use) -> rusqlite::Result<Connection> {
     db.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
     db.pragma_update(None, "synchronous", "FULL")?;
     db.pragma_update(None, "cache_size", -65_536)?;
+    // What is erased is overwritten.
+    db.pragma_update(None, "secure_delete", true)?;
     if how == Use::Read {
         db.pragma_update(None, "query_only", true)?;
     }
@@ -428,6 +430,21 @@ impl Store for SqliteStore {
         self.set_about("session", &learned.session)?;
         self.set_about("ledger", &learned.ledger)?;
         self.set_about("running", text(learned.running))
+    }
+
+    fn erase(&mut self, event_id: &str, instead: Option<&DecisionRow>) -> Result<()> {
+        self.write(|db| db.prepare_cached("DELETE FROM rewards WHERE event_id = ?1")?.execute([event_id]))?;
+        let Some(row) = instead else { return Ok(()) };
+        self.write(|db| {
+            db.prepare_cached(
+                "UPDATE decisions SET event_id = ?2, request = ?3, action = ?4, propensity = ?5 WHERE number = ?1",
+            )?
+            .execute(params![signed(row.number), row.event_id, row.request, row.action, row.propensity])
+        })
+    }
+
+    fn put_ledger(&mut self, ledger: &str) -> Result<()> {
+        self.set_about("ledger", ledger)
     }
 
     fn pin(&mut self, policy: Option<Fingerprint>) -> Result<()> {

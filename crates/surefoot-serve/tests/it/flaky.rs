@@ -105,6 +105,14 @@ impl Store for Flaky {
         self.operation()?;
         self.inner.put_learned(at, learned)
     }
+    fn erase(&mut self, event_id: &str, instead: Option<&DecisionRow>) -> Result<()> {
+        self.operation()?;
+        self.inner.erase(event_id, instead)
+    }
+    fn put_ledger(&mut self, ledger: &str) -> Result<()> {
+        self.operation()?;
+        self.inner.put_ledger(ledger)
+    }
     fn pin(&mut self, policy: Option<Fingerprint>) -> Result<()> {
         self.operation()?;
         self.inner.pin(policy)

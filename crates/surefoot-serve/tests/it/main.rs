@@ -2,10 +2,13 @@
 
 #![allow(missing_docs)]
 
+mod challengers;
 mod common;
 mod delayed;
+mod erasing;
 mod flaky;
 mod http;
 mod kills;
+mod limits;
 mod live;
 mod machine;

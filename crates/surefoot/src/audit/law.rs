@@ -1,6 +1,6 @@
 //! What the ledger of a run allows: the order of its entries, the policy of each statement, and its share of delta.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::ledger::{Entry, Ledger, Opening, hash_of};
 use super::{Statement, StatementKind};
@@ -13,6 +13,8 @@ pub(super) struct Collected {
     pub(super) by: Option<Fingerprint>,
     pub(super) logs: Fingerprint,
     pub(super) records: usize,
+    /// Its fingerprints before records of it were erased.
+    former: Vec<Fingerprint>,
     /// The place of its entry.
     pub(super) place: usize,
     learned: Option<(Fingerprint, Option<FixedSince>)>,
@@ -29,6 +31,10 @@ pub(crate) struct Law<'a> {
     pub(super) rounds: Vec<Collected>,
     /// The policy that was deployed before round 0.
     start: Option<Fingerprint>,
+    /// The challengers of the caller's own, each with the first round that judges it.
+    own: Vec<(usize, Fingerprint)>,
+    /// The numbers of records that were erased, by round.
+    erased: BTreeMap<usize, usize>,
     /// The certificates, by the number of rounds and the kind.
     stated: HashMap<(usize, StatementKind), Fingerprint>,
 }
@@ -36,7 +42,9 @@ pub(crate) struct Law<'a> {
 impl<'a> Law<'a> {
     /// Reads a ledger. Also returns everything that is out of order in it.
     pub(crate) fn of(ledger: &'a Ledger) -> (Self, Vec<String>) {
-        let mut law = Law { opening: ledger.opening(), rounds: Vec::new(), start: None, stated: HashMap::new() };
+        let (rounds, own) = (Vec::new(), Vec::new());
+        let (erased, stated) = (BTreeMap::new(), HashMap::new());
+        let mut law = Law { opening: ledger.opening(), rounds, start: None, own, erased, stated };
         let (mut wrong, mut deployed) = (Vec::new(), Vec::new());
         // Whether a policy was deployed since the last round was collected.
         let mut committed = false;
@@ -52,6 +60,15 @@ impl<'a> Law<'a> {
                         Some(round) => round.deployed = Some(policy),
                         None => law.start = Some(policy),
                     }
+                }
+                Entry::Challenge { policy, round } => {
+                    if round < law.rounds.len() {
+                        odd(format!("{policy} was fixed after round {round}, whose records should judge it"));
+                    }
+                    if !law.gated() {
+                        odd(format!("{policy} is a challenger, and no gate judges it"));
+                    }
+                    law.own.push((round, policy));
                 }
                 Entry::Collect { round, by, logs, records } => {
                     if round != law.rounds.len() {
@@ -70,13 +87,35 @@ impl<'a> Law<'a> {
                         by,
                         logs,
                         records,
+                        former: Vec::new(),
                         place,
                         learned: None,
                         hand_over: None,
                         deployed: None,
                     });
                 }
+                Entry::Erase { round, records, logs } => {
+                    *law.erased.entry(round).or_default() += records;
+                    match (law.rounds.get_mut(round), logs) {
+                        (Some(collected), Some(logs)) => {
+                            let former = std::mem::replace(&mut collected.logs, logs);
+                            collected.former.push(former);
+                        }
+                        (None, None) => {}
+                        (collected, _) => odd(format!(
+                            "records of round {round} are erased, which was{} collected, with{} a fingerprint",
+                            if collected.is_some() { "" } else { " not" },
+                            if logs.is_some() { "" } else { "out" }
+                        )),
+                    }
+                }
                 Entry::Learn { round, policy, fixed_since, hand_over } => {
+                    if let Some(fixed) = fixed_since
+                        && fixed.size <= law.own_of(round)
+                    {
+                        let own = law.own_of(round);
+                        odd(format!("the set of round {round} should have more than its {own} own challengers"));
+                    }
                     match law.rounds.iter_mut().enumerate().next_back() {
                         Some((number, newest)) if number == round && newest.learned.is_none() => {
                             newest.learned = Some((policy, fixed_since));
@@ -127,16 +166,43 @@ impl<'a> Law<'a> {
         }
     }
 
-    /// Since when the policy has been fixed, by each of the entries that learned it within this many rounds.
+    /// The number of the caller's own challengers that this round judges first.
+    fn own_of(&self, round: usize) -> usize {
+        self.own.iter().filter(|(first, _)| *first == round).count()
+    }
+
+    /// The size of the set of policies that share the share of a round: the policies learned from it, the caller's own
+    /// challengers that it judges first, and in round 0 the first policy.
+    fn set(&self, round: usize) -> usize {
+        let learned = self.rounds.get(round).and_then(|round| round.learned?.1);
+        learned.map_or(self.own_of(round) + usize::from(round == 0), |fixed| fixed.size)
+    }
+
+    /// The number of erased records because of which a certificate cannot be recomputed; 0 if it can.
+    pub(super) fn lost(&self, certificate: &Certificate) -> usize {
+        let rounds = (certificate.since.round..).zip(&certificate.logs);
+        let gone = rounds.filter(|(k, logs)| self.rounds.get(*k).is_some_and(|round| round.former.contains(logs)));
+        let own: usize = gone.map(|(k, _)| self.erased.get(&k).copied().unwrap_or(0)).sum();
+        own.max(certificate.parts.iter().map(|part| self.lost(part)).max().unwrap_or(0))
+    }
+
+    /// The number of all erased records.
+    pub(super) fn erased(&self) -> usize {
+        self.erased.values().sum()
+    }
+
+    /// Since when the policy has been fixed, by each of the entries that name it within this many rounds.
     fn fixed(&self, policy: Fingerprint, rounds: usize) -> Vec<FixedSince> {
         let learned = self.rounds.iter().take(rounds).filter_map(|round| round.learned);
         let mut all: Vec<FixedSince> =
             learned.clone().filter(|(learned, _)| *learned == policy).filter_map(|(_, fixed)| fixed).collect();
-        if policy == self.opening.first {
-            // The first policy and the policies learned in round 0 form one set.
-            let first = self.rounds.first().and_then(|round| round.learned?.1);
-            all.push(FixedSince { round: 0, since: Since::round(0), size: first.map_or(1, |fixed| fixed.size) });
-        }
+        let first = (policy == self.opening.first).then_some(0);
+        let own = self.own.iter().filter(|(round, own)| *own == policy && *round < rounds).map(|(round, _)| *round);
+        all.extend(first.into_iter().chain(own).map(|round| FixedSince {
+            round,
+            since: Since::round(round),
+            size: self.set(round),
+        }));
         all
     }
 
@@ -174,7 +240,10 @@ impl<'a> Law<'a> {
             StatementKind::HandOver => {}
             StatementKind::Gate => {
                 let learned = self.rounds.iter().take(*round).filter_map(|round| round.learned);
-                if !learned.clone().any(|(policy, _)| Some(policy) == subject) {
+                let mut own = self.own.iter().filter(|(first, _)| first < round);
+                let known = learned.clone().any(|(policy, _)| Some(policy) == subject)
+                    || own.any(|(_, policy)| Some(*policy) == subject);
+                if !known {
                     wrong.push(format!("policies: {} was not learned in {round} rounds", named(subject)));
                 }
             }
@@ -289,7 +358,10 @@ impl<'a> Law<'a> {
         };
         let Some((newest, fixed)) = round.learned else { return Some(Link { first, size: 1 }) };
         // The set of round 0 has one more member: the first policy.
-        let own = fixed.map_or(1, |fixed| fixed.size.saturating_sub(usize::from(k == 0)).max(1));
+        let own = match fixed {
+            Some(fixed) => fixed.size.saturating_sub(usize::from(k == 0)).max(1),
+            None => 1 + self.own_of(k),
+        };
         let size = if self.gated() {
             // The incumbent, the older challengers, and the candidates of this round.
             self.challengers(k) + own
@@ -303,11 +375,13 @@ impl<'a> Law<'a> {
         Some(Link { first, size })
     }
 
-    /// The number of policies that were learned from round `k` and the rounds before, since the last promotion.
+    /// The number of policies that were learned from round `k` and the rounds before, or that the caller brought for the
+    /// rounds before, since the last promotion.
     fn challengers(&self, k: usize) -> usize {
         let promoted = |j: usize| self.rounds[j].deployed.is_some_and(|policy| Some(policy) != self.runs(j));
         let since = (0..k).rev().find(|&j| promoted(j)).map_or(0, |j| j + 1);
-        self.rounds[since..=k].iter().filter(|round| round.learned.is_some()).count()
+        let own = self.own.iter().filter(|(first, _)| (since..k).contains(first)).count();
+        own + self.rounds[since..=k].iter().filter(|round| round.learned.is_some()).count()
     }
 
     /// A chain: its links are those of the ledger, and each of its rounds is collected by the policy of the link before.
@@ -360,43 +434,45 @@ impl<'a> Law<'a> {
         expect("policies", &policies, &certificate.policies)
     }
 
+    /// The first round of those that the running policy has collected without a break, up to the newest of this many. A
+    /// policy that nobody knows has collected the newest round, and perhaps no other.
+    fn started(&self, rounds: usize) -> usize {
+        let incumbent = self.rounds[rounds - 1].by;
+        let by = |k: &usize| incumbent.is_some() && self.rounds[*k].by == incumbent;
+        (0..rounds).rev().take_while(by).last().unwrap_or(rounds - 1)
+    }
+
+    /// Whether a challenger that was there after round `since` was compared before round `started`: the running policy
+    /// has collected a round in between. A later comparison begins with another record, and would need another share.
+    fn compared_before(&self, since: usize, started: usize) -> bool {
+        // With an unknown policy, it was compared right after it was learned.
+        (since..started).any(|k| self.rounds[k].by.is_none() || self.rounds[k].by == self.runs(k))
+    }
+
     /// A comparison with the running policy, which has collected all rounds from `started` on.
     fn comparison(&self, certificate: &Certificate, rounds: usize) -> Result<(), String> {
-        let incumbent = self.rounds.get(rounds - 1).and_then(|newest| newest.by);
-        // A policy that nobody knows has collected the newest round, and perhaps no other.
-        let starts = |started: usize| match incumbent {
-            None => started + 1 == rounds,
-            Some(_) => self.rounds[started..rounds].iter().all(|round| round.by == incumbent),
-        };
+        let incumbent = self.rounds[rounds - 1].by;
+        let started = self.started(rounds);
         match certificate.theorem {
             Theorem::Adjusted => {
-                let started = certificate.since.round;
-                if started >= rounds || !starts(started) {
-                    return Err(format!("since: the running policy has not collected all rounds from {started} on"));
+                let since = certificate.since.round;
+                if since >= rounds || since < started {
+                    return Err(format!("since: the running policy has not collected all rounds from {since} on"));
                 }
-                expect("share", &Share::of_round(started, Parts::POSTERIOR), &certificate.share)?;
-                expect("since", &Since::round(started), &certificate.since)?;
+                expect("share", &Share::of_round(since, Parts::POSTERIOR), &certificate.share)?;
+                expect("since", &Since::round(since), &certificate.since)?;
                 expect("priors", &[incumbent.unwrap_or(self.opening.first)][..], &certificate.priors[..])
             }
-            Theorem::FixedAdjusted => {
-                let lawful = (0..rounds).filter(|&started| starts(started)).map(|started| {
-                    self.one_of(certificate, rounds, |FixedSince { round, since, size }| {
-                        // With an unknown policy, a challenger is compared once, right after it was learned: each
-                        // round may have another policy, and would need another share of delta.
-                        let timely = incumbent.is_some() || round + 1 == rounds;
-                        let size = size * (round.saturating_sub(since.round) + 1);
-                        timely.then(|| (Share::of_round(round, Parts::UNSEEN), since.max(Since::round(started)), size))
-                    })
-                });
-                let mut last = Err("since: no round is known to be by the running policy".into());
-                for result in lawful {
-                    last = result;
-                    if last.is_ok() {
-                        break;
-                    }
-                }
-                last
-            }
+            Theorem::FixedAdjusted => self.one_of(certificate, rounds, |FixedSince { round, since, size }| {
+                // With an unknown policy, a challenger is compared once, right after it was learned: each round may
+                // have another policy, and would need another share of delta.
+                let timely = match incumbent {
+                    None => round + 1 == rounds,
+                    Some(_) => !self.compared_before(round, started),
+                };
+                let size = size * (round.saturating_sub(since.round) + 1);
+                timely.then(|| (Share::of_round(round, Parts::UNSEEN), since.max(Since::round(started)), size))
+            }),
             theorem => Err(format!("theorem: {theorem:?} does not compare with the running policy")),
         }
     }
@@ -472,10 +548,22 @@ impl<'a> Law<'a> {
             if unknown > 0 {
                 trust.push(format!("the propensities of {unknown} rounds whose logging policy is not given"));
             }
-            // Deployed before the records, a policy cannot have been learned from them.
+            let end = since.round.saturating_add(part.logs.len());
+            let erased: usize = self.erased.range(..end).map(|(_, records)| records).sum();
+            // A bound on a risk only gets larger if a cost becomes 0. A bound on a difference may get smaller, and the
+            // lambdas of a fixed policy depend on the rounds before.
+            let worst = matches!(part.theorem, Theorem::Ls | Theorem::Running);
+            if erased > 0 && !worst {
+                trust.push(format!(
+                    "whether a record is erased does not depend on its reward: {erased} erased records count as if they \
+                     had earned the lowest"
+                ));
+            }
+            // Named in the ledger before the records, a policy cannot have been learned from them.
             let known = |policy: Fingerprint, round: usize| {
                 let deployed = self.rounds.iter().take(round).filter_map(|round| round.deployed);
-                deployed.chain(self.start).any(|deployed| deployed == policy)
+                let own = self.own.iter().filter(|(first, _)| *first <= round).map(|(_, own)| *own);
+                deployed.chain(self.start).chain(own).any(|named| named == policy)
             };
             let policies = part.policies.iter().copied().flatten();
             match part.theorem {

@@ -7,7 +7,9 @@
 //! ```text
 //! open      the protocol: delta, lambdas, spending, gate, reward range, actions, when a round ends
 //! deploy    before a round is collected: the policy that will collect it
+//! challenge before a round is collected: a challenger of the caller's own, which that round judges first
 //! collect   the records of the round, and the policy that collected them
+//! erase     records that were erased, and the fingerprint of the round without them
 //! learn     the policy learned from it, and the records that were held back from that policy
 //! state     a certificate
 //! ```
@@ -73,6 +75,13 @@ pub enum Entry {
         /// The policy.
         policy: Fingerprint,
     },
+    /// A challenger of the caller's own is fixed.
+    Challenge {
+        /// The policy.
+        policy: Fingerprint,
+        /// The first round whose records judge it. None of them was drawn when this entry was written.
+        round: usize,
+    },
     /// A round was collected.
     Collect {
         /// The round, counted from 0.
@@ -83,6 +92,16 @@ pub enum Entry {
         logs: Fingerprint,
         /// Their number.
         records: usize,
+    },
+    /// Records were erased, as whoever they are about may ask. Their places stay: from now on they are records of an empty
+    /// context that earned the lowest reward, which is a cost of 0.
+    Erase {
+        /// The round, counted from 0.
+        round: usize,
+        /// Their number.
+        records: usize,
+        /// The fingerprint of the round afterwards, if it was collected before this entry.
+        logs: Option<Fingerprint>,
     },
     /// A policy was learned from all rounds so far.
     Learn {
@@ -171,6 +190,14 @@ impl Ledger {
     /// The place of the entry with this hash.
     pub fn place(&self, head: Fingerprint) -> Option<usize> {
         self.hashes.iter().position(|hash| *hash == head)
+    }
+
+    /// The challengers of the caller's own, the oldest first: each with the first round whose records judge it.
+    pub fn challenges(&self) -> impl Iterator<Item = (usize, Fingerprint)> {
+        self.entries.iter().filter_map(|entry| match *entry {
+            Entry::Challenge { policy, round } => Some((round, policy)),
+            _ => None,
+        })
     }
 
     /// The head as it was before this round was collected, if it has been collected.
@@ -276,6 +303,7 @@ mod tests {
             terms: Terms { rounds_end: "after 100 records".into(), ..Terms::default() },
         });
         ledger.append(Entry::Deploy { policy: print(0) });
+        ledger.append(Entry::Challenge { policy: print(3), round: 0 });
         ledger.append(Entry::Collect { round: 0, by: Some(print(0)), logs: print(9), records: 100 });
         let fixed_since = Some(FixedSince { round: 0, since: Since { round: 0, record: 50 }, size: 2 });
         ledger.append(Entry::Learn { round: 0, policy: print(1), fixed_since, hand_over: Some(print(2)) });
@@ -288,11 +316,12 @@ mod tests {
     fn a_ledger_is_read_as_it_was_written() {
         let ledger = ledger();
         let text = ledger.to_string();
-        assert_eq!(text.lines().count(), 7);
+        assert_eq!(text.lines().count(), 8);
         let back: Ledger = text.parse().unwrap();
         assert_eq!(back, ledger);
-        assert_eq!(back.head_before(0), ledger.hashes.get(1).copied());
-        assert_eq!(back.place(back.head()), Some(5));
+        assert_eq!(back.head_before(0), ledger.hashes.get(2).copied());
+        assert_eq!(back.place(back.head()), Some(6));
+        assert_eq!(back.challenges().collect::<Vec<_>>(), [(0, print(3))]);
         // The head is the hash of the last line, as any tool computes it.
         assert_eq!(back.head(), Fingerprint::of_bytes(text.lines().last().unwrap().as_bytes()));
     }
@@ -323,7 +352,7 @@ mod tests {
     fn errors_name_the_line() {
         let text = ledger().to_string().replacen("\"records\":100", "\"records\":101", 1);
         let said = text.parse::<Ledger>().unwrap_err().to_string();
-        assert!(said.starts_with("row 4: previous should be"), "{said}");
+        assert!(said.starts_with("row 5: previous should be"), "{said}");
         let said = "{}\n".parse::<Ledger>().unwrap_err().to_string();
         assert_eq!(said, "row 0: the line should be {\"format\":\"surefoot-ledger\",\"version\":1}, but is \"{}\"");
     }

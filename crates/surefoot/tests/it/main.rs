@@ -4,6 +4,7 @@
 
 mod candidates;
 mod certificates;
+mod challengers;
 mod forgeries;
 mod golden;
 mod layers;

@@ -1,0 +1,211 @@
+//! What the logs of a loop say: `lint` of them, and `evaluations` of a policy on them. Both give what the command line gives
+//! on the exported log.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, Request, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use surefoot_data::lint::{LintSettings, Linted};
+use surefoot_data::{
+    ColumnNames, EvaluateRequest, Evaluated, LogReader, ModelRequest, NamedPolicy, PolicyReader, RecordPolicy,
+    write_policy_with,
+};
+
+use super::body::with_head;
+use super::decisions::lost;
+use super::problem::Problem;
+use super::upload::{PolicyFile, PolicyForm, Upload};
+use super::{App, reading};
+use crate::config::Role;
+use crate::engine::Refusal;
+use crate::sequencer::Loop;
+use crate::{export, learning};
+
+/// The name of the log in findings, as in an exported folder.
+const LOG: &str = "logs.parquet";
+/// The name of the evaluated policy.
+const POLICY: &str = "policy";
+
+/// The log of the rounds that were learned from, in a folder of its own.
+struct WholeLog {
+    folder: tempfile::TempDir,
+}
+
+impl WholeLog {
+    fn write(lp: &Loop) -> Result<Self, Problem> {
+        let folder = tempfile::tempdir()
+            .map_err(|reason| crate::Error::System { place: "a temporary folder".into(), reason })?;
+        match export::learned_log(lp, &folder.path().join(LOG))? {
+            0 => {
+                let detail = "the logs of a loop are the rounds that were learned from, and there is none yet";
+                Err(Problem::from(Refusal::conflict("no-logs", detail)))
+            }
+            _ => Ok(WholeLog { folder }),
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join(LOG)
+    }
+
+    fn reader(&self) -> LogReader {
+        LogReader::new(vec![self.path()], None, ColumnNames::default())
+    }
+}
+
+/// Works on all logs of a loop, one caller at a time, in threads of a low priority.
+async fn work<T: Serialize + Send + 'static>(
+    app: &App,
+    lp: &Arc<Loop>,
+    work: impl FnOnce(&Loop) -> Result<T, Problem> + Send + 'static,
+) -> Result<Response, Problem> {
+    let Ok(permit) = app.0.whole_logs.try_acquire() else {
+        let detail = "another request reads all logs of a loop: ask again later";
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail));
+    };
+    let shared = Arc::clone(lp);
+    let task = tokio::task::spawn_blocking(move || {
+        let mut found = Err(lost());
+        let done = learning::in_background(1, || found = work(&shared));
+        done.map_err(|reason| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "threads", reason)).and(found)
+    });
+    let found = task.await.map_err(|_| lost())?;
+    drop(permit);
+    Ok(with_head(Json(found?).into_response(), lp.status().ledger_head))
+}
+
+/// Check the logs of a loop: the rounds that were learned from.
+#[utoipa::path(get, path = "/v1/loops/{loop}/lint", tag = "reading", params(("loop" = String, Path)),
+    responses((status = 200, description = "What `surefoot lint` says.", body = Object),
+        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+        (status = 503, body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn lint(
+    State(app): State<App>,
+    path: Result<Path<String>, PathRejection>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let lp = app.open(&headers, Role::Read, &reading::segment(path)?)?;
+    work(&app, lp, |lp| {
+        let log = WholeLog::write(lp)?;
+        let settings = LintSettings { rewards: lp.rules().reward_range, ..LintSettings::default() };
+        let mut linted: Linted =
+            surefoot_data::lint::lint(&log.reader(), settings, |_| ()).map_err(crate::Error::from)?;
+        let file = log.path().display().to_string();
+        let rows = linted.report.findings.iter_mut().flat_map(|finding| &mut finding.rows);
+        rows.filter(|row| row.file == file).for_each(|row| row.file = LOG.into());
+        Ok(linted)
+    })
+    .await
+}
+
+/// How to evaluate.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EvaluationQuery {
+    /// The failure probability of each interval; 0.05 if absent.
+    #[serde(default = "usual_delta")]
+    #[param(exclusive_minimum = 0.0, exclusive_maximum = 1.0)]
+    delta: f64,
+    /// The reward model: `none` or `linear`.
+    #[serde(default = "no_model")]
+    model: String,
+    /// The number of bootstrap replicates; 1000 if absent.
+    #[serde(default = "usual_replicates")]
+    #[param(maximum = 10_000)]
+    replicates: usize,
+    /// The seed of the bootstrap; 1 if absent.
+    #[serde(default = "usual_seed")]
+    #[param(minimum = 0)]
+    seed: u64,
+}
+
+fn usual_delta() -> f64 {
+    EvaluateRequest::default().delta
+}
+
+fn no_model() -> String {
+    "none".into()
+}
+
+fn usual_replicates() -> usize {
+    EvaluateRequest::default().replicates
+}
+
+fn usual_seed() -> u64 {
+    EvaluateRequest::default().seed
+}
+
+impl EvaluationQuery {
+    fn request(&self, reward_range: [f64; 2], policy: RecordPolicy) -> Result<EvaluateRequest, String> {
+        if !(self.delta > 0.0 && self.delta < 1.0) {
+            return Err(format!("delta should be in (0, 1), but is {}", self.delta));
+        }
+        if self.replicates > 10_000 {
+            return Err(format!("replicates should be at most 10000, but are {}", self.replicates));
+        }
+        let model = match self.model.as_str() {
+            "none" => ModelRequest::None,
+            "linear" => ModelRequest::Linear { ignore: Vec::new() },
+            other => return Err(format!("model should be none or linear, but is {other:?}")),
+        };
+        Ok(EvaluateRequest {
+            policies: vec![NamedPolicy { name: POLICY.into(), policy }],
+            reward_range,
+            model,
+            delta: self.delta,
+            replicates: self.replicates,
+            seed: self.seed,
+            ..EvaluateRequest::default()
+        })
+    }
+}
+
+/// Evaluate a policy on the logs of a loop: the rounds that were learned from.
+///
+/// Each interval holds with its own probability: whoever evaluates many policies and takes the best should bring it as a
+/// challenger, which later rounds judge.
+#[utoipa::path(post, path = "/v1/loops/{loop}/evaluations", tag = "reading",
+    params(("loop" = String, Path), EvaluationQuery),
+    request_body(content((PolicyFile = "application/octet-stream"), (PolicyForm = "multipart/form-data"))),
+    responses((status = 200, description = "What `surefoot evaluate` says.", body = Object),
+        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+        (status = 503, body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn evaluate(
+    State(app): State<App>,
+    path: Result<Path<String>, PathRejection>,
+    query: Result<Query<EvaluationQuery>, QueryRejection>,
+    headers: HeaderMap,
+    request: Request,
+) -> Result<Response, Problem> {
+    let lp = app.open(&headers, Role::Read, &reading::segment(path)?)?;
+    let wrong = |detail: String| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "query", detail);
+    let Query(query) = query.map_err(|e| wrong(e.body_text()))?;
+    let upload = Upload::read(request).await?;
+    work(&app, lp, move |lp| {
+        let policy = record_policy(&upload, lp)?;
+        let request = query.request(lp.rules().reward_range, policy).map_err(wrong)?;
+        let log = WholeLog::write(lp)?;
+        let refused = |reason: surefoot_data::Error| Refusal::unprocessable("evaluation", reason.to_string());
+        let evaluated: Evaluated = surefoot_data::evaluate(&log.reader(), &request, |_| ()).map_err(refused)?;
+        Ok(evaluated)
+    })
+    .await
+}
+
+/// The policy that was sent. Without inputs of its own, it has those of the loop.
+fn record_policy(upload: &Upload, lp: &Loop) -> Result<RecordPolicy, Problem> {
+    let policy = upload.policy(lp.rules(), lp.policies())?;
+    let (mut reader, mut path) = (PolicyReader::default(), upload.path());
+    let (_, inputs) = reader.read_with(&path).map_err(crate::Error::from)?;
+    if inputs.is_none() {
+        path = path.with_file_name("with-inputs.safetensors");
+        let written = write_policy_with(&path, policy.as_ref(), Some(&lp.rules().inputs()));
+        written.map_err(|reason| Refusal::unprocessable("policy", reason.to_string()))?;
+    }
+    Ok(RecordPolicy::open_file(&path, &mut reader).map_err(crate::Error::from)?)
+}
