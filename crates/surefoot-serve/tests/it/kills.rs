@@ -39,26 +39,33 @@ fn a_server_of_its_own() {
 }
 
 /// A server, which is killed when it is dropped.
-struct Server {
+pub(crate) struct Server {
     process: Child,
     address: String,
 }
 
+/// What starts a server that stores in a folder.
+pub(crate) fn command(folder: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "kills::a_server_of_its_own", "--nocapture"]).env(FOLDER, folder).stdout(Stdio::piped());
+    command
+}
+
 impl Server {
-    fn start(folder: &Path) -> Self {
-        let mut process = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "kills::a_server_of_its_own", "--nocapture"])
-            .env(FOLDER, folder)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+    pub(crate) fn start(folder: &Path) -> Self {
+        Self::of(command(folder))
+    }
+
+    /// A server that is started by a command like the one above.
+    pub(crate) fn of(mut command: Command) -> Self {
+        let mut process = command.spawn().unwrap();
         let lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let address = lines.map_while(Result::ok).find_map(|line| Some(line.strip_prefix("listening on ")?.to_owned()));
         Server { process, address: address.expect("the server says where it listens") }
     }
 
     /// Sends a request. `None` if no whole answer came.
-    fn send(&self, method: &str, path: &str, body: &Value) -> Option<(u16, Value)> {
+    pub(crate) fn send(&self, method: &str, path: &str, body: &Value) -> Option<(u16, Value)> {
         let mut stream = TcpStream::connect(&self.address).ok()?;
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let head = format!(

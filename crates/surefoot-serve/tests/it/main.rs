@@ -4,8 +4,11 @@
 
 mod common;
 mod delayed;
+mod faults;
 mod flaky;
 mod http;
 mod kills;
 mod live;
 mod machine;
+mod postgres;
+mod servers;
