@@ -44,6 +44,9 @@ pub(crate) struct Serve {
     /// Decisions in the store that is restarted
     #[arg(long, default_value_t = 10_000_000)]
     stored: u64,
+    /// A running PostgreSQL to measure beside SQLite, as surefoot serve --postgres takes it; the loop `bench` in it must be new
+    #[arg(long, value_name = "DATABASE")]
+    postgres: Option<String>,
     /// Only these parts: load, learning, restart
     #[arg(long, value_delimiter = ',', default_value = "load,learning,restart")]
     only: Vec<String>,
@@ -79,7 +82,7 @@ impl Serve {
     }
 
     fn start(&self, file: &Path, folder: &Path) -> Result<Server> {
-        Server::serve(&self.surefoot, file, folder)
+        Server::serve(&self.surefoot, file, folder, None)
     }
 
     fn send(&self, server: &Server, first: u64, rate: Option<f64>, request: Request) -> Result<Answered> {
@@ -96,16 +99,27 @@ impl Serve {
     fn load(&self, rows: &mut Rows) -> Result<String> {
         let (folder, file) = empty(&self.data.join("load"), "1h")?;
         let (service, alone) = (self.start(&file, &folder)?, Server::alone()?);
+        let shared = self
+            .postgres
+            .as_deref()
+            .map(|database| Server::serve(&self.surefoot, &file, &folder.join("shared"), Some(database)));
+        let shared = shared.transpose()?;
         let bodies = Bodies::new();
         let mut next = 0;
         let [mut singles, mut alones, mut half, mut batches, mut rewards, mut pace] = [(); 6].map(|()| Vec::new());
         let (mut p50, mut p99) = (Vec::new(), Vec::new());
+        let (mut shares, mut shared_next) = (Vec::new(), 0);
         for _ in 0..self.turns {
             alones.push(self.send(&alone, 0, None, bodies.single())?.rate());
             let done = self.send(&service, next, None, bodies.single())?;
             singles.push(done.rate());
             let decided = next..done.next;
             next = done.next;
+            if let Some(shared) = &shared {
+                let done = self.send(shared, shared_next, None, bodies.single())?;
+                shares.push(done.rate());
+                shared_next = done.next;
+            }
             pace.push(median(&mut singles.clone()) / 2.0);
             let steady = self.send(&service, next, pace.last().copied(), bodies.single())?;
             next = steady.next;
@@ -130,6 +144,13 @@ impl Serve {
             per_second(&singles),
             format!("**{}** of axum alone, {}; aim 0.8", ratio(&singles, &alones), per_second(&alones)),
         ]);
+        if !shares.is_empty() {
+            rows.push([
+                "durable decisions, PostgreSQL, one server".into(),
+                per_second(&shares),
+                format!("**{}** of SQLite; aim 0.5", ratio(&shares, &singles)),
+            ]);
+        }
         rows.push([
             format!("times at half of that load ({})", per_second(&half)),
             format!("p50 {} ms, p99 **{} ms**", number(of(&p50)), number(of(&p99))),

@@ -48,7 +48,7 @@ fn fill(store: &mut SqliteStore, count: u64) -> Result<()> {
     for number in 0..count {
         let (event_id, request) = bodies.stored(number);
         let (action, propensity) = ((number % 10) as u32, 0.1);
-        let decided_at = number as i64;
+        let decided_at = number.cast_signed();
         store.add_decision(&DecisionRow {
             number,
             event_id,

@@ -86,10 +86,11 @@ impl Server {
         Self::of(process, out)
     }
 
-    /// The service, with the loops of a file.
-    pub(crate) fn serve(surefoot: &Path, file: &Path, data: &Path) -> Result<Self> {
+    /// The service, with the loops of a file, in a folder or in a database.
+    pub(crate) fn serve(surefoot: &Path, file: &Path, data: &Path, database: Option<&str>) -> Result<Self> {
         let mut command = Command::new(surefoot);
         command.arg("serve").arg(file).arg("--data").arg(data).args(["--listen", "127.0.0.1:0"]);
+        command.args(database.into_iter().flat_map(|database| ["--postgres", database]));
         let mut process = command.stderr(Stdio::piped()).spawn()?;
         let out = process.stderr.take().ok_or("no output")?;
         Self::of(process, out)

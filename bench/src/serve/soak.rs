@@ -38,7 +38,7 @@ const EVERY: Duration = Duration::from_secs(30);
 impl Soak {
     pub(crate) fn run(&self) -> Result<()> {
         let (folder, file) = empty(&self.data.join("soak"), "1s")?;
-        let server = Server::serve(&self.surefoot, &file, &folder)?;
+        let server = Server::serve(&self.surefoot, &file, &folder, None)?;
         let bodies = Bodies::new();
         let (mut next, mut refused) = (0, 0);
         let mut rows: Vec<[String; 4]> = Vec::new();

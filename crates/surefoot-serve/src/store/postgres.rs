@@ -160,6 +160,7 @@ impl PostgresStore {
     }
 
     /// Looks this often whether another server has written, while this one has nothing to write.
+    #[must_use]
     pub fn looking_every(self, look: Duration) -> Self {
         PostgresStore { look, ..self }
     }
@@ -170,7 +171,7 @@ impl PostgresStore {
         Ok(PostgresStore { link, server, known: None, step: None, look: LOOK, looked, claimed: None })
     }
 
-    fn set_about(&mut self, name: &str, value: Option<String>) -> Result<()> {
+    fn set_about(&mut self, name: &str, value: Option<&str>) -> Result<()> {
         self.write(rows::SET_ABOUT, &[&name, &value]).map(|_| ())
     }
 
@@ -299,11 +300,11 @@ impl Store for PostgresStore {
     }
 
     fn open(&mut self, rules: &str, secret: &[u8; 32], ledger: &str, running: Option<Fingerprint>) -> Result<()> {
-        let secret = secret.iter().map(|byte| format!("{byte:02x}")).collect();
-        self.set_about("rules", Some(rules.into()))?;
-        self.set_about("secret", Some(secret))?;
-        self.set_about("ledger", Some(ledger.into()))?;
-        self.set_about("running", rows::text(running))
+        let secret: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+        self.set_about("rules", Some(rules))?;
+        self.set_about("secret", Some(&secret))?;
+        self.set_about("ledger", Some(ledger))?;
+        self.set_about("running", rows::text(running).as_deref())
     }
 
     fn add_decision(&mut self, row: &DecisionRow) -> Result<()> {
@@ -362,9 +363,9 @@ impl Store for PostgresStore {
                 .map_err(|e| self.link.place.error("written", format!("a certificate: {e}")))?;
             self.write(rows::ADD_STATEMENT, &[&text])?;
         }
-        self.set_about("session", Some(learned.session.clone()))?;
-        self.set_about("ledger", Some(learned.ledger.clone()))?;
-        self.set_about("running", rows::text(learned.running))?;
+        self.set_about("session", Some(&learned.session))?;
+        self.set_about("ledger", Some(&learned.ledger))?;
+        self.set_about("running", rows::text(learned.running).as_deref())?;
         let step = self.step()?;
         step.state.time = step.state.time.max(at);
         Ok(())

@@ -1,10 +1,10 @@
 //! A process of its own that is killed at any moment, and started again.
 
 use std::collections::HashMap;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Lines, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -42,6 +42,8 @@ fn a_server_of_its_own() {
 pub(crate) struct Server {
     process: Child,
     address: String,
+    /// Kept open: the harness of the tests writes to it after a minute, and would end if nobody could read that.
+    _output: Lines<BufReader<ChildStdout>>,
 }
 
 /// What starts a server that stores in a folder.
@@ -59,9 +61,10 @@ impl Server {
     /// A server that is started by a command like the one above.
     pub(crate) fn of(mut command: Command) -> Self {
         let mut process = command.spawn().unwrap();
-        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let address = lines.map_while(Result::ok).find_map(|line| Some(line.strip_prefix("listening on ")?.to_owned()));
-        Server { process, address: address.expect("the server says where it listens") }
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let said = lines.by_ref().map_while(Result::ok);
+        let address = said.filter_map(|line| Some(line.strip_prefix("listening on ")?.to_owned())).next();
+        Server { process, address: address.expect("the server says where it listens"), _output: lines }
     }
 
     /// Sends a request. `None` if no whole answer came.
@@ -159,9 +162,12 @@ fn what_was_acknowledged_survives_kills_and_what_was_learned_comes_out_again() {
             break;
         }
     }
-    let began = Instant::now();
+    let (mut began, mut waiting) = (Instant::now(), Value::Null);
     loop {
         let (_, status) = server.send("GET", "", &Value::Null).unwrap();
+        if status["waiting_rounds"] != waiting {
+            (began, waiting) = (Instant::now(), status["waiting_rounds"].clone());
+        }
         assert!(status["failed"].is_null() && began.elapsed() < Duration::from_secs(120), "{status}");
         if status["waiting_rounds"] == 0 {
             assert_eq!(status["decisions"], told.next, "no event has two decisions");
@@ -169,6 +175,7 @@ fn what_was_acknowledged_survives_kills_and_what_was_learned_comes_out_again() {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
+    eprintln!("{kills} kills, {} decisions and {} rewards that were told", told.decided.len(), told.joined.len());
     told.check(&server);
     drop(server);
     replayed(folder.path());

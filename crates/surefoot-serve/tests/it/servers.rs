@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use surefoot::audit::audit;
 use surefoot_data::RunFiles;
-use surefoot_serve::clock::{Clock, ManualClock, SystemClock};
+use surefoot_serve::clock::{Clock, ManualClock, SystemClock, Time};
 use surefoot_serve::engine::{Answer, Ask, Decided, RewardAsk};
 use surefoot_serve::request::DecisionRequest;
 use surefoot_serve::store::{PostgresStore, SqliteStore, Storage, Store};
@@ -77,7 +77,7 @@ fn two_servers_answer_learn_and_certify_as_one_does() {
     let drive = |servers: &[Arc<Loop>], clock: &ManualClock| -> Vec<Decided> {
         let mut all = Vec::new();
         for i in 0..130 {
-            let now = 1_000_000 + 10 * i as i64 + 10_000 * (i / 40) as i64;
+            let now = Time::try_from(1_000_000 + 10 * i + 10_000 * (i / 40)).unwrap();
             clock.set(now);
             let lp = &servers[i * i / 3 % servers.len()];
             let decided = decide(lp, i).unwrap();
