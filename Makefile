@@ -8,18 +8,19 @@ LEARNERS_ENV := .venv-learners
 OBP_ENV := .venv-obp
 CONTRACT_ENV := .venv-contract
 PAGE_ENV := .venv-page
+POSTGRES_ENV := .venv-postgres
 PYTHON_ENV := .venv-python
 PYTHON_PACKAGE := crates/surefoot-python
 export CARGO_TARGET_DIR ?= target
 
-.PHONY: help test test-rust test-contract test-page test-python wheel environments lint lint-rust lint-python fmt doc bench bench-candidates bench-evaluate bench-learners bench-python bench-rivals golden attack fuzz fuzz-quick coverage demo paper clean
+.PHONY: help test test-rust test-contract test-page test-python wheel environments lint lint-rust lint-python fmt doc bench bench-candidates bench-evaluate bench-learners bench-python bench-rivals bench-serve soak-serve golden attack fuzz fuzz-quick coverage demo paper clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 test: test-rust test-contract test-page test-python ## all tests, of every crate and of the Python package, with the examples in the documentation
 
-test-rust: $(OBP_ENV)/tried ## those of the crates
+test-rust: $(OBP_ENV)/tried $(POSTGRES_ENV)/tried ## those of the crates
 	$(CARGO) test --workspace --locked
 
 test-contract: $(CONTRACT_ENV)/tried ## the HTTP contract of the service, by schemathesis against its own /openapi.json
@@ -44,6 +45,13 @@ $(PAGE_ENV)/tried: scripts/page/package.json
 	rm -rf $(PAGE_ENV) && mkdir $(PAGE_ENV) && cp $< $(PAGE_ENV)
 	cd $(PAGE_ENV) && npm install --silent --no-package-lock --no-audit --no-fund --fetch-retries 1 \
 		|| { echo "a browser cannot be installed here"; rm -rf node_modules; }
+	touch $@
+
+# A real PostgreSQL that needs no root; without it, the tests of several servers say that they are skipped.
+$(POSTGRES_ENV)/tried: scripts/postgres-requirements.txt
+	$(PYTHON) -m venv $(POSTGRES_ENV) \
+		&& $(POSTGRES_ENV)/bin/pip install --quiet --disable-pip-version-check --retries 1 --timeout 20 --requirement $< \
+		|| { echo "PostgreSQL cannot be installed here"; rm -rf $(POSTGRES_ENV); mkdir $(POSTGRES_ENV); }
 	touch $@
 
 # What is tested is the wheel as pip builds and installs it, but for the profile: what the crates' tests have compiled is not
@@ -79,7 +87,7 @@ $(OBP_ENV)/tried: crates/surefoot-cli/tests/obp/requirements.txt
 		|| { echo "Open Bandit Pipeline cannot be installed here"; rm -rf $(OBP_ENV); mkdir $(OBP_ENV); }
 	touch $@
 
-environments: $(PYTHON_ENV)/installed $(OBP_ENV)/tried $(CONTRACT_ENV)/tried $(PAGE_ENV)/tried ## the Python packages that lint and test need
+environments: $(PYTHON_ENV)/installed $(OBP_ENV)/tried $(CONTRACT_ENV)/tried $(PAGE_ENV)/tried $(POSTGRES_ENV)/tried ## the Python packages that lint and test need
 
 lint: lint-rust lint-python ## formatting and lints, warnings denied, documentation included
 
@@ -121,6 +129,14 @@ bench-evaluate: $(OBP_ENV)/tried ## against Open Bandit Pipeline, on 10 million 
 bench-candidates: $(LEARNERS_ENV)/installed ## candidates with features against Vowpal Wabbit's ADF, into bench/results/: some minutes
 	$(CARGO) build --release --locked --package surefoot-bench --package surefoot-cli
 	$(LEARNERS_ENV)/bin/python bench/candidates/compare.py --surefoot $(CARGO_TARGET_DIR)/release/surefoot $(BENCH_FLAGS)
+
+bench-serve: $(POSTGRES_ENV)/tried ## the service under load, against axum alone, into bench/results/: ten minutes, 15 GB of disk for a while
+	$(CARGO) build --release --locked --package surefoot-bench --package surefoot-cli
+	$(CARGO) run --release --locked --quiet --package surefoot-bench -- serve --surefoot $(CARGO_TARGET_DIR)/release/surefoot $(BENCH_FLAGS)
+
+soak-serve: ## the service under load for ten minutes, with its memory, into bench/results/
+	$(CARGO) build --release --locked --package surefoot-bench --package surefoot-cli
+	$(CARGO) run --release --locked --quiet --package surefoot-bench -- soak --surefoot $(CARGO_TARGET_DIR)/release/surefoot $(BENCH_FLAGS)
 
 bench-learners: $(LEARNERS_ENV)/installed ## learners against rivals, on the sets in DATA=data, into bench/results/: an hour or so at first
 	$(CARGO) build --release --locked
@@ -194,4 +210,4 @@ $(GOLDEN_ENV)/installed: reference/requirements.txt
 
 clean: ## remove what was built
 	$(CARGO) clean
-	rm -rf $(GOLDEN_ENV) $(BENCH_ENV) $(BENCH_ENV)-python $(LEARNERS_ENV) $(OBP_ENV) $(PYTHON_ENV) bench/data dist
+	rm -rf $(GOLDEN_ENV) $(BENCH_ENV) $(BENCH_ENV)-python $(LEARNERS_ENV) $(OBP_ENV) $(CONTRACT_ENV) $(POSTGRES_ENV) $(PYTHON_ENV) bench/data dist

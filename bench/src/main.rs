@@ -2,8 +2,8 @@
 //!
 //! Our own (`make bench`): [`micro`], [`growth`], [`memory`] and [`logs`]. Against rivals (`make bench-rivals`): the
 //! workers in [`rivals`], which `rivals/compare.py` times alternately with those written in Python; and [`candidates`], for
-//! `candidates/speed.py`. Times on a shared
-//! machine mean little, so every comparison is a ratio of two workloads that are measured alternately in one run.
+//! `candidates/speed.py`. The service under load (`make bench-serve`): [`serve`]. Times on a shared machine mean little, so
+//! every comparison is a ratio of two workloads that are measured alternately in one run.
 
 mod candidates;
 mod draw;
@@ -14,6 +14,7 @@ mod memory;
 mod micro;
 mod report;
 mod rivals;
+mod serve;
 mod work;
 
 use std::process::ExitCode;
@@ -34,6 +35,9 @@ enum Measure {
     Memory(memory::Memory),
     Candidates(candidates::Candidates),
     Logs(logs::Logs),
+    Serve(serve::Serve),
+    Soak(serve::Soak),
+    Alone(serve::Alone),
     Collect(rivals::Collect),
     Epoch(rivals::Epoch),
     Run(rivals::Run),
@@ -60,6 +64,9 @@ fn measure(measure: Measure) -> work::Result<()> {
         Measure::Memory(measure) => measure.run(),
         Measure::Candidates(measure) => measure.run(),
         Measure::Logs(measure) => measure.run(),
+        Measure::Serve(measure) => measure.run(),
+        Measure::Soak(measure) => measure.run(),
+        Measure::Alone(measure) => measure.run(),
         Measure::Collect(measure) => measure.run(),
         Measure::Epoch(measure) => measure.run(),
         Measure::Run(measure) => measure.run(),

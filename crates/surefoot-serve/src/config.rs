@@ -20,6 +20,7 @@ use surefoot::Fingerprint;
 use surefoot::learn::LearnerSettings;
 
 use crate::error::{Error, Result};
+use crate::store::Storage;
 
 /// The address on which a server listens if it is not told another: only this machine can reach it.
 pub const LISTEN: &str = "127.0.0.1:8080";
@@ -37,6 +38,9 @@ pub struct ServerConfig {
     /// The certificate with which the server speaks TLS; without it, it speaks plain HTTP.
     #[serde(default)]
     pub tls: Option<TlsConfig>,
+    /// The PostgreSQL database of the stores, as a connection string of libpq; without it, they are in `data`.
+    #[serde(default)]
+    pub postgres: Option<String>,
     /// The keys of callers. Without any, everybody who can reach the address may do everything.
     #[serde(default, rename = "key")]
     pub keys: Vec<KeyConfig>,
@@ -175,6 +179,11 @@ fn yes() -> bool {
 }
 
 impl ServerConfig {
+    /// Where its loops are stored.
+    pub fn storage(&self) -> Storage {
+        self.postgres.clone().map_or(Storage::Folder, Storage::Postgres)
+    }
+
     /// Reads a file of loops and checks what does not need other files. Relative paths in it are relative to its folder.
     pub fn read(path: &Path) -> Result<Self> {
         let place = path.display().to_string();

@@ -37,7 +37,7 @@ use surefoot::{Fingerprint, Policy};
 use crate::clock::Time;
 use crate::config::{Mode, Rules};
 use crate::error::{Error, Result};
-use crate::store::{RoundRow, Store};
+use crate::store::{Moved, RoundRow, Store};
 
 /// Finds a policy by its fingerprint.
 pub type FindPolicy = Box<dyn FnMut(Fingerprint) -> Result<Arc<dyn Policy>> + Send>;
@@ -138,30 +138,10 @@ impl Engine {
         mut store: Box<dyn Store>,
         find: FindPolicy,
     ) -> Result<Self> {
-        let stored = store.rules()?;
-        match stored {
-            None => {
-                let text = serde_json::to_string(&*rules).expect("rules are numbers and texts");
-                let first = (rules.mode != Mode::Apprentice).then_some(rules.first);
-                let opened = store
-                    .begin()
-                    .and_then(|()| store.open(&text, &drawn(name)?, &ledger.to_string(), first))
-                    .and_then(|()| store.commit());
-                if let Err(error) = opened {
-                    store.rollback();
-                    return Err(error);
-                }
-            }
-            Some(text) => {
-                let known: Rules = serde_json::from_str(&text).map_err(|e| Error::Malformed {
-                    place: format!("loop {name}"),
-                    reason: format!("its rules: {e}"),
-                })?;
-                if let Some((setting, stored, given)) = known.difference(&rules) {
-                    let (place, allowed) = (format!("loop {name}"), format!("{stored}, as when the loop began"));
-                    return Err(Error::setting(&place, &setting, allowed, given));
-                }
-            }
+        let opened = store.begin().and_then(|()| open_in(name, &rules, ledger, store.as_mut()));
+        if let Err(error) = opened.and_then(|()| store.commit()) {
+            store.rollback();
+            return Err(error);
         }
         let secret = store.secret()?;
         let seed = u64::from_le_bytes(keyed(&secret, b"seed")[..8].try_into().expect("8 bytes"));
@@ -224,13 +204,42 @@ impl Engine {
         }
     }
 
+    /// Learns from the store what other servers did.
+    fn look(&mut self) -> Result<()> {
+        match self.store.moved()? {
+            Moved::Nothing => {}
+            Moved::Records => {
+                let (ends, last_at) = (self.store.ends()?, last_at(self.store.as_ref())?);
+                let position = &mut self.position;
+                position.time = position.time.max(ends.time);
+                (position.decisions, position.rewards, position.parked) = (ends.decisions, ends.rewards, ends.parked);
+                position.last_at = last_at;
+            }
+            Moved::Everything => {
+                let now = Position::of(self.store.as_ref())?;
+                let before = std::mem::replace(&mut self.position, now);
+                let position = &mut self.position;
+                position.time = position.time.max(before.time);
+                // What this server learns from, it goes on with; its failure is that of a round that still waits.
+                position.learning = before.learning;
+                let oldest = |position: &Position| position.waiting.front().map(|round| round.round);
+                position.failed = before.failed.clone().filter(|_| oldest(position) == oldest(&before));
+            }
+        }
+        Ok(())
+    }
+
     fn work(&mut self, asks: &[Ask], now: Time) -> Result<Vec<Answer>> {
         self.position.time = self.position.time.max(now);
         let writes = !asks.is_empty() || self.is_over();
         if !writes {
+            self.look()?;
             return Ok(Vec::new());
         }
         self.store.begin()?;
+        self.look()?;
+        let events: Vec<&str> = asks.iter().flat_map(Ask::events).collect();
+        self.store.expect(&events)?;
         self.close_if_over()?;
         let mut answers = Vec::with_capacity(asks.len());
         for ask in asks {
@@ -265,7 +274,7 @@ impl Position {
         let rounds = store.rounds()?;
         let next_round = rounds.len() as u64;
         let (closed, mut open): (Vec<_>, Vec<_>) = rounds.into_iter().partition(|round| round.closed.is_some());
-        let last = ends.decisions.checked_sub(1).map(|number| store.decisions(number, 1)).transpose()?;
+        let last_at = last_at(store)?;
         let ledger: Ledger = session.ledger.parse().map_err(Error::core("the ledger"))?;
         Ok(Position {
             time: ends.time,
@@ -273,7 +282,7 @@ impl Position {
             rewards: ends.rewards,
             parked: ends.parked,
             open: open.pop(),
-            last_at: last.and_then(|rows| rows.first().map(|row| row.decided_at)).unwrap_or(Time::MIN),
+            last_at,
             next_round,
             waiting: closed.into_iter().filter(|round| round.learned.is_none()).collect(),
             learning: false,
@@ -283,6 +292,30 @@ impl Position {
             head: ledger.head(),
         })
     }
+}
+
+/// Opens a loop that is new, or compares its rules with the stored ones.
+fn open_in(name: &str, rules: &Rules, ledger: &Ledger, store: &mut dyn Store) -> Result<()> {
+    let Some(text) = store.rules()? else {
+        let text = serde_json::to_string(rules).expect("rules are numbers and texts");
+        let first = (rules.mode != Mode::Apprentice).then_some(rules.first);
+        return store.open(&text, &drawn(name)?, &ledger.to_string(), first);
+    };
+    let known: Rules = serde_json::from_str(&text)
+        .map_err(|e| Error::Malformed { place: format!("loop {name}"), reason: format!("its rules: {e}") })?;
+    match known.difference(rules) {
+        None => Ok(()),
+        Some((setting, stored, given)) => {
+            let (place, allowed) = (format!("loop {name}"), format!("{stored}, as when the loop began"));
+            Err(Error::setting(&place, &setting, allowed, given))
+        }
+    }
+}
+
+/// When the newest decision was drawn.
+fn last_at(store: &dyn Store) -> Result<Time> {
+    let last = store.ends()?.decisions.checked_sub(1).map(|number| store.decisions(number, 1)).transpose()?;
+    Ok(last.and_then(|rows| rows.first().map(|row| row.decided_at)).unwrap_or(Time::MIN))
 }
 
 /// A new secret.

@@ -11,8 +11,8 @@ use crate::error::{Error, Result};
 use crate::learning::Learning;
 use crate::logs;
 use crate::policies::Policies;
-use crate::sequencer::{Loop, store_path};
-use crate::store::{Reader, RoundRow, SqliteStore};
+use crate::sequencer::Loop;
+use crate::store::{PostgresStore, Reader, RoundRow, SqliteStore, store_path};
 
 /// The log of a round as JSON lines.
 pub(crate) fn lines(reader: &dyn Reader, rules: &Rules, round: &RoundRow) -> Result<Vec<u8>> {
@@ -79,13 +79,25 @@ pub fn export(folder: &Path, to: &Path) -> Result<Exported> {
         return Err(Error::store(&path, "opened", "there is none: give the folder of a loop, such as DATA/NAME"));
     }
     let reader: Box<dyn Reader> = Box::new(SqliteStore::open_to_read(&path)?);
-    let text = reader.rules()?.ok_or_else(|| Error::store(&path, "read", "no loop was opened in it"))?;
-    let rules: Rules = serde_json::from_str(&text).map_err(|e| Error::store(&path, "read", e))?;
+    export_from(reader, &path, &folder.join("policies"), to)
+}
+
+/// The same for a loop in a PostgreSQL database, by its name.
+pub fn export_postgres(database: &str, name: &str, to: &Path) -> Result<Exported> {
+    let reader: Box<dyn Reader> = Box::new(PostgresStore::open_to_read(database, name)?);
+    let folder = tempfile::tempdir().map_err(|reason| Error::System { place: "a temporary folder".into(), reason })?;
+    reader.fetch(folder.path())?;
+    export_from(reader, Path::new("PostgreSQL"), folder.path(), to)
+}
+
+fn export_from(reader: Box<dyn Reader>, path: &Path, policies: &Path, to: &Path) -> Result<Exported> {
+    let text = reader.rules()?.ok_or_else(|| Error::store(path, "read", "no loop was opened in it"))?;
+    let rules: Rules = serde_json::from_str(&text).map_err(|e| Error::store(path, "read", e))?;
     let rules = Arc::new(rules);
-    let policies = Policies::open(&folder.join("policies"))?;
+    let policies = Policies::open(policies)?;
     let first = policies.read(rules.first)?;
     let first =
-        first.as_gaussian().cloned().ok_or_else(|| Error::store(&path, "read", "the first policy is another"))?;
+        first.as_gaussian().cloned().ok_or_else(|| Error::store(path, "read", "the first policy is another"))?;
     let statements = reader.statements()?;
     let rounds: Vec<RoundRow> = reader.rounds()?.into_iter().filter(|round| round.learned.is_some()).collect();
     let mut log = Vec::new();

@@ -71,11 +71,13 @@ impl Learning {
 
     /// Learns from a round. The session goes on from its result, which must be stored next.
     pub(crate) fn learn(&mut self, round: &Ready) -> Result<Learned> {
+        // Other servers may have learned from the rounds before.
+        self.reader.fetch(self.policies.folder())?;
         let logs = round_logs(self.reader.as_ref(), &self.rules, round)?;
         let mean_cost = logs.cost().iter().sum::<f64>() / logs.len() as f64;
         let ledger: Ledger = self.reader.session()?.ledger.parse().map_err(Error::core(&self.place))?;
         let mut session = match self.session.take() {
-            // After a failure of the store, the session may be a round ahead of it.
+            // After a failure of the store the session may be a round ahead of it, and behind if another server learned.
             Some(session) if session.logs().len() as u64 == round.round => match self.up_to_date(session, &ledger)? {
                 Some(session) => session,
                 None => self.resumed()?,
@@ -93,6 +95,7 @@ impl Learning {
         for policy in SavedSession::policies(&session) {
             self.policies.write(policy.as_ref(), &inputs)?;
         }
+        self.reader.share(self.policies.folder())?;
         let statements = statements(&report, session.logs().len());
         let learned = Learned {
             round: round.round,

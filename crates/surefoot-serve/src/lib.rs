@@ -31,7 +31,7 @@ pub mod store;
 mod time;
 
 pub use error::{Error, Result};
-pub use export::{Exported, export};
+pub use export::{Exported, export, export_postgres};
 pub use http::{Limits, Server};
 pub use init::init;
 pub use logs::round_logs;

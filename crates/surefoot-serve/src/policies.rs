@@ -27,6 +27,11 @@ impl Policies {
         Ok(Policies { folder: folder.into(), reader: Arc::default() })
     }
 
+    /// Where the files are.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// The file of a policy.
     pub(crate) fn path(&self, policy: Fingerprint) -> PathBuf {
         self.folder.join(format!("{policy}.safetensors"))

@@ -17,9 +17,10 @@ pub fn open_all(config: &ServerConfig, place: &str, data: &Path, learning_thread
     // All are checked before any is opened.
     let resolved: Vec<(Rules, LinearGaussian)> =
         config.loops.iter().map(|lp| lp.resolve(place)).collect::<Result<_>>()?;
+    let storage = config.storage();
     let open = |(lp, (rules, first)): (&crate::config::LoopConfig, (Rules, LinearGaussian))| {
         let clock = Arc::new(SystemClock);
-        Loop::open(&data.join(&lp.name), &lp.name, rules, first, clock, learning_threads).map(Arc::new)
+        Loop::open_in(&storage, &data.join(&lp.name), &lp.name, rules, first, clock, learning_threads).map(Arc::new)
     };
     config.loops.iter().zip(resolved).map(open).collect()
 }

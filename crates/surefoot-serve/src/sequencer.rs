@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use surefoot::{Fingerprint, LinearGaussian};
@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::learning::{self, Learning};
 use crate::metrics::Metrics;
 use crate::policies::Policies;
-use crate::store::{Reader, SqliteStore, Store};
+use crate::store::{Reader, Storage};
 
 /// The largest number of decisions and rewards that may wait.
 const MOST_QUEUED: usize = 8192;
@@ -30,6 +30,10 @@ const MOST_QUEUED: usize = 8192;
 const MOST_TOGETHER: usize = 1024;
 /// How often a loop looks at the clock without being asked anything.
 const TICK: Duration = Duration::from_millis(50);
+/// How soon the learner tries again what the store has refused.
+const AGAIN: Duration = Duration::from_secs(1);
+/// How often it does, before an operator must look at it.
+const TRIES: u32 = 30;
 /// The largest number of events that a slow reader may be behind.
 const EVENTS: usize = 256;
 
@@ -110,16 +114,35 @@ impl Loop {
         clock: Arc<dyn Clock>,
         learning_threads: usize,
     ) -> Result<Self> {
+        Self::open_in(&Storage::Folder, folder, name, rules, first, clock, learning_threads)
+    }
+
+    /// Opens a loop that is stored elsewhere. The folder then holds the policies, for this server alone.
+    pub fn open_in(
+        storage: &Storage,
+        folder: &Path,
+        name: &str,
+        rules: Rules,
+        first: LinearGaussian,
+        clock: Arc<dyn Clock>,
+        learning_threads: usize,
+    ) -> Result<Self> {
         let system = |reason| Error::System { place: folder.display().to_string(), reason };
         std::fs::create_dir_all(folder).map_err(system)?;
         let lock = locked(folder)?;
         let policies = Policies::open(&folder.join("policies"))?;
         let rules = Arc::new(rules);
         policies.write(&first, &rules.inputs())?;
-        let store: Box<dyn Store> = Box::new(SqliteStore::open(&store_path(folder))?);
+        let store = storage.open(folder, name)?;
+        let (found, shared) = (policies.clone(), store.reader()?);
+        shared.share(policies.folder())?;
         let opening = rules.session(&format!("loop {name}"), first.clone())?;
-        let found = policies.clone();
-        let find = Box::new(move |policy| found.read(policy));
+        let find = Box::new(move |policy| {
+            if !found.path(policy).is_file() {
+                shared.fetch(found.folder())?;
+            }
+            found.read(policy)
+        });
         let engine = Engine::open(name, Arc::clone(&rules), opening.ledger(), store, find)?;
         let learning = Learning::new(name, Arc::clone(&rules), first, policies.clone(), engine.reader()?);
         let reader = Mutex::new(engine.reader()?);
@@ -136,7 +159,7 @@ impl Loop {
             let work = move || {
                 let _lock = lock;
                 let decides = engine.status().policy;
-                Sequencer { engine, shared, clock, asked, ready, decides }.run();
+                Sequencer { engine, shared, clock, asked, ready, decides, unsaved: None }.run();
             };
             spawn(format!("decide-{name}"), work).map_err(system)?
         };
@@ -222,11 +245,6 @@ impl Drop for Loop {
     }
 }
 
-/// The file of the store in the folder of a loop.
-pub(crate) fn store_path(folder: &Path) -> std::path::PathBuf {
-    folder.join("loop.sqlite")
-}
-
 /// Makes sure that no other process has the loop open: two sequencers would number decisions twice.
 fn locked(folder: &Path) -> Result<std::fs::File> {
     let path = folder.join("lock");
@@ -258,6 +276,8 @@ struct Sequencer {
     ready: Sender<Ready>,
     /// The policy that took the newest decision.
     decides: Option<Fingerprint>,
+    /// What was learned and could not be stored, and when that was tried.
+    unsaved: Option<(Instant, Ask)>,
 }
 
 impl Sequencer {
@@ -291,6 +311,10 @@ impl Sequencer {
                 Err(RecvTimeoutError::Disconnected) => go = false,
             }
             self.step(&asks, replies, n);
+            // Alone: if it fails again, nobody else should.
+            if let Some((_, ask)) = self.unsaved.take_if(|(tried, _)| tried.elapsed() >= AGAIN) {
+                self.step(&[ask], vec![None], 0);
+            }
         }
     }
 
@@ -304,11 +328,11 @@ impl Sequencer {
             self.tell(&before, &status, asks);
             *self.shared.status.write().unwrap_or_else(PoisonError::into_inner) = status;
         }
-        for (reply, answer) in replies.into_iter().zip(answers) {
+        for ((ask, reply), answer) in asks.iter().zip(replies).zip(answers) {
             match (reply, answer) {
                 // Whoever asked may have gone.
                 (Some(reply), answer) => drop(reply.send((answer, head))),
-                (None, Answer::Done(Err(refusal))) => self.engine.learning_lost(&refusal.detail),
+                (None, Answer::Done(Err(_))) => self.unsaved = Some((Instant::now(), ask.clone())),
                 (None, _) => {}
             }
         }
@@ -355,8 +379,16 @@ fn learn(mut learning: Learning, ready: Receiver<Ready>, queue: Sender<Message>,
     let failures = queue.clone();
     let work = move || {
         while let Ok(round) = ready.recv() {
-            let began = std::time::Instant::now();
-            let ask = match learning.learn(&round) {
+            let began = Instant::now();
+            let mut done = learning.learn(&round);
+            for _ in 0..TRIES {
+                if !matches!(done, Err(Error::Store { .. })) {
+                    break;
+                }
+                thread::sleep(AGAIN);
+                done = learning.learn(&round);
+            }
+            let ask = match done {
                 Ok(learned) => Ask::Learned(Box::new(learned)),
                 Err(error) => Ask::LearningFailed { round: round.round, reason: error.to_string() },
             };

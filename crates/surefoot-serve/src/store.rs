@@ -1,13 +1,16 @@
 //! STORE: what a loop keeps. One thread writes, in transactions; others read.
 //!
 //! The rules of a loop are in the [engine](crate::engine), and none is here: a store finds, adds and changes rows.
-//! [`SqliteStore`] is one file for one server.
+//! [`SqliteStore`] is one file for one server, [`PostgresStore`] a database for several.
 
+mod postgres;
 mod sqlite;
 
+pub use postgres::PostgresStore;
 pub use sqlite::SqliteStore;
 
 use std::fmt::Debug;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use surefoot::Fingerprint;
@@ -15,6 +18,41 @@ use surefoot::audit::Statement;
 
 use crate::clock::Time;
 use crate::error::Result;
+
+/// Where the loops of a server are stored.
+#[derive(Clone, Default)]
+pub enum Storage {
+    /// In a SQLite file in the folder of each loop, for one server.
+    #[default]
+    Folder,
+    /// In a PostgreSQL database, for several servers; this is a connection string, as libpq takes it.
+    Postgres(String),
+}
+
+impl Debug for Storage {
+    /// Without the password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Storage::Folder => "Folder",
+            Storage::Postgres(_) => "Postgres",
+        })
+    }
+}
+
+impl Storage {
+    /// Opens the store of a loop.
+    pub(crate) fn open(&self, folder: &Path, name: &str) -> Result<Box<dyn Store>> {
+        Ok(match self {
+            Storage::Folder => Box::new(SqliteStore::open(&store_path(folder))?),
+            Storage::Postgres(database) => Box::new(PostgresStore::open(database, name)?),
+        })
+    }
+}
+
+/// The file of the store in the folder of a loop.
+pub(crate) fn store_path(folder: &Path) -> PathBuf {
+    folder.join("loop.sqlite")
+}
 
 /// A decision as it is stored.
 #[derive(Debug, Clone, PartialEq)]
@@ -179,12 +217,40 @@ pub trait Reader: Debug + Send {
     fn pinned(&self) -> Result<Option<Fingerprint>>;
     /// All acts of operators, in order.
     fn acts(&self) -> Result<Vec<Act>>;
+    /// Gives the policy files in a folder to the other servers of the loop, if there are any.
+    fn share(&self, _folder: &Path) -> Result<()> {
+        Ok(())
+    }
+    /// Gets those that other servers gave.
+    fn fetch(&self, _folder: &Path) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// What other servers of the loop have written since this one last looked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moved {
+    /// Nothing.
+    Nothing,
+    /// Decisions and rewards, and nothing else.
+    Records,
+    /// Anything.
+    Everything,
 }
 
 /// Writes, in transactions. Reads within a transaction see what it has written.
 pub trait Store: Reader {
-    /// Begins a transaction.
+    /// Begins a transaction. Until it ends, no other server writes.
     fn begin(&mut self) -> Result<()>;
+    /// What other servers have written since this was last asked. Asked after [`begin`](Store::begin), and now and then
+    /// without a transaction.
+    fn moved(&mut self) -> Result<Moved> {
+        Ok(Moved::Nothing)
+    }
+    /// Says which events the transaction will look for, so that a store that is far away can fetch them together.
+    fn expect(&mut self, _events: &[&str]) -> Result<()> {
+        Ok(())
+    }
     /// Ends it. When this returns, everything in it is on disk; if it fails, nothing is.
     fn commit(&mut self) -> Result<()>;
     /// Undoes everything since the beginning of the transaction, if there is one.
@@ -209,6 +275,10 @@ pub trait Store: Reader {
     fn pin(&mut self, policy: Option<Fingerprint>) -> Result<()>;
     /// Adds an act of an operator.
     fn add_act(&mut self, act: &Act) -> Result<()>;
+    /// Says that this server learns from a round, or still does. False if another server does.
+    fn claim(&mut self, _round: u64) -> Result<bool> {
+        Ok(true)
+    }
     /// Opens a reader for another thread.
     fn reader(&self) -> Result<Box<dyn Reader>>;
 }

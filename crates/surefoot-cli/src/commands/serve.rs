@@ -44,6 +44,10 @@ pub(crate) struct Serve {
     /// Folder of the stores, one folder per loop in it [default: that of the file, or surefoot-data]
     #[arg(long, value_name = "FOLDER")]
     data: Option<PathBuf>,
+    /// PostgreSQL database of the stores, for several servers of the same loops: host=... user=... dbname=... or
+    /// postgresql://... [default: that of the file, or none: SQLite in the folder of the stores]
+    #[arg(long, value_name = "DATABASE", env = "SUREFOOT_POSTGRES", hide_env_values = true, conflicts_with = "demo")]
+    postgres: Option<String>,
     /// Number of threads that learn, for each loop; 0 for one per core. They have a low priority
     #[arg(long, value_name = "N", default_value_t = 1)]
     learning_threads: usize,
@@ -71,8 +75,11 @@ enum Action {
     /// Write a loop as a run folder, which verify takes; lint, evaluate and learn take its logs.parquet
     #[command(after_help = "Example:\n  surefoot serve export surefoot-data/shop --out run && surefoot verify run")]
     Export {
-        /// Folder of the loop: that of the stores, and its name
+        /// Folder of the loop: that of the stores, and its name; with --postgres, its name alone
         folder: PathBuf,
+        /// PostgreSQL database of the stores
+        #[arg(long, value_name = "DATABASE", env = "SUREFOOT_POSTGRES", hide_env_values = true)]
+        postgres: Option<String>,
         /// Folder to write, new or empty
         #[arg(long, short, value_name = "FOLDER")]
         out: PathBuf,
@@ -91,9 +98,13 @@ impl Serve {
                 replace(&out, text.as_bytes()).map_err(Failure::new)?;
                 print(&format!("wrote {}: check the reward range, the window and the round in it", out.display()))
             }
-            Some(Action::Export { folder, out, running }) => {
+            Some(Action::Export { folder, postgres, out, running }) => {
                 running.start()?;
-                let exported = surefoot_serve::export(&folder, &out).map_err(Failure::new)?;
+                let exported = match postgres {
+                    None => surefoot_serve::export(&folder, &out),
+                    Some(database) => surefoot_serve::export_postgres(&database, &folder.to_string_lossy(), &out),
+                };
+                let exported = exported.map_err(Failure::new)?;
                 running.answer(&exported, || {
                     format!(
                         "wrote {} rounds with {} records and {} certificates to {}",
@@ -114,8 +125,9 @@ impl Serve {
             Some(file) => ServerConfig::read(file),
             None => demo::config(),
         };
-        let config =
+        let mut config =
             config.map_err(|error| Failure::new(error).hint("surefoot serve init writes a file to begin with"))?;
+        config.postgres = self.postgres.or(config.postgres);
         let listen = self.listen.or(config.listen).map_or_else(|| LISTEN.parse().map_err(Failure::new), Ok)?;
         let folder = if self.demo { "surefoot-demo-data" } else { "surefoot-data" };
         let data = self.data.or(config.data.clone()).unwrap_or_else(|| folder.into());
@@ -124,11 +136,13 @@ impl Serve {
                 "a loop keeps the rules that it began with; other rules need another name, or another folder of stores",
             )
         })?;
+        let shared = config.postgres.is_some();
         let (demo, visitors) = (self.demo, self.visitors);
         let visited = loops.clone();
         let scheme = if config.tls.is_some() { "https" } else { "http" };
         let ready = move |address: SocketAddr| {
-            note(&format!("listening on {scheme}://{address}, storing in {}\n", data.display()));
+            let stored = if shared { "PostgreSQL".into() } else { data.display().to_string() };
+            note(&format!("listening on {scheme}://{address}, storing in {stored}\n"));
             if demo {
                 note(&format!(
                     "{visitors} visitors per second; watch it with: curl --no-buffer \

@@ -221,6 +221,15 @@ impl Ask {
         self.len() == 0
     }
 
+    /// The events that it is about.
+    pub(super) fn events(&self) -> Vec<&str> {
+        match self {
+            Ask::Decide(asks) => asks.iter().map(|ask| ask.event_id.as_str()).collect(),
+            Ask::Reward(asks) => asks.iter().map(|ask| ask.event_id.as_str()).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// The answer if nothing of it was done.
     pub(crate) fn refused(&self, refusal: &Refusal) -> Answer {
         match self {

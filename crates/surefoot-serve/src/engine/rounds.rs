@@ -28,13 +28,18 @@ impl Engine {
     /// until [`Ask::Learned`](super::Ask::Learned) or [`Ask::LearningFailed`](super::Ask::LearningFailed) comes.
     pub fn take_ready(&mut self) -> Option<Ready> {
         let position = &mut self.position;
-        if position.learning || position.failed.is_some() || self.rules.mode == Mode::Shadow {
+        if position.failed.is_some() || self.rules.mode == Mode::Shadow {
             return None;
         }
         let round = position.waiting.front()?;
         let closed = round.closed.as_ref()?;
         // A reward that comes at this moment or later is late for every record of the round.
         if position.time <= closed.last_at.saturating_add(self.rules.window.0) {
+            return None;
+        }
+        // Another server may learn from it. If the store does not answer, it is asked again after the next step.
+        let ours = self.store.claim(round.round).unwrap_or(false);
+        if position.learning || !ours {
             return None;
         }
         position.learning = true;
@@ -96,6 +101,11 @@ impl Engine {
     /// Stores what was learned. The policy is deployed with the next round.
     pub(super) fn learned(&mut self, learned: &Learned) -> Result<()> {
         let expected = self.position.waiting.front().map(|round| round.round);
+        if learned.round < expected.unwrap_or(self.position.next_round) {
+            // Another server has learned from it, since this one took too long, and what it learned is the same.
+            self.position.learning = false;
+            return Ok(());
+        }
         if expected != Some(learned.round) {
             let place = format!("loop {}", self.name);
             let expected = expected.map_or("none".into(), |round| round.to_string());
@@ -120,14 +130,12 @@ impl Engine {
     }
 
     pub(super) fn learning_failed(&mut self, round: u64, reason: &str) {
-        self.position.learning = false;
+        let learning = std::mem::take(&mut self.position.learning);
+        if learning && self.position.waiting.front().is_none_or(|oldest| oldest.round != round) {
+            // Another server has learned from it since.
+            return;
+        }
         self.position.failed = Some(format!("round {round}: {reason}"));
-    }
-
-    /// What was learned could not be stored: it is learned again when an operator asks for it, or after the next start.
-    pub(crate) fn learning_lost(&mut self, reason: &str) {
-        let round = self.position.waiting.front().map_or(0, |round| round.round);
-        self.learning_failed(round, reason);
     }
 
     pub(super) fn admin(&mut self, ask: &AdminAsk) -> Result<Result<(), Refusal>> {

@@ -73,6 +73,7 @@ fn keep(lp: &Loop, upload: &Upload) -> Result<Fingerprint, Problem> {
     let session = rules.session(lp.name(), first.clone())?;
     session.may_challenge(policy.as_ref()).map_err(|reason| refused(reason.to_string()))?;
     policies.write(policy.as_ref(), &rules.inputs())?;
+    lp.read(|reader| reader.share(policies.folder()))?;
     policy.identity().ok_or_else(|| refused("the policy should have a fingerprint".into()))
 }
 

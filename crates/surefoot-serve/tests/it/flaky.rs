@@ -7,7 +7,7 @@ use surefoot::Fingerprint;
 use surefoot::audit::Statement;
 use surefoot_serve::clock::Time;
 use surefoot_serve::store::{
-    Act, DecisionRow, Ends, Learned, Reader, RecordRow, RewardRow, RoundRow, SessionRow, SqliteStore, Store,
+    Act, DecisionRow, Ends, Learned, Moved, Reader, RecordRow, RewardRow, RoundRow, SessionRow, Store,
 };
 use surefoot_serve::{Error, Result};
 
@@ -16,7 +16,7 @@ pub(crate) type Fuse = Arc<AtomicI64>;
 
 #[derive(Debug)]
 pub(crate) struct Flaky {
-    pub(crate) inner: SqliteStore,
+    pub(crate) inner: Box<dyn Store>,
     pub(crate) fuse: Fuse,
 }
 
@@ -81,6 +81,16 @@ impl Store for Flaky {
     }
     fn rollback(&mut self) {
         self.inner.rollback();
+    }
+    fn moved(&mut self) -> Result<Moved> {
+        self.inner.moved()
+    }
+    fn expect(&mut self, events: &[&str]) -> Result<()> {
+        self.operation()?;
+        self.inner.expect(events)
+    }
+    fn claim(&mut self, round: u64) -> Result<bool> {
+        self.inner.claim(round)
     }
     fn open(&mut self, rules: &str, secret: &[u8; 32], ledger: &str, running: Option<Fingerprint>) -> Result<()> {
         self.inner.open(rules, secret, ledger, running)

@@ -1,10 +1,10 @@
 //! A process of its own that is killed at any moment, and started again.
 
 use std::collections::HashMap;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Lines, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -39,26 +39,36 @@ fn a_server_of_its_own() {
 }
 
 /// A server, which is killed when it is dropped.
-struct Server {
+pub(crate) struct Server {
     process: Child,
     address: String,
+    /// Kept open: the harness of the tests writes to it after a minute, and would end if nobody could read that.
+    _output: Lines<BufReader<ChildStdout>>,
+}
+
+/// What starts a server that stores in a folder.
+pub(crate) fn command(folder: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "kills::a_server_of_its_own", "--nocapture"]).env(FOLDER, folder).stdout(Stdio::piped());
+    command
 }
 
 impl Server {
-    fn start(folder: &Path) -> Self {
-        let mut process = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "kills::a_server_of_its_own", "--nocapture"])
-            .env(FOLDER, folder)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let address = lines.map_while(Result::ok).find_map(|line| Some(line.strip_prefix("listening on ")?.to_owned()));
-        Server { process, address: address.expect("the server says where it listens") }
+    pub(crate) fn start(folder: &Path) -> Self {
+        Self::of(command(folder))
+    }
+
+    /// A server that is started by a command like the one above.
+    pub(crate) fn of(mut command: Command) -> Self {
+        let mut process = command.spawn().unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let said = lines.by_ref().map_while(Result::ok);
+        let address = said.filter_map(|line| Some(line.strip_prefix("listening on ")?.to_owned())).next();
+        Server { process, address: address.expect("the server says where it listens"), _output: lines }
     }
 
     /// Sends a request. `None` if no whole answer came.
-    fn send(&self, method: &str, path: &str, body: &Value) -> Option<(u16, Value)> {
+    pub(crate) fn send(&self, method: &str, path: &str, body: &Value) -> Option<(u16, Value)> {
         let mut stream = TcpStream::connect(&self.address).ok()?;
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let head = format!(
@@ -152,9 +162,12 @@ fn what_was_acknowledged_survives_kills_and_what_was_learned_comes_out_again() {
             break;
         }
     }
-    let began = Instant::now();
+    let (mut began, mut waiting) = (Instant::now(), Value::Null);
     loop {
         let (_, status) = server.send("GET", "", &Value::Null).unwrap();
+        if status["waiting_rounds"] != waiting {
+            (began, waiting) = (Instant::now(), status["waiting_rounds"].clone());
+        }
         assert!(status["failed"].is_null() && began.elapsed() < Duration::from_secs(120), "{status}");
         if status["waiting_rounds"] == 0 {
             assert_eq!(status["decisions"], told.next, "no event has two decisions");
@@ -162,6 +175,7 @@ fn what_was_acknowledged_survives_kills_and_what_was_learned_comes_out_again() {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
+    eprintln!("{kills} kills, {} decisions and {} rewards that were told", told.decided.len(), told.joined.len());
     told.check(&server);
     drop(server);
     replayed(folder.path());

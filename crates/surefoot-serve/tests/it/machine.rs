@@ -1,10 +1,12 @@
 //! The engine as a state machine: random schedules of asks, clock jumps, failures of the store and crashes, with a naive
-//! model beside it. `SUREFOOT_SCHEDULES=100000` runs more of them.
+//! model beside it. On SQLite there is one engine, on PostgreSQL there are two, which take turns.
+//! `SUREFOOT_SCHEDULES=1000000` and `SUREFOOT_POSTGRES_SCHEDULES=10000` run more of them.
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -17,10 +19,11 @@ use surefoot_serve::engine::{
     AdminAsk, Answer, Ask, Command, DecideAsk, Decided, Engine, Ready, RewardAsk, RewardOutcome,
 };
 use surefoot_serve::request::DecisionRequest;
-use surefoot_serve::store::{Learned, Reader as _, SqliteStore};
+use surefoot_serve::store::{Learned, PostgresStore, Reader, SqliteStore, Store};
 
 use crate::common::{SHOP, rules};
 use crate::flaky::{Flaky, Fuse};
+use crate::postgres::Postgres;
 
 /// Rounds of 4 decisions.
 const ROUND: usize = 4;
@@ -77,7 +80,10 @@ type Reward = (u8, f64, Time, Option<bool>);
 /// The loop as a list of everything that happened.
 #[derive(Debug, Clone, Default)]
 struct Model {
+    /// The time of the engine whose turn it is.
     time: Time,
+    /// The latest time that each engine has seen.
+    times: Vec<Time>,
     order: Vec<u8>,
     events: HashMap<u8, Event>,
     rewards: HashMap<u8, Vec<Reward>>,
@@ -88,6 +94,19 @@ struct Model {
 }
 
 impl Model {
+    /// The latest time in the store.
+    fn stored(&self) -> Time {
+        let decided = self.events.values().map(|event| event.at);
+        let rewards = self.rewards.values().flatten().map(|reward| reward.2);
+        decided.chain(rewards).chain(self.learned_at).max().unwrap_or(Time::MIN)
+    }
+
+    /// An engine is asked something at this time of the clock.
+    fn turn(&mut self, engine: usize, clock: Time) {
+        self.time = self.times[engine].max(clock).max(self.stored());
+        self.times[engine] = self.time;
+    }
+
     fn decide(&mut self, event: u8, body: bool, answer: &Decided) {
         if self.rounds.last().is_none_or(|round| round.closed) {
             let policy = self.pinned.or(self.running).unwrap();
@@ -142,6 +161,8 @@ impl Model {
 
 struct World {
     folder: tempfile::TempDir,
+    /// A database and the name of the loop in it, instead of the folder.
+    shared: Option<(Arc<Postgres>, String)>,
     rules: Arc<Rules>,
     ledger: Ledger,
     policies: HashMap<Fingerprint, Arc<dyn Policy>>,
@@ -149,27 +170,66 @@ struct World {
     fuse: Fuse,
 }
 
+/// What all worlds have in common, made once: schedules are many and short.
+struct Template {
+    rules: Arc<Rules>,
+    ledger: Ledger,
+    policies: HashMap<Fingerprint, Arc<dyn Policy>>,
+    prints: Vec<Fingerprint>,
+    /// A file of a store without a loop in it.
+    empty: Vec<u8>,
+}
+
+impl Template {
+    fn get() -> &'static Self {
+        static ONCE: OnceLock<Template> = OnceLock::new();
+        ONCE.get_or_init(|| {
+            let text = SHOP.replace("records = 40", "records = 4").replace("\"1s\"", "\"1s\", aggregation = \"sum\"");
+            let (rules, first) = rules(&text);
+            let ledger = rules.session("test", first.clone()).unwrap().ledger().clone();
+            let other = |exploration| LinearGaussian::clone(&first).with_exploration(exploration).unwrap();
+            let all = [first.clone(), other(0.3), other(0.6)];
+            let prints = all.iter().map(LinearGaussian::fingerprint).collect();
+            let policies = all.into_iter().map(|p| (p.fingerprint(), Arc::new(p) as Arc<dyn Policy>)).collect();
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("loop.sqlite");
+            drop(SqliteStore::open(&path).unwrap());
+            Template { rules: Arc::new(rules), ledger, policies, prints, empty: std::fs::read(path).unwrap() }
+        })
+    }
+}
+
 impl World {
-    fn new() -> Self {
-        let text = SHOP.replace("records = 40", "records = 4").replace("\"1s\"", "\"1s\", aggregation = \"sum\"");
-        let (rules, first) = rules(&text);
-        let ledger = rules.session("test", first.clone()).unwrap().ledger().clone();
-        let other = |exploration| LinearGaussian::clone(&first).with_exploration(exploration).unwrap();
-        let all = [first.clone(), other(0.3), other(0.6)];
-        let prints = all.iter().map(LinearGaussian::fingerprint).collect();
-        let policies = all.into_iter().map(|p| (p.fingerprint(), Arc::new(p) as Arc<dyn Policy>)).collect();
+    fn new(shared: Option<(Arc<Postgres>, String)>) -> Self {
+        let Template { rules, ledger, policies, prints, empty } = Template::get();
         // In memory, where that is a folder: the disk is not what is tested here.
         let memory = Path::new("/dev/shm");
         let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
-        World { folder, rules: Arc::new(rules), ledger, policies, prints, fuse: Arc::new((-1).into()) }
+        std::fs::write(folder.path().join("loop.sqlite"), empty).unwrap();
+        let (rules, ledger, policies, prints) = (Arc::clone(rules), ledger.clone(), policies.clone(), prints.clone());
+        World { folder, shared, rules, ledger, policies, prints, fuse: Arc::new((-1).into()) }
     }
 
     fn start(&self) -> Engine {
-        let inner = SqliteStore::open(&self.folder.path().join("loop.sqlite")).unwrap();
+        let inner: Box<dyn Store> = match &self.shared {
+            None => Box::new(SqliteStore::open(&self.folder.path().join("loop.sqlite")).unwrap()),
+            Some((database, name)) => {
+                let store = PostgresStore::open(&database.address(), name).unwrap();
+                // A server that looks seldom may not know yet that a round can be learned from.
+                Box::new(store.looking_every(Duration::ZERO))
+            }
+        };
         let store = Flaky { inner, fuse: Arc::clone(&self.fuse) };
         let policies = self.policies.clone();
         let find = Box::new(move |print| Ok(Arc::clone(&policies[&print])));
         Engine::open("shop", Arc::clone(&self.rules), &self.ledger, Box::new(store), find).unwrap()
+    }
+
+    fn reader(&self) -> Box<dyn Reader> {
+        match &self.shared {
+            None => Box::new(SqliteStore::open_to_read(&self.folder.path().join("loop.sqlite")).unwrap()),
+            Some((database, name)) => Box::new(PostgresStore::open_to_read(&database.address(), name).unwrap()),
+        }
     }
 
     fn ask(&self, event: u8, body: bool) -> DecideAsk {
@@ -181,18 +241,24 @@ impl World {
 
 /// Runs a schedule, and compares every answer with the model.
 #[expect(clippy::too_many_lines, reason = "one arm per operation")]
-fn run(ops: &[Op]) {
-    let world = World::new();
-    let mut engine = world.start();
-    let mut model = Model { running: Some(world.prints[0]), time: Time::MIN, ..Model::default() };
+fn run(world: &World, ops: &[Op]) {
+    let servers = if world.shared.is_some() { 2 } else { 1 };
+    let mut engines: Vec<Engine> = (0..servers).map(|_| world.start()).collect();
+    let mut model = Model { running: Some(world.prints[0]), times: vec![Time::MIN; servers], ..Model::default() };
     let mut clock: Time = 10_000;
-    let mut learning: Option<Ready> = None;
+    let mut learning: Option<(usize, Ready)> = None;
     let mut ledger = world.ledger.clone();
-    for op in ops {
+    for (place, op) in ops.iter().enumerate() {
+        // Turns in an irregular order. What an engine has learned comes back to it.
+        let turn = match (op, &learning) {
+            (Op::Learn(_), Some((turn, _))) => *turn,
+            _ => (place * place / 3) % servers,
+        };
+        let engine = &mut engines[turn];
         let failing = world.fuse.load(Ordering::SeqCst) >= 0;
         let before = model.clone();
         if !matches!(op, Op::Jump(_) | Op::Fail(_) | Op::Crash) {
-            model.time = model.time.max(clock);
+            model.turn(turn, clock);
         }
         // Whether the store failed: then nothing happened.
         let mut failed = false;
@@ -206,14 +272,18 @@ fn run(ops: &[Op]) {
                 continue;
             }
             Op::Crash => {
-                drop(engine);
                 world.fuse.store(-1, Ordering::SeqCst);
-                engine = world.start();
-                learning = None;
+                drop(engines.remove(turn));
+                engines.insert(turn, world.start());
                 // Only what is stored is remembered, the time too.
-                let stored = model.events.values().map(|event| event.at);
-                let rewards = model.rewards.values().flatten().map(|reward| reward.2);
-                model.time = stored.chain(rewards).chain(model.learned_at).max().unwrap_or(Time::MIN);
+                model.times[turn] = model.stored();
+                if learning.as_ref().is_some_and(|(learner, _)| *learner == turn) {
+                    learning = None;
+                    // Its claim runs out after a while.
+                    if let Some((database, name)) = &world.shared {
+                        database.execute(&format!("DELETE FROM surefoot_{name}.learner"));
+                    }
+                }
                 continue;
             }
             Op::Decide(asked) => {
@@ -263,9 +333,9 @@ fn run(ops: &[Op]) {
                     None => {
                         let ready = engine.take_ready();
                         assert_eq!(ready.as_ref().map(|ready| ready.round as usize), model.ready());
-                        learning = ready;
+                        learning = ready.map(|ready| (turn, ready));
                     }
-                    Some(ready) => {
+                    Some((_, ready)) => {
                         let running = world.prints[usize::from(*policy)];
                         let mut longer = ledger.clone();
                         longer.append(Entry::Deploy { policy: running });
@@ -286,7 +356,7 @@ fn run(ops: &[Op]) {
                             }
                             [Answer::Done(Err(_))] => {
                                 failed = true;
-                                learning = Some(ready);
+                                learning = Some((turn, ready));
                             }
                             other => panic!("{other:?}"),
                         }
@@ -327,20 +397,26 @@ fn run(ops: &[Op]) {
         }
         if failed {
             assert!(failing, "the store fails only where it is told to");
+            let times = std::mem::take(&mut model.times);
             model = before;
+            if matches!(op, Op::Learn(_)) {
+                // The engine has looked at the clock in a step of its own, which did not fail.
+                model.times = times;
+            }
+        } else {
+            let status = engine.status();
+            assert_eq!(status.decisions as usize, model.order.len());
+            assert_eq!(status.ledger_head, ledger.head());
         }
-        let status = engine.status();
-        assert_eq!(status.decisions as usize, model.order.len());
-        assert_eq!(status.ledger_head, ledger.head());
     }
     world.fuse.store(-1, Ordering::SeqCst);
-    drop(engine);
-    check(&world, &model);
+    drop(engines);
+    check(world, &model);
 }
 
 /// What is stored is what the model knows: every decision in its order, in one round, with the rewards that count.
 fn check(world: &World, model: &Model) {
-    let store = SqliteStore::open_to_read(&world.folder.path().join("loop.sqlite")).unwrap();
+    let store = world.reader();
     let rounds = store.rounds().unwrap();
     assert_eq!(rounds.len(), model.rounds.len());
     let mut next = 0;
@@ -376,15 +452,41 @@ fn check(world: &World, model: &Model) {
     }
 }
 
+/// Runs so many schedules, each in a world of its own, on so many threads.
+fn schedules(cases: u32, threads: u32, world: impl Fn() -> World + Sync) {
+    let run_some = |cases: u32| {
+        let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
+        runner.run(&prop::collection::vec(op(), 1..60), |ops| {
+            run(&world(), &ops);
+            Ok(())
+        })
+    };
+    std::thread::scope(|scope| {
+        let runs: Vec<_> = (0..threads).map(|_| scope.spawn(|| run_some(cases.div_ceil(threads)))).collect();
+        for run in runs {
+            run.join().unwrap().unwrap_or_else(|error| panic!("{error}"));
+        }
+    });
+}
+
+/// How many schedules to run, unless the environment says otherwise.
+fn cases(name: &str, otherwise: u32) -> u32 {
+    std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(otherwise)
+}
+
 #[test]
 fn random_schedules_with_failures_and_crashes_agree_with_a_model() {
-    let cases = std::env::var("SUREFOOT_SCHEDULES").ok().and_then(|n| n.parse().ok()).unwrap_or(300);
-    let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
-    let schedules = prop::collection::vec(op(), 1..60);
-    if let Err(error) = runner.run(&schedules, |ops| {
-        run(&ops);
-        Ok(())
-    }) {
-        panic!("{error}");
-    }
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+    schedules(cases("SUREFOOT_SCHEDULES", 20_000), threads, || World::new(None));
+}
+
+#[test]
+fn two_servers_on_one_database_agree_with_the_same_model() {
+    let Some(database) = Postgres::start() else { return };
+    let database = Arc::new(database);
+    let loops = AtomicU32::new(0);
+    schedules(cases("SUREFOOT_POSTGRES_SCHEDULES", 40), 1, || {
+        let name = format!("loop{}", loops.fetch_add(1, Ordering::SeqCst));
+        World::new(Some((Arc::clone(&database), name)))
+    });
 }
