@@ -22,7 +22,7 @@ const POLICIES: &str = "/v1/loops/shop/policies";
 /// A loop with a gate, and its server.
 pub(crate) struct Gated {
     pub(crate) folder: tempfile::TempDir,
-    clock: Arc<ManualClock>,
+    pub(crate) clock: Arc<ManualClock>,
     pub(crate) lp: Arc<Loop>,
     pub(crate) to: std::net::SocketAddr,
     text: String,

@@ -11,7 +11,7 @@ use surefoot_serve::request::DecisionRequest;
 use surefoot_serve::{Loop, export};
 
 use crate::challengers::{Gated, gated};
-use crate::common::{Answer, SHOP, get, open, post, visit};
+use crate::common::{Answer, SHOP, get, open, post, request, visit};
 
 const ERASURES: &str = "/v1/loops/shop/erasures";
 
@@ -144,4 +144,32 @@ fn what_to_erase_must_be_said() {
     reserved["event_id"] = json!("erased:1");
     let (status, detail) = said(post(shop.to, "/v1/loops/shop/decisions", &reserved));
     assert!(status == 422 && detail.contains("should not begin with erased:"), "{detail}");
+}
+
+#[test]
+fn a_round_is_learned_from_again_if_its_records_are_erased_meanwhile() {
+    let shop = gated(|text| text);
+    let Gated { to, folder, lp, clock, .. } = &shop;
+    for start in (0..800).step_by(100) {
+        let batch: String = (start..start + 100).map(|i| visit(i).to_string() + "\n").collect();
+        let lines = ["Content-Type: application/x-ndjson"];
+        request(*to, "POST", "/v1/loops/shop/decisions", &lines, batch.as_bytes());
+    }
+    // Both rounds can be learned from now. Records are erased before, while and after that happens.
+    clock.set(2_000_000);
+    for i in 0..20 {
+        let erased = post(*to, ERASURES, &json!({ "event_id": format!("e{}", 37 * i) })).json();
+        assert_eq!(erased["decisions"], json!(1), "{erased}");
+    }
+    shop.visited(800, 400);
+    let ledger: Ledger = get(*to, "/v1/loops/shop/ledger").text().parse().unwrap();
+    let counted = ledger.entries().iter().map(|entry| match entry {
+        Entry::Erase { records, .. } => *records,
+        _ => 0,
+    });
+    assert_eq!(counted.sum::<usize>(), 20);
+    let run = folder.path().join("run");
+    assert_eq!(export(&folder.path().join("shop"), &run).unwrap().rounds, 3);
+    let report = audit(&RunFiles::of(&run).unwrap().read().unwrap(), &[lp.status().ledger_head], || ());
+    assert!(report.verified, "{:?}", report.all_differences());
 }

@@ -180,7 +180,9 @@ impl<'a> Law<'a> {
 
     /// The number of erased records because of which a certificate cannot be recomputed; 0 if it can.
     pub(super) fn lost(&self, certificate: &Certificate) -> usize {
-        let rounds = (certificate.since.round..).zip(&certificate.logs);
+        // A forged round may be any number.
+        let first = certificate.since.round;
+        let rounds = certificate.logs.iter().enumerate().map(|(i, logs)| (first.saturating_add(i), logs));
         let gone = rounds.filter(|(k, logs)| self.rounds.get(*k).is_some_and(|round| round.former.contains(logs)));
         let own: usize = gone.map(|(k, _)| self.erased.get(&k).copied().unwrap_or(0)).sum();
         own.max(certificate.parts.iter().map(|part| self.lost(part)).max().unwrap_or(0))
