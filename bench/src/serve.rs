@@ -26,15 +26,8 @@ use crate::work::Result;
 /// The service under load: against axum alone, in batches, while it learns, after a restart
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// Binary to measure
-    #[arg(long, default_value = "target/release/surefoot")]
-    surefoot: PathBuf,
-    /// Folder of the stores, on the disk to be measured
-    #[arg(long, default_value = "bench/data/serve")]
-    data: PathBuf,
-    /// Folder of the report
-    #[arg(long, default_value = "bench/results")]
-    out: PathBuf,
+    #[command(flatten)]
+    paths: Paths,
     /// Seconds of each measurement
     #[arg(long, default_value_t = 5)]
     seconds: u64,
@@ -50,6 +43,20 @@ pub(crate) struct Serve {
     /// Only these parts: load, learning, restart
     #[arg(long, value_delimiter = ',', default_value = "load,learning,restart")]
     only: Vec<String>,
+}
+
+/// What is measured, and where.
+#[derive(Debug, Args)]
+struct Paths {
+    /// Binary to measure
+    #[arg(long, default_value = "target/release/surefoot")]
+    surefoot: PathBuf,
+    /// Folder of the stores, on the disk to be measured
+    #[arg(long, default_value = "bench/data/serve")]
+    data: PathBuf,
+    /// Folder of the report
+    #[arg(long, default_value = "bench/results")]
+    out: PathBuf,
 }
 
 /// Connections of the load.
@@ -78,11 +85,11 @@ impl Serve {
             self.turns,
             self.seconds
         );
-        publish(&self.out, "serve", "The service under load", &format!("{about}\n\n{body}\n{}", notes.concat()))
+        publish(&self.paths.out, "serve", "The service under load", &format!("{about}\n\n{body}\n{}", notes.concat()))
     }
 
     fn start(&self, file: &Path, folder: &Path) -> Result<Server> {
-        Server::serve(&self.surefoot, file, folder, None)
+        Server::serve(&self.paths.surefoot, file, folder, None)
     }
 
     fn send(&self, server: &Server, first: u64, rate: Option<f64>, request: Request) -> Result<Answered> {
@@ -97,12 +104,12 @@ impl Serve {
 
     /// Decisions, single and in batches, and rewards.
     fn load(&self, rows: &mut Rows) -> Result<String> {
-        let (folder, file) = empty(&self.data.join("load"), "1h")?;
+        let (folder, file) = empty(&self.paths.data.join("load"), "1h")?;
         let (service, alone) = (self.start(&file, &folder)?, Server::alone()?);
         let shared = self
             .postgres
             .as_deref()
-            .map(|database| Server::serve(&self.surefoot, &file, &folder.join("shared"), Some(database)));
+            .map(|database| Server::serve(&self.paths.surefoot, &file, &folder.join("shared"), Some(database)));
         let shared = shared.transpose()?;
         let bodies = Bodies::new();
         let mut next = 0;

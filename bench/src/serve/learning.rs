@@ -20,7 +20,7 @@ const RATE: f64 = 1000.0;
 const QUIET: Duration = Duration::from_secs(10);
 
 pub(super) fn measure(serve: &Serve, rows: &mut Rows) -> Result<String> {
-    let (folder, file) = empty(&serve.data.join("learning"), "1s")?;
+    let (folder, file) = empty(&serve.paths.data.join("learning"), "1s")?;
     let server = serve.start(&file, &folder)?;
     let to = server.address;
     let bodies = Bodies::new();

@@ -15,7 +15,7 @@ use crate::work::Result;
 const TOGETHER: u64 = 10_000;
 
 pub(super) fn measure(serve: &Serve, rows: &mut Rows) -> Result<String> {
-    let (folder, file) = empty(&serve.data.join("restart"), "1h")?;
+    let (folder, file) = empty(&serve.paths.data.join("restart"), "1h")?;
     // The service writes the rules and the first policy.
     drop(serve.start(&file, &folder)?);
     let path = folder.join("bench/loop.sqlite");

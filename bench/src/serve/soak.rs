@@ -1,6 +1,5 @@
 //! The service under load for minutes. Its memory must stay flat.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -8,22 +7,15 @@ use clap::Args;
 use super::bodies::Bodies;
 use super::load::Load;
 use super::servers::Server;
-use super::{CONNECTIONS, empty};
+use super::{CONNECTIONS, Paths, empty};
 use crate::report::{number, publish, say, table};
 use crate::work::Result;
 
 /// The service under a steady load for minutes, with rounds that are learned from, and its memory
 #[derive(Debug, Args)]
 pub(crate) struct Soak {
-    /// Binary to measure
-    #[arg(long, default_value = "target/release/surefoot")]
-    surefoot: PathBuf,
-    /// Folder of the store
-    #[arg(long, default_value = "bench/data/serve")]
-    data: PathBuf,
-    /// Folder of the report
-    #[arg(long, default_value = "bench/results")]
-    out: PathBuf,
+    #[command(flatten)]
+    paths: Paths,
     /// How long
     #[arg(long, default_value_t = 10)]
     minutes: u64,
@@ -37,8 +29,8 @@ const EVERY: Duration = Duration::from_secs(30);
 
 impl Soak {
     pub(crate) fn run(&self) -> Result<()> {
-        let (folder, file) = empty(&self.data.join("soak"), "1s")?;
-        let server = Server::serve(&self.surefoot, &file, &folder, None)?;
+        let (folder, file) = empty(&self.paths.data.join("soak"), "1s")?;
+        let server = Server::serve(&self.paths.surefoot, &file, &folder, None)?;
         let bodies = Bodies::new();
         let (mut next, mut refused) = (0, 0);
         let mut rows: Vec<[String; 4]> = Vec::new();
@@ -71,6 +63,6 @@ impl Soak {
             self.rate, self.minutes
         );
         let body = table(["after", "decisions", "p99", "memory"], &rows);
-        publish(&self.out, "soak", "The service under load for ten minutes", &format!("{about}\n\n{body}"))
+        publish(&self.paths.out, "soak", "The service under load for ten minutes", &format!("{about}\n\n{body}"))
     }
 }

@@ -138,7 +138,7 @@ impl Told {
 /// `SUREFOOT_KILLS=3000` kills more often.
 #[test]
 fn what_was_acknowledged_survives_kills_and_what_was_learned_comes_out_again() {
-    let kills: u64 = std::env::var("SUREFOOT_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(20);
+    let kills: u64 = std::env::var("SUREFOOT_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(200);
     let folder = tempfile::tempdir().unwrap();
     let mut told = Told::default();
     for kill in 0..kills {
