@@ -177,7 +177,7 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
     };
     let summary = LearnSummary {
         rounds: logs.iter().map(round).collect(),
-        set_aside: rounds.set_aside.as_ref().map_or(0, |(_, actions)| actions.len()),
+        set_aside: rounds.set_aside.as_ref().map_or(0, Logs::len),
         held_back,
         skipped: rounds.skipped,
         features: rounds.encoding.width(),

@@ -15,7 +15,7 @@ use crate::learn::{
     Algorithm, Choice, Coverage, Goal, Lambda, Learner, MemberKind, MemberReport, Members, Portfolio, Sharpness, State,
     StepReport,
 };
-use crate::logs::Logs;
+use crate::logs::{CHUNK, Logs};
 use crate::observer::Observer;
 use crate::optim::Trace;
 use crate::policy::{LinearGaussian, Policy};
@@ -273,8 +273,12 @@ fn self_normalised(policy: &dyn Policy, rounds: &[Arc<Logs>]) -> Result<Estimate
     let mut evaluator =
         Evaluator::new(&EvaluationSettings { estimators, replicates: 0, ..EvaluationSettings::default() })?;
     for logs in rounds {
-        let p = policy.propensity(logs.contexts(), logs.action(), logs.eligible())?;
-        evaluator.add(&Observed { p: &p, q: logs.propensity(), c: logs.cost(), model: None, custom: &[] })?;
+        // Chunk by chunk, so that nothing is held per record.
+        for start in (0..logs.len()).step_by(CHUNK) {
+            let some = logs.slice(start..(start + CHUNK).min(logs.len()));
+            let p = policy.propensity(some.contexts(), some.action(), some.eligible())?;
+            evaluator.add(&Observed { p: &p, q: some.propensity(), c: some.cost(), model: None, custom: &[] })?;
+        }
     }
     Ok(evaluator.finish()?.estimates.swap_remove(0))
 }

@@ -109,11 +109,11 @@ impl Statistics {
         if !logs.is_complete() {
             return Err(Error::setting("the logs", "with the contexts of all records", "without some of them"));
         }
-        let reward: Vec<f64> = logs.cost().iter().map(|c| -c).collect();
         for start in (0..logs.len()).step_by(CHUNK) {
             let range = start..(start + CHUNK).min(logs.len());
             let features = map.apply(&logs.contexts().slice(range.clone()))?;
-            self.add(&features, &logs.action()[range.clone()], &reward[range])?;
+            let reward: Vec<f64> = logs.cost()[range.clone()].iter().map(|c| -c).collect();
+            self.add(&features, &logs.action()[range], &reward)?;
         }
         Ok(())
     }
