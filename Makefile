@@ -11,7 +11,7 @@ PYTHON_ENV := .venv-python
 PYTHON_PACKAGE := crates/surefoot-python
 export CARGO_TARGET_DIR ?= target
 
-.PHONY: help test test-rust test-contract test-python wheel environments lint lint-rust lint-python fmt doc bench bench-candidates bench-evaluate bench-learners bench-python bench-rivals golden attack fuzz fuzz-quick coverage demo paper clean
+.PHONY: help test test-rust test-contract test-python wheel environments lint lint-rust lint-python fmt doc bench bench-candidates bench-evaluate bench-learners bench-python bench-rivals bench-scale golden attack fuzz fuzz-quick coverage demo paper clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -107,6 +107,10 @@ bench-evaluate: $(OBP_ENV)/tried ## against Open Bandit Pipeline, on 10 million 
 bench-candidates: $(LEARNERS_ENV)/installed ## candidates with features against Vowpal Wabbit's ADF, into bench/results/: some minutes
 	$(CARGO) build --release --locked --package surefoot-bench --package surefoot-cli
 	$(LEARNERS_ENV)/bin/python bench/candidates/compare.py --surefoot $(CARGO_TARGET_DIR)/release/surefoot $(BENCH_FLAGS)
+
+bench-scale: $(LEARNERS_ENV)/installed ## learning from files against memory, on 10 million records (BENCH_FLAGS="--records N"): some minutes, 2 GB of disk
+	$(CARGO) build --release --locked
+	$(LEARNERS_ENV)/bin/python bench/scale.py --surefoot $(CARGO_TARGET_DIR)/release/surefoot $(BENCH_FLAGS)
 
 bench-learners: $(LEARNERS_ENV)/installed ## learners against rivals, on the sets in DATA=data, into bench/results/: an hour or so at first
 	$(CARGO) build --release --locked

@@ -81,7 +81,6 @@ pub struct Rounds {
     /// Warnings about the columns that are features.
     pub warnings: Vec<String>,
     /// What must exist as long as rounds in mapped files are used.
-    #[expect(dead_code, reason = "it is held, and dropped at the end")]
     pub(crate) held: Option<Arc<Held>>,
 }
 
@@ -190,6 +189,11 @@ impl RoundBuilder {
 }
 
 impl Rounds {
+    /// Whether the records are in mapped files.
+    pub(crate) fn is_stored(&self) -> bool {
+        self.held.is_some()
+    }
+
     /// Reads all records, into memory or into files that are mapped ([`ReadRequest::storage`]). If `known` is given, its
     /// actions and features are used. Otherwise the actions are those that the reader was given, or else all that occur.
     pub fn read(reader: &LogReader, request: &ReadRequest, known: Option<&Inputs>) -> Result<Self> {

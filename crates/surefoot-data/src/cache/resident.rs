@@ -71,3 +71,28 @@ fn release(map: &Mmap) {
 
 #[cfg(not(target_os = "linux"))]
 fn release(_: &Mmap) {}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    #[expect(unsafe_code, reason = "a file is mapped")]
+    fn pages_that_were_given_back_have_the_same_bytes() {
+        let mut file = tempfile::tempfile().unwrap();
+        let bytes: Vec<u8> = (0..1u32 << 20).map(|i| (i % 251) as u8).collect();
+        file.write_all(&bytes).unwrap();
+        // SAFETY: nobody else has the file.
+        let map = Arc::new(unsafe { Mmap::map(&file) }.unwrap());
+        // A limit of 0 gives everything back all the time.
+        let resident = Resident::new(Some(0));
+        resident.watch(&map);
+        for _ in 0..20 {
+            assert!(map[..] == bytes[..]);
+            release(&map);
+            thread::sleep(PERIOD / 5);
+        }
+    }
+}

@@ -39,10 +39,9 @@ fn reader(path: &Path) -> LogReader {
         .with_actions(Some(surefoot_data::Actions::Count(3)))
 }
 
-/// Everything that learning says, as a text. Times are left out.
-fn learned(path: &Path, storage: &Storage, algorithm: &str, encoding: &EncodingSettings, prior: &Prior) -> String {
+fn request(storage: &Storage, algorithm: &str, encoding: &EncodingSettings, prior: &Prior) -> LearnRequest {
     let settings = LearnerSettings { algorithm: algorithm.into(), epochs: 2, ..LearnerSettings::default() };
-    let request = LearnRequest {
+    LearnRequest {
         read: ReadRequest { storage: storage.clone(), encoding: encoding.clone(), ..ReadRequest::default() },
         prior: prior.clone(),
         prior_is_older: false,
@@ -51,7 +50,12 @@ fn learned(path: &Path, storage: &Storage, algorithm: &str, encoding: &EncodingS
         exploration: 0.05,
         intercept: true,
         contenders: Vec::new(),
-    };
+    }
+}
+
+/// Everything that learning says, as a text. Times are left out.
+fn learned(path: &Path, storage: &Storage, algorithm: &str, encoding: &EncodingSettings, prior: &Prior) -> String {
+    let request = request(storage, algorithm, encoding, prior);
     let mut found = learn(&reader(path), &request, &mut Silent).unwrap();
     found.summary.members.iter_mut().for_each(|member| member.seconds = 0.0);
     let texts = [
@@ -64,7 +68,7 @@ fn learned(path: &Path, storage: &Storage, algorithm: &str, encoding: &EncodingS
 }
 
 fn kept(folder: &Folder) -> Storage {
-    Storage { memory: Some(1 << 20), cache: Some(folder.path().join("cache")) }
+    Storage { memory: None, cache: Some(folder.path().join("cache")) }
 }
 
 /// The folders of a cache.
@@ -88,8 +92,9 @@ fn every_learner_learns_the_same_from_stored_records_as_from_memory() {
     let dense = EncodingSettings { ignore: vec!["city".into()], ..EncodingSettings::default() };
     // Two of five values are not 0: sparse rows that are stored as dense ones. With hashing they stay sparse.
     let mixed = EncodingSettings::default();
-    let sparse = EncodingSettings { vocabulary: 2, ..EncodingSettings::default() };
-    let temporary = Storage { memory: Some(1 << 20), cache: None };
+    let sparse = EncodingSettings { vocabulary: 2, hash_bits: 4, ..EncodingSettings::default() };
+    // 36,000 records of at least 40 bytes are more than a third of it.
+    let temporary = Storage { memory: Some(4 << 20), cache: None };
     for (encoding, is_sparse) in [(dense, false), (mixed, false), (sparse, true)] {
         for (algorithm, prior) in [("seq-adj-ls", Prior::Estimated), ("thompson", Prior::Uniform)] {
             let in_memory = learned(&path, &Storage::default(), algorithm, &encoding, &prior);
@@ -170,6 +175,23 @@ fn a_damaged_cache_is_made_again() {
     fs::write(&file, &bytes[..bytes.len() - 4]).unwrap();
     assert_eq!(fingerprints(&path, &storage), whole, "cut short");
     assert_eq!(folders(&storage), [cached]);
+}
+
+#[test]
+fn a_limit_that_cannot_be_kept_is_refused_before_the_work() {
+    let folder = Folder::new();
+    let path = folder.write("logs.csv", logs(20_000, 6));
+    let learned = |algorithm: &str, memory| {
+        let storage = Storage { memory: Some(memory), cache: None };
+        let request = request(&storage, algorithm, &EncodingSettings::default(), &Prior::Uniform);
+        learn(&reader(&path), &request, &mut Silent)
+    };
+    let error = learned("seq-adj-ls", 1 << 19).unwrap_err().to_string();
+    let expected = "with a reward above the lowest, or the algorithm should be thompson, which needs the least (option memory), \
+                    but is 0.0 GB";
+    assert!(error.starts_with("the memory should be at least 0.1 GB to learn from 18666 records, "), "{error}");
+    assert!(error.ends_with(expected), "{error}");
+    assert!(learned("thompson", 100 << 20).is_ok());
 }
 
 #[test]
