@@ -13,7 +13,7 @@ PYTHON_ENV := .venv-python
 PYTHON_PACKAGE := crates/surefoot-python
 export CARGO_TARGET_DIR ?= target
 
-.PHONY: help test test-rust test-contract test-page test-python wheel environments lint lint-rust lint-python fmt doc bench bench-candidates bench-evaluate bench-learners bench-python bench-rivals bench-serve soak-serve golden attack fuzz fuzz-quick coverage demo paper clean
+.PHONY: help test test-rust test-contract test-page test-python wheel environments lint lint-rust lint-python fmt doc bench bench-candidates bench-evaluate bench-learners bench-python bench-rivals bench-scale bench-serve soak-serve golden attack fuzz fuzz-quick coverage demo paper clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -137,6 +137,10 @@ bench-serve: $(POSTGRES_ENV)/tried ## the service under load, against axum alone
 soak-serve: ## the service under load for ten minutes, with its memory, into bench/results/
 	$(CARGO) build --release --locked --package surefoot-bench --package surefoot-cli
 	$(CARGO) run --release --locked --quiet --package surefoot-bench -- soak --surefoot $(CARGO_TARGET_DIR)/release/surefoot $(BENCH_FLAGS)
+
+bench-scale: $(LEARNERS_ENV)/installed ## learning from files against memory, on 10 million records (BENCH_FLAGS="--records N"): some minutes, 2 GB of disk
+	$(CARGO) build --release --locked
+	$(LEARNERS_ENV)/bin/python bench/scale.py --surefoot $(CARGO_TARGET_DIR)/release/surefoot $(BENCH_FLAGS)
 
 bench-learners: $(LEARNERS_ENV)/installed ## learners against rivals, on the sets in DATA=data, into bench/results/: an hour or so at first
 	$(CARGO) build --release --locked

@@ -2,6 +2,7 @@
 
 mod commands;
 mod logs;
+mod storage;
 
 use std::process::ExitCode;
 

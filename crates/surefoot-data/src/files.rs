@@ -46,10 +46,13 @@ pub fn interrupted(code: i32) -> ! {
 
 /// Removes a file or folder. There is nothing to do about an error: an earlier one is reported, or none at all.
 fn remove(path: &Path) {
-    let _ = match path.is_dir() {
-        true => fs::remove_dir_all(path),
-        false => fs::remove_file(path),
-    };
+    if !path.is_dir() {
+        let _ = fs::remove_file(path);
+        return;
+    }
+    // Another thread may create a file while the folder is emptied.
+    let gone = |_: &i32| fs::remove_dir_all(path).is_ok() || !path.exists();
+    let _ = (0..100).find(gone);
 }
 
 /// A temporary file or folder, which is removed when it is dropped, unless it was renamed.

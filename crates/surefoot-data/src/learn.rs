@@ -3,6 +3,7 @@
 //! [`learn`] takes one request and returns one result. The command line, the Python package and a service print that
 //! result.
 
+mod memory;
 mod prior;
 mod summary;
 
@@ -111,12 +112,13 @@ pub fn learn(reader: &LogReader, request: &LearnRequest, observer: &mut dyn Obse
     learn_from(&Rounds::read(reader, &request.read, request.prior.inputs())?, request, observer)
 }
 
-/// Like [`learn`], from rounds that were already read; `request.read` is ignored.
+/// Like [`learn`], from rounds that were already read; of `request.read`, only the memory is used.
 pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Observer) -> Result<Learned> {
     if !(0.0..=0.5).contains(&request.held_back) {
         return Err(Error::setting("the share held back", "in [0, 0.5]", request.held_back));
     }
     let prior = prior(rounds, request)?;
+    memory::check(rounds, &request.learner, &prior, request.read.storage.memory)?;
     let provenance = Provenance {
         prior_learned: match &request.prior {
             // A policy that does not say where it comes from is assumed to be learned.
@@ -177,7 +179,7 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
     };
     let summary = LearnSummary {
         rounds: logs.iter().map(round).collect(),
-        set_aside: rounds.set_aside.as_ref().map_or(0, |(_, actions)| actions.len()),
+        set_aside: rounds.set_aside.as_ref().map_or(0, Logs::len),
         held_back,
         skipped: rounds.skipped,
         features: rounds.encoding.width(),

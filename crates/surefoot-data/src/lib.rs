@@ -29,6 +29,7 @@
 //!
 //! Not supported: features of actions, and dates as features.
 
+mod cache;
 pub mod catalogue;
 mod certificate_file;
 mod cifar;
@@ -67,6 +68,7 @@ use std::fs::{self, File};
 use std::io::{BufReader, Cursor};
 use std::path::Path;
 
+pub use cache::Storage;
 pub use certificate_file::{Certificates, read_certificates, write_certificates};
 pub use convert::{Converted, convert};
 pub use encoding::{

@@ -32,6 +32,7 @@ use long::{Grouped, is_long};
 use passes::Passes;
 use sources::Source;
 
+use crate::cache::FileEntry;
 use crate::error::{Error, Result};
 use crate::table::{Format, Labels, Tables, memory, read_table_as};
 
@@ -196,6 +197,24 @@ impl LogReader {
             Source::Refused { .. } | Source::Table(..) => None,
         };
         self.sources.iter().map(size).try_fold(0u64, |sum, size| Some(sum.saturating_add(size?)))
+    }
+
+    /// What a cache says of all files; `None` if some records come from a pipe or from memory.
+    pub(crate) fn entries(&self) -> Result<Option<Vec<FileEntry>>> {
+        let entry = |source: &Source| match source {
+            Source::File(path) => {
+                let format = self.format.map_or_else(|| sources::format(path), Ok)?;
+                self.passes.entry(path, format)
+            }
+            Source::Refused { .. } | Source::Table(..) => Ok(None),
+        };
+        self.sources.iter().map(entry).collect()
+    }
+
+    /// Everything but the files that decides how records are read, as a text.
+    pub(crate) fn described(&self) -> String {
+        let LogReader { format, columns, skipped, given, unlabelled, catalogue, .. } = self;
+        format!("{format:?} {columns:?} {skipped} {given:?} {unlabelled} {}", catalogue.is_some())
     }
 
     /// Its name in errors: the first file, or the table.

@@ -1,12 +1,14 @@
 //! ROUNDS: log files as rounds of encoded records to learn from.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use surefoot::audit::{ActionsFrom, FeaturesFrom};
 use surefoot::features::Joint;
 use surefoot::logs::Eligible;
-use surefoot::{Contexts, Logs, RewardRange};
+use surefoot::{Logs, RewardRange};
 
+use crate::cache::{Cache, Held, Manifest, RoundWriter, Storage};
 use crate::encoding::{self, CandidateInputs, Encoding, EncodingFit, EncodingSettings, Identity, Rows};
 use crate::error::{Error, Result};
 use crate::inputs::Inputs;
@@ -27,6 +29,8 @@ pub struct ReadRequest {
     /// from, so whatever they fix is fixed before the remaining records. With 0, all records fix the features, and no
     /// records remain that are independent of them.
     pub set_aside: f64,
+    /// How much memory the run may take, and where encoded records are stored if they would take more.
+    pub storage: Storage,
 }
 
 impl Default for ReadRequest {
@@ -36,11 +40,12 @@ impl Default for ReadRequest {
             reward_range: [0.0, 1.0],
             encoding: EncodingSettings::default(),
             set_aside: 0.1,
+            storage: Storage::default(),
         }
     }
 }
 
-/// Encoded records in memory, as rounds to learn from.
+/// Encoded records, in memory or in mapped files, as rounds to learn from.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Rounds {
@@ -61,8 +66,8 @@ pub struct Rounds {
     /// The rounds, in the order in which their first records appear. Each has the name of its group as its policy
     /// version.
     pub rounds: Vec<Logs>,
-    /// The contexts and actions of the records set aside, to which the encoding was fitted.
-    pub set_aside: Option<(Contexts, Vec<u32>)>,
+    /// The records set aside, to which the encoding was fitted.
+    pub set_aside: Option<Logs>,
     /// The number of records that were skipped because the logger asked for it.
     pub skipped: usize,
     /// The number of decisions without a label, which were left out.
@@ -75,6 +80,8 @@ pub struct Rounds {
     pub flaws: Vec<String>,
     /// Warnings about the columns that are features.
     pub warnings: Vec<String>,
+    /// What must exist as long as rounds in mapped files are used.
+    pub(crate) held: Option<Arc<Held>>,
 }
 
 /// The columns of a round while it is read.
@@ -87,13 +94,46 @@ struct RoundBuilder {
     eligible: Option<Vec<Vec<u32>>>,
     /// The candidates, and their number in each record, if the records have candidates with features.
     candidates: Option<(Rows, Vec<usize>)>,
+    /// The files that the records are moved to, if they are stored.
+    writer: Option<RoundWriter>,
+    /// The number of all records.
+    records: usize,
 }
 
 impl RoundBuilder {
     fn new(encoding: &Encoding, candidates: Option<&CandidateInputs>) -> Self {
         let (action, propensity, cost) = (Vec::new(), Vec::new(), Vec::new());
         let candidates = candidates.map(|candidates| (candidates.encoding.rows(), Vec::new()));
-        RoundBuilder { rows: encoding.rows(), action, propensity, cost, eligible: None, candidates }
+        let (rows, eligible, writer) = (encoding.rows(), None, None);
+        RoundBuilder { rows, action, propensity, cost, eligible, candidates, writer, records: 0 }
+    }
+
+    /// Moves the records in memory to the files.
+    fn store(&mut self, encoding: &Encoding, cache: &Cache, place: usize) -> Result<()> {
+        if self.action.is_empty() {
+            return Ok(());
+        }
+        if self.writer.is_none() {
+            self.writer = Some(RoundWriter::new(cache.round(place), &self.rows)?);
+        }
+        let rows = std::mem::replace(&mut self.rows, encoding.rows());
+        let writer = self.writer.as_mut().expect("just made");
+        writer.add(rows, &self.action, &self.propensity, &self.cost)?;
+        self.action.clear();
+        self.propensity.clear();
+        self.cost.clear();
+        Ok(())
+    }
+
+    /// The round, in memory or in the files.
+    fn finish(mut self, actions: usize, name: &str, at: &Place<'_>) -> Result<Logs> {
+        let Some(cache) = at.cache else {
+            let refused = |reason| Error::Content { place: at.reader.place(), reason };
+            return self.logs(actions, name).map_err(refused);
+        };
+        self.store(at.encoding, cache, at.round)?;
+        let writer = self.writer.expect("there are records");
+        cache.logs(at.round, &writer.finish()?, actions, name)
     }
 
     fn logs(self, actions: usize, name: &str) -> surefoot::Result<Logs> {
@@ -149,10 +189,22 @@ impl RoundBuilder {
 }
 
 impl Rounds {
-    /// Reads all records into memory. If `known` is given, its actions and features are used. Otherwise the actions are
-    /// those that the reader was given, or else all that occur.
+    /// Whether the records are in mapped files.
+    pub(crate) fn is_stored(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// Reads all records, into memory or into files that are mapped ([`ReadRequest::storage`]). If `known` is given, its
+    /// actions and features are used. Otherwise the actions are those that the reader was given, or else all that occur.
     pub fn read(reader: &LogReader, request: &ReadRequest, known: Option<&Inputs>) -> Result<Self> {
-        let ReadRequest { grouping, reward_range, encoding, set_aside } = request;
+        let ReadRequest { grouping, reward_range, encoding, set_aside, storage } = request;
+        let manifest = match storage.cache {
+            Some(_) => Manifest::of(reader, request, known)?,
+            None => None,
+        };
+        if let Some(found) = manifest.as_ref().and_then(|manifest| Cache::find(storage, manifest)) {
+            return Ok(found);
+        }
         let range = RewardRange::new(reward_range[0], reward_range[1])?;
         let scan = Scan::of(reader, grouping)?;
         let place = reader.place();
@@ -178,12 +230,20 @@ impl Rounds {
             check_entries(reader, &inputs.encoding, count)?;
         }
         let (actions, actions_from) = actions(reader, &scan, known, aside)?;
+        let bytes = encoding.bytes().saturating_mul(scan.records as u64);
+        let cache = match storage.stores(bytes) {
+            // Candidates are lists of rows, which are not stored.
+            true if candidates.is_none() => Some(Cache::begin(storage, manifest)?),
+            true if storage.cache.is_none() => return Err(too_small(storage, bytes, "candidates")),
+            _ => None,
+        };
         let places: HashMap<&str, usize> = scan.groups.iter().map(|(name, _)| name.as_str()).zip(0..).collect();
         let mut rounds: Vec<RoundBuilder> =
             scan.groups.iter().map(|_| RoundBuilder::new(&encoding, candidates.as_ref())).collect();
         let mut head = RoundBuilder::new(&encoding, candidates.as_ref());
         let mut check = Check::new(actions.clone(), range);
         let mut screen = Screen::default();
+        let mut held = 0;
         for batch in reader.batches() {
             let batch = batch?;
             let records = check.records(&batch)?;
@@ -207,32 +267,49 @@ impl Rounds {
                     (Some(inputs), Some((rows, counts))) => inputs.encode_into(&part, rows, counts)?,
                     _ => {
                         let sets = records.eligible.as_ref().map(|sets| sets.slice(start..end));
-                        into.restrict(sets.as_ref(), end - start, actions.len(), &place)?;
+                        if cache.is_some() {
+                            let all =
+                                sets.is_none_or(|sets| (0..end - start).all(|i| sets.get(i).len() == actions.len()));
+                            if !all {
+                                return Err(too_small(storage, bytes, "eligible actions"));
+                            }
+                        } else {
+                            into.restrict(sets.as_ref(), end - start, actions.len(), &place)?;
+                        }
                     }
                 }
                 into.action.extend_from_slice(&records.action[start..end]);
                 into.propensity.extend_from_slice(&records.propensity[start..end]);
                 into.cost.extend_from_slice(&records.cost[start..end]);
+                into.records += end - start;
                 start = end;
             }
-        }
-        let refused = |reason| Error::Content { place: place.clone(), reason };
-        let mut logs = Vec::new();
-        for (columns, (name, _)) in rounds.into_iter().zip(&scan.groups) {
-            if !columns.action.is_empty() {
-                logs.push(columns.logs(actions.len(), name).map_err(refused)?);
+            held += batch.len();
+            if let Some(cache) = cache.as_ref().filter(|_| held >= HELD) {
+                held = 0;
+                for (place, round) in rounds.iter_mut().chain([&mut head]).enumerate() {
+                    round.store(&encoding, cache, place)?;
+                }
             }
         }
-        let set_aside = match head.action.is_empty() {
-            true => None,
-            false => Some((head.rows.contexts().map_err(refused)?, head.action)),
+        let at = |round| Place { reader, encoding: &encoding, cache: cache.as_ref(), round };
+        let mut logs = Vec::new();
+        let last = rounds.len();
+        for (place, (columns, (name, _))) in rounds.into_iter().zip(&scan.groups).enumerate() {
+            if columns.records > 0 {
+                logs.push(columns.finish(actions.len(), name, &at(place))?);
+            }
+        }
+        let set_aside = match head.records {
+            0 => None,
+            _ => Some(head.finish(actions.len(), &scan.groups[0].0, &at(last))?),
         };
         if logs.is_empty() {
             let reason = "no record is left to learn from: set a smaller share aside".into();
             return Err(Error::Malformed { place, reason });
         }
         let flaws = screen.flaws(&place, &actions, |round| &scan.groups[round].0)?;
-        Ok(Rounds {
+        let rounds = Rounds {
             encoding,
             candidates,
             joint,
@@ -248,8 +325,35 @@ impl Rounds {
             identities,
             flaws,
             warnings,
-        })
+            held: None,
+        };
+        match cache {
+            None => Ok(rounds),
+            Some(cache) => cache.finish(rounds),
+        }
     }
+}
+
+/// Where a round is put together.
+struct Place<'a> {
+    reader: &'a LogReader,
+    encoding: &'a Encoding,
+    cache: Option<&'a Cache>,
+    /// The place among the folders of the cache.
+    round: usize,
+}
+
+/// The number of records that are held until they are stored.
+const HELD: usize = 1 << 14;
+
+/// The error for records that can only be held in memory.
+fn too_small(storage: &Storage, bytes: u64, because: &str) -> Error {
+    let gigabytes = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
+    let allowed = format!(
+        "at least {}, without a cache, because records with {because} are held in memory (option memory)",
+        gigabytes(storage.needed(bytes))
+    );
+    Error::setting("the memory", &allowed, storage.memory.map_or("unlimited, with a cache".into(), gigabytes))
 }
 
 /// The number of feature values for which memory is taken in any case: 4 GiB.

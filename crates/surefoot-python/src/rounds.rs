@@ -104,7 +104,8 @@ impl PyRounds {
     #[getter]
     #[expect(clippy::type_complexity, reason = "two arrays, or none")]
     fn set_aside<'py>(&self, py: Python<'py>) -> Result<Option<(Bound<'py, PyAny>, Bound<'py, PyArray1<u32>>)>> {
-        let Some((contexts, actions)) = &self.rounds.set_aside else { return Ok(None) };
+        let Some(set_aside) = &self.rounds.set_aside else { return Ok(None) };
+        let (contexts, actions) = (set_aside.contexts(), set_aside.action());
         Ok(Some((to_python(py, contexts)?, PyArray1::from_slice(py, actions))))
     }
 

@@ -11,8 +11,8 @@ use surefoot::RewardRange;
 use surefoot_data::lint::{Lint, LintSettings};
 use surefoot_data::{
     ActionIs, Actions, Catalogue, ColumnNames, EncodingSettings, EvaluateRequest, Format, Grouping, LogReader,
-    ModelRequest, NamedPolicy, PolicyReader, ReadRequest, RecordPolicy, Rounds, Scan, Scorer, SelectRequest, convert,
-    evaluate, select,
+    ModelRequest, NamedPolicy, PolicyReader, ReadRequest, RecordPolicy, Rounds, Scan, Scorer, SelectRequest, Storage,
+    convert, evaluate, select,
 };
 
 use crate::arrays::table;
@@ -390,6 +390,10 @@ impl PySource {
     ///     The products of context features and candidate features, as pairs of namespaces. ``None``: of all.
     /// cross_bits : int
     ///     If own features of candidates and products are more than 2 to this power, they are hashed into so many.
+    /// memory : int or None
+    ///     The memory in bytes. Encoded records that need more than a third of it are stored in files. ``None``: no limit.
+    /// cache : path or None
+    ///     The folder in which encoded records are kept, and used again for the same files.
     ///
     /// Examples
     /// --------
@@ -403,7 +407,8 @@ impl PySource {
     ///     <surefoot.Rounds: 90 records in 1 rounds, 1 features, 2 actions>
     #[pyo3(signature = (
         *, by = "policy-version", set_aside = 0.1, reward_range = (0.0, 1.0), features = None, ignore = Vec::new(),
-        categorical = Vec::new(), vocabulary = 64, hash_bits = 8, standardise = true, prior = None, cross = None, cross_bits = 18
+        categorical = Vec::new(), vocabulary = 64, hash_bits = 8, standardise = true, prior = None, cross = None, cross_bits = 18,
+        memory = None, cache = None
     ))]
     #[expect(clippy::too_many_arguments, reason = "settings, by their names")]
     fn rounds(
@@ -421,6 +426,8 @@ impl PySource {
         prior: Option<&PyPolicy>,
         cross: Option<Vec<String>>,
         cross_bits: u8,
+        memory: Option<u64>,
+        cache: Option<PathBuf>,
     ) -> Result<PyRounds> {
         let known = match prior.map(|prior| prior.inputs.as_deref()) {
             Some(None) => {
@@ -446,6 +453,7 @@ impl PySource {
                 cross_bits,
             },
             set_aside,
+            storage: Storage { memory, cache },
         };
         Ok(PyRounds { rounds: run(py, || Rounds::read(&self.reader, &request, known))? })
     }

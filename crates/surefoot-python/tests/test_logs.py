@@ -213,3 +213,12 @@ def test_an_interrupt_is_heard_between_batches_and_nothing_is_left_of_it(frame, 
     # The next error is its own.
     with pytest.raises(ZeroDivisionError):
         surefoot.Policy.custom(lambda X: 1 / 0, 2).predict_proba([[1.0]])
+
+
+def test_records_in_files_are_learned_from_as_those_in_memory(tmp_path):
+    expected = surefoot.learn(LOGS, ignore=["pi_*"])
+    for _ in range(2):
+        learned = surefoot.learn(LOGS, ignore=["pi_*"], memory=10**9, cache=tmp_path / "cache")
+        assert learned.policy.fingerprint == expected.policy.fingerprint
+        assert learned.at_least == expected.at_least
+    assert len(list((tmp_path / "cache").iterdir())) == 1

@@ -100,7 +100,7 @@ pub struct Provenance {
 
 /// What determined the set of actions. A policy over the actions that happen to occur in some records depends on these
 /// records: it gives them more probability than a policy over all actions, and so larger weights.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ActionsFrom {
     /// A list or a number that the user gave, or the file of the prior.
     Given,
@@ -111,7 +111,7 @@ pub enum ActionsFrom {
 }
 
 /// What determined how raw records become features.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FeaturesFrom {
     /// Records that were set aside. They are used neither for learning nor for certificates.
     SetAside,

@@ -16,6 +16,7 @@ use surefoot_terminal::{Failure, Result, Running, progress};
 
 use super::folder_failure;
 use crate::logs::{LogFlags, RewardFlags, logs_failure};
+use crate::storage::StorageFlags;
 
 /// Learn the next policy from all rounds in the logs, with a certificate
 ///
@@ -27,7 +28,8 @@ use crate::logs::{LogFlags, RewardFlags, logs_failure};
 #[command(after_help = "Examples:\n  \
     surefoot learn logs.parquet --out next.safetensors\n  \
     surefoot learn week1.csv week2.csv --rounds-by file --prior first.safetensors --out next.safetensors\n  \
-    surefoot learn logs.csv --ignore 'user_id,pi_*' --categorical zip --reward-range 1,5 --out next.safetensors")]
+    surefoot learn logs.csv --ignore 'user_id,pi_*' --categorical zip --reward-range 1,5 --out next.safetensors\n  \
+    surefoot learn big/ --memory 4GB --cache encoded --algorithm thompson --out next.safetensors")]
 pub(crate) struct Learn {
     #[command(flatten)]
     logs: LogFlags,
@@ -122,6 +124,8 @@ pub(crate) struct Learn {
     #[arg(long, default_value_t = 1, help_heading = "Learning")]
     seed: u64,
 
+    #[command(flatten)]
+    storage: StorageFlags,
     /// File of the learned policy
     #[arg(long, short, value_name = "FILE", default_value = "policy.safetensors")]
     out: PathBuf,
@@ -199,6 +203,7 @@ impl Learn {
                     cross_bits: self.cross_bits,
                 },
                 set_aside: self.set_aside,
+                storage: self.storage.storage(),
             },
             prior,
             prior_is_older: self.prior_is_older,

@@ -7,6 +7,7 @@ mod matrix;
 mod obp;
 mod paper;
 mod rates;
+mod scale;
 mod serve;
 mod simulate;
 mod snapshots;

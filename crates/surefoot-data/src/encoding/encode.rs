@@ -31,6 +31,13 @@ impl Encoding {
         }
     }
 
+    /// The number of bytes of an encoded record, at most.
+    pub(crate) fn bytes(&self) -> u64 {
+        let (sparse, entries) = (self.fields.iter().any(Field::is_sparse), self.entries() as u64);
+        // A value, and for sparse rows its index and the end of the row; the norm, the action, the propensity, the cost.
+        entries * if sparse { 8 } else { 4 } + if sparse { 8 } else { 0 } + 28
+    }
+
     /// The contexts of a batch.
     pub fn encode(&self, batch: &LogBatch) -> Result<Contexts> {
         let mut rows = self.rows();
@@ -107,10 +114,27 @@ impl Rows {
 
     /// Turns the rows into contexts.
     pub fn contexts(self) -> surefoot::Result<Contexts> {
-        if self.sparse {
-            return Contexts::sparse(self.offsets, self.indices, self.values, self.width).map(Contexts::compact);
+        let sparse = self.sparse;
+        let contexts = self.uncompacted()?;
+        Ok(if sparse { contexts.compact() } else { contexts })
+    }
+
+    /// Turns the rows into contexts of the form that the encoding has.
+    pub(crate) fn uncompacted(self) -> surefoot::Result<Contexts> {
+        match self.sparse {
+            true => Contexts::sparse(self.offsets, self.indices, self.values, self.width),
+            false => Contexts::dense(self.values, self.width),
         }
-        Contexts::dense(self.values, self.width)
+    }
+
+    /// The number of features.
+    pub(crate) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Whether only some features of a row are stored.
+    pub(crate) fn is_sparse(&self) -> bool {
+        self.sparse
     }
 }
 

@@ -1,6 +1,7 @@
 //! Columns that look like identities of persons or devices. A vocabulary of such a column would put the identities into
 //! the policy file.
 
+use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
 use twox_hash::XxHash64;
@@ -11,7 +12,7 @@ const COUNTED: usize = 10_000;
 const ENOUGH: usize = 20;
 
 /// Why a column looks like an identity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Identity {
     /// At least half of its values are e-mail addresses.

@@ -77,12 +77,9 @@ pub(super) fn prior(rounds: &Rounds, request: &LearnRequest) -> Result<LinearGau
         }
         Prior::Uniform => LinearGaussian::standard(map(), actions)?,
         Prior::Estimated => {
-            let first = &rounds.rounds[0];
-            let (contexts, labels) = match &rounds.set_aside {
-                Some((contexts, labels)) => (contexts.clone(), labels.clone()),
-                None => (first.contexts().clone(), first.action().to_vec()),
-            };
-            LinearGaussian::imitating(map(), &Labelled::new(contexts, labels)?, actions)?
+            let first = rounds.set_aside.as_ref().unwrap_or(&rounds.rounds[0]);
+            let labelled = Labelled::new(first.contexts().clone(), first.action().to_vec())?;
+            LinearGaussian::imitating(map(), &labelled, actions)?
         }
     };
     Ok(made.with_exploration(request.exploration)?)

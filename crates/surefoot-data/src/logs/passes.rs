@@ -13,6 +13,7 @@ use std::time::SystemTime;
 use twox_hash::XxHash64;
 
 use super::sources::{is_standard_input, place};
+use crate::cache::FileEntry;
 use crate::error::{Error, Result};
 use crate::files::Spool;
 use crate::packed::{Expanded, Packing};
@@ -93,6 +94,20 @@ impl Passes {
             false => "it was written to".into(),
         };
         Err(Error::Changed { place: path.display().to_string(), how })
+    }
+
+    /// What a cache says of a file; `None` for a pipe.
+    pub(super) fn entry(&self, path: &Path, format: Format) -> Result<Option<FileEntry>> {
+        self.open(path, format)?;
+        let Some(stamp) = self.known(path, |known| known?.stamp.clone()) else { return Ok(None) };
+        let whole = path.canonicalize().map_err(|reason| Error::io(path, reason))?;
+        let changed = stamp.modified.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
+        Ok(Some(FileEntry {
+            path: whole.display().to_string(),
+            size: stamp.size,
+            changed: changed.map_or("unknown".into(), |since| since.as_nanos().to_string()),
+            digest: format!("{:016x}", stamp.digest),
+        }))
     }
 
     /// The number of bytes of a file that has been opened, expanded as far as it was read.

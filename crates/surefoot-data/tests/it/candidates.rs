@@ -169,7 +169,7 @@ fn every_format_gives_the_same_records_with_the_same_features() {
         let joint = rounds.joint.as_ref().unwrap();
         // The topics and the length, and the ten articles; the products are of the former with the user.
         assert_eq!((joint.contexts(), joint.candidates(), joint.output()), (1, 14, 14 + 4), "{name}");
-        assert_eq!((rounds.actions.len(), rounds.set_aside.as_ref().unwrap().1.len()), (4, 30), "{name}");
+        assert_eq!((rounds.actions.len(), rounds.set_aside.as_ref().unwrap().len()), (4, 30), "{name}");
         let found = features(logs);
         let near = |a: &f64, b: &f64| (a - b).abs() < 1e-5;
         match &expected {
@@ -478,7 +478,7 @@ fn rows_of_an_event_are_its_candidates_and_what_differs_between_them_is_theirs()
     assert_eq!(rounds.candidates.unwrap().encoding.columns(), ["price", "id"]);
     let by_reward = ColumnNames { chosen: Some("reward".into()), ..named.clone() };
     let rounds = said(&good.replace(",chosen", ",x"), by_reward);
-    assert_eq!(rounds.unwrap().set_aside.unwrap().1, [1, 0]);
+    assert_eq!(rounds.unwrap().set_aside.unwrap().action(), [1, 0]);
     let wrong = |text: &str| said(text, named.clone()).unwrap_err();
     assert_eq!(
         wrong(&good.replace("e1,30,a,1,0", "e1,30,a,1,1")),

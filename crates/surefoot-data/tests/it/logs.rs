@@ -258,7 +258,8 @@ fn rounds_are_read_with_the_first_records_set_aside() {
     };
     let rounds = read(0.25).unwrap();
     assert_eq!(rounds.actions, Actions::Count(3));
-    let (contexts, aside) = rounds.set_aside.unwrap();
+    let set_aside = rounds.set_aside.unwrap();
+    let (contexts, aside) = (set_aside.contexts(), set_aside.action());
     assert_eq!((contexts.len(), aside.len()), (3, 3));
     let sizes: Vec<(String, usize)> =
         rounds.rounds.iter().map(|logs| (logs.policy_version().to_owned(), logs.len())).collect();

@@ -4,6 +4,7 @@
 #![allow(missing_docs)]
 
 mod actions;
+mod cache;
 mod candidates;
 mod catalogue;
 mod cifar;

@@ -514,6 +514,8 @@ class LogSource:
         prior: Policy | None = None,
         cross: Sequence[str] | None = None,
         cross_bits: int = 18,
+        memory: int | None = None,
+        cache: _Path | None = None,
     ) -> Rounds: ...
     def score(self, policy: Policy | _Path, *, seed: int, probabilities: bool = False) -> ArrowTable: ...
     def convert(

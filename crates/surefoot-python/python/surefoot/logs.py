@@ -131,6 +131,8 @@ def learn(
     standardise: bool = True,
     cross: str | Sequence[str] | None = None,
     cross_bits: int = 18,
+    memory: int | None = None,
+    cache: str | os.PathLike[str] | None = None,
     candidates: Sequence[Any] | Mapping[str, Any] = (),
     progress: bool | None = None,
     **columns: Any,
@@ -164,6 +166,12 @@ def learn(
         with all, but not with the identity, unless it is all that a candidate has.
     cross_bits : int
         If the own features of candidates and the products are more than 2 to this power, they are hashed into so many.
+    memory : int, optional
+        The memory in bytes. Encoded records that need more than a third of it are stored in files, in ``cache`` or in a
+        temporary folder. The result is the same, bit for bit. By default there is no limit.
+    cache : path, optional
+        The folder in which encoded records are kept. They are used again as long as the files and the settings of features
+        are the same.
     candidates : list or dict
         Not those of a record, but policies and models of your own, which compete with the members of a portfolio: a :class:`Policy`, a function that
         returns the probabilities of all actions for a matrix of encoded contexts, or a classifier or regressor of
@@ -196,6 +204,8 @@ def learn(
             prior=known,
             cross=None if crosses is None else [] if list(crosses) == ["none"] else list(crosses),
             cross_bits=cross_bits,
+            memory=memory,
+            cache=cache,
         )
     with watch(1, progress, "learning") as shown:
         found = rounds.retrain(

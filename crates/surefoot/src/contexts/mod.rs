@@ -1,17 +1,21 @@
 //! CONTEXTS: feature rows, dense or sparse, behind one type.
 
 mod builder;
+mod column;
 mod labelled;
+mod mapped;
 mod storage;
 
 pub use builder::ContextsBuilder;
+pub use column::{Column, Memory};
 pub use labelled::Labelled;
-pub use storage::{Indices, Memory, Row};
+pub use mapped::ContextColumns;
+pub use storage::{IndexColumn, Indices, Row};
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use self::storage::{Storage, Values};
+use self::storage::Storage;
 use crate::error::{Error, Result};
 
 /// The feature rows of a batch: dense (row-major) or sparse (CSR), always `f32`.
@@ -40,7 +44,7 @@ pub struct Contexts {
 impl Contexts {
     /// Dense rows from their values in row-major order, `features` values per row.
     pub fn dense(values: Vec<f32>, features: usize) -> Result<Self> {
-        Self::of_values(Values::Owned(values), features)
+        Self::of_values(values.into(), features)
     }
 
     /// Dense rows in memory that another owner holds: nothing is copied.
@@ -51,10 +55,10 @@ impl Contexts {
     /// # Ok::<(), surefoot::Error>(())
     /// ```
     pub fn foreign(values: Memory, features: usize) -> Result<Self> {
-        Self::of_values(Values::Foreign(values), features)
+        Self::of_values(Column::Foreign(values), features)
     }
 
-    fn of_values(values: Values, features: usize) -> Result<Self> {
+    fn of_values(values: Column<f32>, features: usize) -> Result<Self> {
         check_features(features)?;
         if !values.len().is_multiple_of(features) {
             return Err(Error::size("dense contexts", format!("a multiple of {features} values"), values.len()));

@@ -1,46 +1,8 @@
 //! The storage of contexts: consecutive rows, dense or sparse, with their norms.
 
-use std::fmt::{self, Debug, Formatter};
-use std::ops::{Deref, Range};
+use std::ops::Range;
 
-/// Memory that another owner holds, such as an array of another language. It must not change while it is held.
-pub type Memory = Box<dyn AsRef<[f32]> + Send + Sync>;
-
-/// The values of all rows.
-pub(super) enum Values {
-    Owned(Vec<f32>),
-    Foreign(Memory),
-}
-
-impl Values {
-    /// The values as an owned vector, which can be changed.
-    fn own(&mut self) -> &mut Vec<f32> {
-        if let Values::Foreign(memory) = self {
-            *self = Values::Owned((**memory).as_ref().to_vec());
-        }
-        match self {
-            Values::Owned(values) => values,
-            Values::Foreign(_) => unreachable!("they have just been copied"),
-        }
-    }
-}
-
-impl Deref for Values {
-    type Target = [f32];
-
-    fn deref(&self) -> &[f32] {
-        match self {
-            Values::Owned(values) => values,
-            Values::Foreign(memory) => (**memory).as_ref(),
-        }
-    }
-}
-
-impl Debug for Values {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        self.deref().fmt(f)
-    }
-}
+use super::column::Column;
 
 /// One feature row.
 #[derive(Debug, Clone, Copy)]
@@ -148,52 +110,81 @@ impl<'a> Row<'a> {
 #[derive(Debug)]
 pub(super) struct Storage {
     pub(super) features: usize,
-    values: Values,
+    values: Column<f32>,
     /// For sparse rows only; dense rows hold every feature.
     places: Option<Places>,
-    pub(super) norms: Vec<f64>,
+    pub(super) norms: Column<f64>,
 }
 
 /// Row `i` is `offsets[i]..offsets[i + 1]` of the indices and values; indices strictly increase within a row.
 #[derive(Debug)]
-struct Places {
-    offsets: Vec<usize>,
-    indices: IndexList,
+pub(super) struct Places {
+    pub(super) offsets: Column<usize>,
+    pub(super) indices: IndexColumn,
 }
 
+/// The feature indices of sparse rows, in the smallest type that can index every feature.
 #[derive(Debug)]
-enum IndexList {
-    Narrow(Vec<u16>),
-    Wide(Vec<u32>),
+pub enum IndexColumn {
+    /// For at most [`IndexColumn::NARROW`] features.
+    Narrow(Column<u16>),
+    /// For more features.
+    Wide(Column<u32>),
 }
 
-/// The number of features whose indices fit in 16 bits.
-const NARROW: usize = 1 << 16;
+impl IndexColumn {
+    /// The largest number of features whose indices fit in 16 bits.
+    pub const NARROW: usize = 1 << 16;
+
+    /// The number of indices.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            IndexColumn::Narrow(indices) => indices.len(),
+            IndexColumn::Wide(indices) => indices.len(),
+        }
+    }
+
+    fn slice(&self, range: Range<usize>) -> Indices<'_> {
+        match self {
+            IndexColumn::Narrow(indices) => Indices::Narrow(&indices[range]),
+            IndexColumn::Wide(indices) => Indices::Wide(&indices[range]),
+        }
+    }
+}
 
 impl Storage {
     /// Dense rows.
-    pub(super) fn dense(features: usize, values: Values) -> Self {
-        let norms = values.chunks_exact(features).map(norm).collect();
+    pub(super) fn dense(features: usize, values: Column<f32>) -> Self {
+        let norms = values.chunks_exact(features).map(norm).collect::<Vec<f64>>().into();
         Storage { features, values, places: None, norms }
     }
 
     /// Sparse rows from parts that were already checked.
     pub(super) fn sparse(features: usize, offsets: Vec<usize>, indices: Vec<u32>, values: Vec<f32>) -> Self {
-        let norms = offsets.windows(2).map(|pair| norm(&values[pair[0]..pair[1]])).collect();
-        let indices = if features <= NARROW { IndexList::Narrow(narrowed(indices)) } else { IndexList::Wide(indices) };
-        Storage { features, values: Values::Owned(values), places: Some(Places { offsets, indices }), norms }
+        let norms = offsets.windows(2).map(|pair| norm(&values[pair[0]..pair[1]])).collect::<Vec<f64>>().into();
+        let indices = if features <= IndexColumn::NARROW {
+            IndexColumn::Narrow(narrowed(indices).into())
+        } else {
+            IndexColumn::Wide(indices.into())
+        };
+        Storage { features, values: values.into(), places: Some(Places { offsets: offsets.into(), indices }), norms }
     }
 
     /// Sparse rows from borrowed parts; the part that is kept is copied.
     pub(super) fn copied(features: usize, offsets: Vec<usize>, indices: &[u32], values: &[f32]) -> Self {
-        let norms = offsets.windows(2).map(|pair| norm(&values[pair[0]..pair[1]])).collect();
-        let indices = if features <= NARROW {
-            IndexList::Narrow(indices.iter().map(|&f| f as u16).collect())
+        let norms = offsets.windows(2).map(|pair| norm(&values[pair[0]..pair[1]])).collect::<Vec<f64>>().into();
+        let indices = if features <= IndexColumn::NARROW {
+            IndexColumn::Narrow(indices.iter().map(|&f| f as u16).collect::<Vec<u16>>().into())
         } else {
-            IndexList::Wide(indices.to_vec())
+            IndexColumn::Wide(indices.to_vec().into())
         };
-        let places = Some(Places { offsets, indices });
-        Storage { features, values: Values::Owned(values.to_vec()), places, norms }
+        let places = Some(Places { offsets: offsets.into(), indices });
+        Storage { features, values: values.to_vec().into(), places, norms }
+    }
+
+    /// Rows in columns that were already checked.
+    pub(super) fn of(features: usize, values: Column<f32>, norms: Column<f64>, places: Option<Places>) -> Self {
+        Storage { features, values, places, norms }
     }
 
     /// Empty storage with room for this many rows and stored values, and no more: growing would hold the values twice.
@@ -201,15 +192,15 @@ impl Storage {
         let places = sparse.then(|| {
             let mut offsets = Vec::with_capacity(rows + 1);
             offsets.push(0);
-            let indices = if features <= NARROW {
-                IndexList::Narrow(Vec::with_capacity(stored))
+            let indices = if features <= IndexColumn::NARROW {
+                IndexColumn::Narrow(Vec::with_capacity(stored).into())
             } else {
-                IndexList::Wide(Vec::with_capacity(stored))
+                IndexColumn::Wide(Vec::with_capacity(stored).into())
             };
-            Places { offsets, indices }
+            Places { offsets: offsets.into(), indices }
         });
-        let values = Values::Owned(Vec::with_capacity(if sparse { stored } else { rows * features }));
-        Storage { features, values, places, norms: Vec::with_capacity(rows) }
+        let values = Vec::with_capacity(if sparse { stored } else { rows * features }).into();
+        Storage { features, values, places, norms: Vec::with_capacity(rows).into() }
     }
 
     /// Adds a value to the current row; features must come in increasing order.
@@ -217,8 +208,8 @@ impl Storage {
     pub(super) fn push(&mut self, feature: usize, value: f32) {
         match &mut self.places {
             None => self.values.own().resize(self.norms.len() * self.features + feature, 0.0),
-            Some(Places { indices: IndexList::Narrow(indices), .. }) => indices.push(feature as u16),
-            Some(Places { indices: IndexList::Wide(indices), .. }) => indices.push(feature as u32),
+            Some(Places { indices: IndexColumn::Narrow(indices), .. }) => indices.own().push(feature as u16),
+            Some(Places { indices: IndexColumn::Wide(indices), .. }) => indices.own().push(feature as u32),
         }
         self.values.own().push(value);
     }
@@ -232,11 +223,12 @@ impl Storage {
                 start
             }
             Some(places) => {
-                places.offsets.push(self.values.len());
+                places.offsets.own().push(self.values.len());
                 places.offsets[self.norms.len()]
             }
         };
-        self.norms.push(norm(&self.values[start..]));
+        let size = norm(&self.values[start..]);
+        self.norms.own().push(size);
     }
 
     pub(super) fn is_sparse(&self) -> bool {
@@ -249,11 +241,7 @@ impl Storage {
             Some(Places { offsets, indices }) => {
                 let range = offsets[i]..offsets[i + 1];
                 let values = &self.values[range.clone()];
-                let indices = match indices {
-                    IndexList::Narrow(indices) => Indices::Narrow(&indices[range]),
-                    IndexList::Wide(indices) => Indices::Wide(&indices[range]),
-                };
-                Row::Sparse { indices, values }
+                Row::Sparse { indices: indices.slice(range), values }
             }
         }
     }
@@ -261,7 +249,7 @@ impl Storage {
     /// Divides each row by its norm; rows of zeros stay as they are.
     pub(super) fn normalise(&mut self) {
         let mut rest = &mut self.values.own()[..];
-        for (i, size) in self.norms.iter_mut().enumerate() {
+        for (i, size) in self.norms.own().iter_mut().enumerate() {
             let length = self.places.as_ref().map_or(self.features, |p| p.offsets[i + 1] - p.offsets[i]);
             let row = rest.split_off_mut(..length).expect("the rows are one after the other");
             if *size > 0.0 {
@@ -273,7 +261,8 @@ impl Storage {
     }
 }
 
-fn norm(row: &[f32]) -> f64 {
+/// The Euclidean norm of a row.
+pub(super) fn norm(row: &[f32]) -> f64 {
     row.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt()
 }
 

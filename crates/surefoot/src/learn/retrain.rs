@@ -15,7 +15,7 @@ use crate::learn::{
     Algorithm, Choice, Coverage, Goal, Lambda, Learner, MemberKind, MemberReport, Members, Portfolio, Sharpness, State,
     StepReport,
 };
-use crate::logs::Logs;
+use crate::logs::{CHUNK, Logs};
 use crate::observer::Observer;
 use crate::optim::Trace;
 use crate::policy::{LinearGaussian, Policy};
@@ -151,8 +151,9 @@ pub fn retrain_among(
 }
 
 impl Learner {
-    /// The same settings for records that nothing was learned from before, and nothing is collected after.
-    fn for_one_log(&self) -> Self {
+    /// The same settings for [`retrain`]: for records that nothing was learned from before, and nothing is collected after.
+    #[must_use]
+    pub fn for_one_log(&self) -> Self {
         let mut learner = self.clone();
         if let Algorithm::Portfolio(portfolio) = &mut learner.algorithm {
             portfolio.one_log = portfolio.goal == Goal::Policy;
@@ -285,8 +286,12 @@ fn self_normalised(policy: &dyn Policy, rounds: &[Arc<Logs>]) -> Result<Estimate
     let mut evaluator =
         Evaluator::new(&EvaluationSettings { estimators, replicates: 0, ..EvaluationSettings::default() })?;
     for logs in rounds {
-        let p = policy.propensity(logs.contexts(), logs.action(), logs.eligible())?;
-        evaluator.add(&Observed { p: &p, q: logs.propensity(), c: logs.cost(), model: None, custom: &[] })?;
+        // Chunk by chunk, so that nothing is held per record.
+        for start in (0..logs.len()).step_by(CHUNK) {
+            let some = logs.slice(start..(start + CHUNK).min(logs.len()));
+            let p = policy.propensity(some.contexts(), some.action(), some.eligible())?;
+            evaluator.add(&Observed { p: &p, q: some.propensity(), c: some.cost(), model: None, custom: &[] })?;
+        }
     }
     Ok(evaluator.finish()?.estimates.swap_remove(0))
 }

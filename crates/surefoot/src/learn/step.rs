@@ -319,7 +319,7 @@ impl Learner {
             }
             // Records that are held back are left out: the new policy, and so its axes, must not have seen them.
             let seen = logs.contexts().slice(0..logs.len() - self.held_back(logs.len(), logs.len()));
-            let basis = Arc::new(Basis::principal(&next.prior.features().apply(&seen)?)?);
+            let basis = Arc::new(Basis::principal_of(&seen, next.prior.features())?);
             let prior = next.prior.posterior().in_basis(Some(&basis)).ok_or_else(|| {
                 let (allowed, value) = ("a posterior with one shared scale", "one with a scale per feature");
                 Error::setting("the first policy", allowed, value)

@@ -2,6 +2,7 @@
 
 mod eligible;
 mod inverse;
+mod kept;
 mod reward;
 
 pub use eligible::Eligible;
@@ -13,7 +14,8 @@ use std::sync::{Arc, OnceLock};
 
 use rayon::prelude::*;
 
-use crate::contexts::Contexts;
+use self::kept::Kept;
+use crate::contexts::{Column, Contexts};
 use crate::error::{Error, Result};
 use crate::fingerprint::{Fingerprint, Hasher, tree};
 
@@ -43,6 +45,8 @@ pub struct Logs {
     columns: Arc<Columns>,
     /// The range of the columns that these logs cover.
     range: Range<usize>,
+    /// If some contexts were left out: the others, counted from an entry of the columns on.
+    kept: Option<(usize, Arc<Kept>)>,
     eligible: Option<Eligible>,
     policy_version: String,
     /// Computed on first use.
@@ -52,15 +56,10 @@ pub struct Logs {
 /// One entry per record in each column. Slices and clones of logs share the columns.
 #[derive(Debug)]
 struct Columns {
-    action: Vec<u32>,
-    propensity: Vec<f64>,
-    cost: Vec<f64>,
-    /// The row of each record in the contexts, if some contexts were left out.
-    rows: Option<Vec<usize>>,
+    action: Column<u32>,
+    propensity: Column<f64>,
+    cost: Column<f64>,
 }
-
-/// Marks a record whose context was left out.
-const LEFT_OUT: usize = usize::MAX;
 
 impl Logs {
     /// The records of one round over `actions` actions; every column has one entry per record.
@@ -70,6 +69,17 @@ impl Logs {
         action: Vec<u32>,
         propensity: Vec<f64>,
         cost: Vec<f64>,
+    ) -> Result<Self> {
+        Self::of_columns(actions, contexts, action.into(), propensity.into(), cost.into())
+    }
+
+    /// Like [`new`](Logs::new), with columns in memory that another owner may hold: nothing is copied.
+    pub fn of_columns(
+        actions: usize,
+        contexts: Contexts,
+        action: Column<u32>,
+        propensity: Column<f64>,
+        cost: Column<f64>,
     ) -> Result<Self> {
         check_actions(actions)?;
         let n = contexts.len();
@@ -90,13 +100,13 @@ impl Logs {
                 return Err(Error::value(row, "cost", "in [-1, 0]", c));
             }
         }
-        Ok(Self::of(actions, contexts, Columns { action, propensity, cost, rows: None }))
+        Ok(Self::of(actions, contexts, Columns { action, propensity, cost }))
     }
 
     fn of(actions: usize, contexts: Contexts, columns: Columns) -> Self {
         let range = 0..columns.action.len();
-        let (eligible, policy_version, fingerprint) = (None, String::new(), OnceLock::new());
-        Logs { actions, contexts, columns: Arc::new(columns), range, eligible, policy_version, fingerprint }
+        let (kept, eligible, policy_version, fingerprint) = (None, None, String::new(), OnceLock::new());
+        Logs { actions, contexts, columns: Arc::new(columns), range, kept, eligible, policy_version, fingerprint }
     }
 
     /// Adds the set of eligible actions of each record. It must contain the logged action.
@@ -133,13 +143,11 @@ impl Logs {
             self.contexts = map(&self.contexts)?;
             return Ok(self);
         }
-        let mut rows = vec![LEFT_OUT; self.len()];
-        kept.iter().enumerate().for_each(|(row, &i)| rows[i] = row);
-        let contexts = map(&self.contexts.select(&kept))?;
-        let (action, propensity, cost) = (self.action().into(), self.propensity().into(), self.cost().into());
-        let columns = Columns { action, propensity, cost, rows: Some(rows) };
-        let Logs { eligible, policy_version, .. } = self;
-        Ok(Logs { eligible, policy_version, ..Self::of(self.actions, contexts, columns) })
+        let contexts = self.contexts.select(&kept);
+        drop(kept);
+        self.contexts = map(&contexts)?;
+        self.kept = Some((self.range.start, Arc::new(Kept::new(self.len(), |i| self.cost()[i] != 0.0))));
+        Ok(self)
     }
 
     /// The records of a range; the storage is shared.
@@ -150,7 +158,7 @@ impl Logs {
     pub fn slice(&self, range: Range<usize>) -> Self {
         assert!(range.start <= range.end && range.end <= self.len());
         Logs {
-            // If some contexts were left out, `rows` locates the others.
+            // If some contexts were left out, `kept` locates the others.
             contexts: if self.is_complete() { self.contexts.slice(range.clone()) } else { self.contexts.clone() },
             eligible: self.eligible.as_ref().map(|eligible| eligible.slice(range.clone())),
             range: self.range.start + range.start..self.range.start + range.end,
@@ -164,10 +172,9 @@ impl Logs {
         let kept: Vec<usize> = (0..self.len()).filter(|&i| self.cost()[i] != 0.0).collect();
         let rows: Vec<usize> = kept.iter().map(|&i| self.row(i)).collect();
         let columns = Columns {
-            action: kept.iter().map(|&i| self.action()[i]).collect(),
-            propensity: kept.iter().map(|&i| self.propensity()[i]).collect(),
-            cost: kept.iter().map(|&i| self.cost()[i]).collect(),
-            rows: None,
+            action: kept.iter().map(|&i| self.action()[i]).collect::<Vec<_>>().into(),
+            propensity: kept.iter().map(|&i| self.propensity()[i]).collect::<Vec<_>>().into(),
+            cost: kept.iter().map(|&i| self.cost()[i]).collect::<Vec<_>>().into(),
         };
         let eligible = self.eligible.as_ref().map(|eligible| eligible.select(&kept));
         let policy_version = self.policy_version.clone();
@@ -222,12 +229,12 @@ impl Logs {
 
     /// The row of a record in the contexts; its context must not have been left out.
     pub(crate) fn row(&self, i: usize) -> usize {
-        self.columns.rows.as_ref().map_or(i, |rows| rows[self.range.start + i])
+        self.kept.as_ref().map_or(i, |(first, kept)| kept.place(self.range.start + i - first))
     }
 
     /// Whether no context was left out.
     pub(crate) fn is_complete(&self) -> bool {
-        self.columns.rows.is_none()
+        self.kept.is_none()
     }
 
     /// The number of records.

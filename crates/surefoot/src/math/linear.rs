@@ -138,19 +138,29 @@ pub(crate) fn in_blocks<T: Send + Clone>(
     Ok(out)
 }
 
-/// The [`eigenvectors`] of the second moments `X'X` of the contexts.
-pub(crate) fn principal_axes(contexts: &Contexts) -> Option<Vec<f64>> {
-    let p = contexts.features();
-    let rows: Vec<Row<'_>> = contexts.iter().collect();
+/// The number of rows that are mapped at once for their second moments: whole blocks.
+const MAPPED: usize = 32 * BLOCK;
+
+/// The [`eigenvectors`] of the second moments `X'X` of contexts that `map` turns into `p` features, some at a time: all of
+/// them at once would be the largest thing in memory. `None` if a moment is not finite.
+pub(crate) fn principal_axes(
+    contexts: &Contexts,
+    p: usize,
+    map: impl Fn(&Contexts) -> Result<Contexts>,
+) -> Result<Option<Vec<f64>>> {
     let mut moments = vec![0.0; p * p];
-    for rows in rows.chunks(BLOCK) {
-        let mut dense = vec![0.0; rows.len() * p];
-        for (row, out) in rows.iter().zip(dense.chunks_exact_mut(p)) {
-            row.for_each(|f, v| out[f] = v);
+    for start in (0..contexts.len()).step_by(MAPPED) {
+        let part = map(&contexts.slice(start..(start + MAPPED).min(contexts.len())))?;
+        let rows: Vec<Row<'_>> = part.iter().collect();
+        for rows in rows.chunks(BLOCK) {
+            let mut dense = vec![0.0; rows.len() * p];
+            for (row, out) in rows.iter().zip(dense.chunks_exact_mut(p)) {
+                row.for_each(|f, v| out[f] = v);
+            }
+            accumulate(rows, &dense, p, &mut moments);
         }
-        accumulate(rows, &dense, p, &mut moments);
     }
-    eigenvectors(&moments, p).map(|(_, axes)| axes)
+    Ok(eigenvectors(&moments, p).map(|(_, axes)| axes))
 }
 
 /// The eigenvalues of a symmetric `p x p` matrix in increasing order, and its eigenvectors as the columns of a row-major
@@ -356,8 +366,10 @@ mod tests {
     fn principal_axes_are_orthonormal_and_diagonalise_the_moments() {
         let x: Vec<f32> = (0..60).map(|i| ((i * i) as f32).sin() * (1 + i % 3) as f32).collect();
         let contexts = Contexts::dense(x, 3).unwrap();
-        let u = principal_axes(&contexts).unwrap();
-        assert_eq!(Some(&u), principal_axes(&contexts.to_sparse()).as_ref());
+        let axes =
+            |contexts: &Contexts| principal_axes(contexts, contexts.features(), |some| Ok(some.clone())).unwrap();
+        let u = axes(&contexts).unwrap();
+        assert_eq!(Some(&u), axes(&contexts.to_sparse()).as_ref());
         let identity = rotate(&u, true, &u, 3, 3);
         for i in 0..3 {
             for j in 0..3 {

@@ -99,11 +99,11 @@ impl Statistics {
             return Err(Error::size("the feature map", expected, map.output()));
         }
         Self::check_logs(map, self.actions(), logs)?;
-        let reward: Vec<f64> = logs.cost().iter().map(|c| -c).collect();
         for start in (0..logs.len()).step_by(CHUNK) {
             let range = start..(start + CHUNK).min(logs.len());
             let features = map.apply(&logs.contexts().slice(range.clone()))?;
-            self.add(&features, &logs.action()[range.clone()], &reward[range])?;
+            let reward: Vec<f64> = logs.cost()[range.clone()].iter().map(|c| -c).collect();
+            self.add(&features, &logs.action()[range], &reward)?;
         }
         Ok(())
     }

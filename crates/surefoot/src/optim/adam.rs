@@ -127,7 +127,12 @@ impl Adam {
         let mut x = start;
         let mut gradient = vec![R::ZERO; x.len()];
         let (mut m, mut v) = (gradient.clone(), gradient.clone());
-        let mut order: Vec<usize> = (0..records).collect();
+        // Four bytes per record: the order is the largest list of a search in many records.
+        let Ok(count) = u32::try_from(records) else {
+            return Err(Error::size("the records of Adam", "at most 4294967295 entries", records));
+        };
+        let mut order: Vec<u32> = (0..count).collect();
+        let mut places = Vec::with_capacity(self.batch_size.min(records));
         let total = self.epochs * records.div_ceil(self.batch_size);
         let mut trace = Trace::default();
         for _ in 0..self.epochs {
@@ -136,7 +141,9 @@ impl Adam {
             }
             let mut sum = 0.0;
             for batch in order.chunks(self.batch_size) {
-                let value = f(&x, batch, &mut gradient);
+                places.clear();
+                places.extend(batch.iter().map(|&place| place as usize));
+                let value = f(&x, &places, &mut gradient);
                 if !value.is_finite() {
                     let at = trace.evaluations;
                     return Err(Error::Optimiser(format!("the objective is {value} at step {at}")));

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::contexts::{Contexts, Row};
 use crate::error::{Error, Result};
+use crate::features::FeatureMap;
 use crate::fingerprint::{Fingerprint, Hasher};
 use crate::math::linear::{map_rows, principal_axes, rotate};
 
@@ -84,12 +85,17 @@ impl Basis {
 
     /// The principal axes of the contexts: the eigenvectors of their second moments.
     pub fn principal(contexts: &Contexts) -> Result<Self> {
-        let features = contexts.features();
+        Self::principal_of(contexts, &FeatureMap::identity(contexts.features()))
+    }
+
+    /// The principal axes of features of the contexts, which are computed in chunks and not kept.
+    pub(crate) fn principal_of(contexts: &Contexts, map: &FeatureMap) -> Result<Self> {
+        let features = map.output();
         if features > Self::MOST_FEATURES {
             let allowed = format!("at most {} for principal axes", Self::MOST_FEATURES);
             return Err(Error::setting("the number of features", allowed, features));
         }
-        let axes = principal_axes(contexts)
+        let axes = principal_axes(contexts, features, |some| map.apply(some))?
             .ok_or_else(|| Error::setting("the second moments of the contexts", "finite and diagonalisable", "not"))?;
         Ok(Basis { features, axes, fingerprint: OnceLock::new() })
     }

@@ -66,13 +66,19 @@ pub(super) fn best(members: &[Member], usual: usize, reports: &[MemberReport], u
 fn best_predictor<'a>(members: &'a [Member], unseen: &[Arc<Logs>]) -> Result<Option<&'a Member>> {
     let mut best: Option<(&Member, f64)> = None;
     for member in members {
-        let values = unseen.iter().map(|logs| member.predicts(logs)).collect::<Result<Option<Vec<_>>>>()?;
-        // Values are minus squared errors.
-        if let Some(values) = values {
-            let sum: f64 = values.iter().flatten().sum();
-            if best.is_none_or(|(_, most)| sum > most) {
-                best = Some((member, sum));
+        // Values are minus squared errors. They are summed chunk by chunk, because the features of all records at once
+        // would be the largest thing in memory.
+        let mut sum = Some(0.0);
+        for logs in unseen {
+            for start in (0..logs.len()).step_by(CHUNK) {
+                let values = member.predicts(&logs.slice(start..(start + CHUNK).min(logs.len())))?;
+                sum = sum.zip(values).map(|(sum, values)| values.iter().fold(sum, |sum, value| sum + value));
             }
+        }
+        if let Some(sum) = sum
+            && best.is_none_or(|(_, most)| sum > most)
+        {
+            best = Some((member, sum));
         }
     }
     Ok(best.map(|(member, _)| member))

@@ -16,6 +16,9 @@ const MOST_FEATURES: f64 = 500.0;
 /// Solving the regressions of all actions takes the cube of the number of features per action: at most this.
 const MOST_WORK: f64 = 6e9;
 
+/// Trees are grown from at most this many records. They are held in memory, and more hardly move a threshold.
+const MOST_GROWN: usize = 1 << 20;
+
 /// The bandwidth of the kernel, as a share of the median distance between contexts.
 const BANDWIDTH: f64 = 0.5;
 
@@ -76,11 +79,17 @@ fn kernel(seen: &[Arc<Logs>], actions: usize, contexts: bool) -> Result<FeatureM
     Ok(if contexts { map.with_contexts() } else { map })
 }
 
-/// The leaves of trees that are grown from the records that are seen.
+/// The leaves of trees that are grown from the records that are seen, or from the same share of every round.
 fn trees(seen: &[Arc<Logs>], actions: usize) -> Result<FeatureMap> {
-    let contexts = Contexts::stacked(&seen.iter().map(|logs| logs.contexts().clone()).collect::<Vec<_>>())?;
-    let action: Vec<u32> = seen.iter().flat_map(|logs| logs.action().iter().copied()).collect();
-    let reward: Vec<f64> = seen.iter().flat_map(|logs| logs.cost().iter().map(|cost| -cost)).collect();
+    let records: usize = seen.iter().map(|logs| logs.len()).sum();
+    let step = records.div_ceil(MOST_GROWN).max(1);
+    let some = |logs: &Arc<Logs>| match step {
+        1 => logs.contexts().clone(),
+        _ => logs.contexts().select(&(0..logs.len()).step_by(step).collect::<Vec<_>>()),
+    };
+    let contexts = Contexts::stacked(&seen.iter().map(some).collect::<Vec<_>>())?;
+    let action: Vec<u32> = seen.iter().flat_map(|logs| logs.action().iter().copied().step_by(step)).collect();
+    let reward: Vec<f64> = seen.iter().flat_map(|logs| logs.cost().iter().step_by(step).map(|cost| -cost)).collect();
     let boosting = Boosting::default();
     let trees = (most_features(actions) / boosting.leaves).clamp(1, boosting.trees);
     FeatureMap::trees(&Boosting { trees, ..boosting }, actions, &contexts, &action, &reward)
