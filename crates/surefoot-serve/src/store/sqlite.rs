@@ -1,6 +1,7 @@
 //! A store in one SQLite file: a write-ahead log, flushed with every commit.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rusqlite::types::Type;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row, params};
@@ -55,6 +56,11 @@ const TABLES: &str = "
     CREATE TABLE acts (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, by TEXT NOT NULL, act TEXT NOT NULL) STRICT;
 ";
 
+/// How long a connection waits for others.
+const PATIENTLY: Duration = Duration::from_secs(5);
+/// How long it waits for something that can be done later.
+const BRIEFLY: Duration = Duration::from_millis(50);
+
 const DECISION: &str = "number, event_id, request, action, propensity, round, policy, decided_at";
 
 /// A store in one SQLite file. Only one process may have it open.
@@ -62,6 +68,8 @@ const DECISION: &str = "number, event_id, request, action, propensity, round, po
 pub struct SqliteStore {
     path: PathBuf,
     connection: Connection,
+    /// Whether the write-ahead log may still hold what was erased.
+    erased: bool,
 }
 
 /// How a connection is used.
@@ -75,7 +83,8 @@ impl SqliteStore {
     /// Opens the store, and creates it if it does not exist.
     pub fn open(path: &Path) -> Result<Self> {
         let failed = |reason: rusqlite::Error| Error::store(path, "opened", said(&reason));
-        let store = SqliteStore { path: path.into(), connection: connect(path, Use::Write).map_err(failed)? };
+        let connection = connect(path, Use::Write).map_err(failed)?;
+        let store = SqliteStore { path: path.into(), connection, erased: false };
         let version: i64 = store.connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(failed)?;
         match version {
             0 => {
@@ -91,7 +100,18 @@ impl SqliteStore {
     /// Opens a store that exists, to read it.
     pub fn open_to_read(path: &Path) -> Result<Self> {
         let failed = |reason: rusqlite::Error| Error::store(path, "opened", said(&reason));
-        Ok(SqliteStore { path: path.into(), connection: connect(path, Use::Read).map_err(failed)? })
+        Ok(SqliteStore { path: path.into(), connection: connect(path, Use::Read).map_err(failed)?, erased: false })
+    }
+
+    /// Empties the write-ahead log. While others read it cannot be emptied; then the next commit tries again.
+    fn empty_log(&mut self) {
+        let wait = |time| self.connection.busy_timeout(time);
+        let emptied = wait(BRIEFLY).and_then(|()| {
+            self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
+        });
+        // The commit is on disk, whatever becomes of this.
+        let _ = wait(PATIENTLY);
+        self.erased = emptied != Ok(0);
     }
 
     fn read<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
@@ -140,7 +160,7 @@ fn connect(path: &Path, how: Use) -> rusqlite::Result<Connection> {
         Use::Read => OpenFlags::SQLITE_OPEN_READ_WRITE,
     };
     let db = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    db.busy_timeout(std::time::Duration::from_secs(5))?;
+    db.busy_timeout(PATIENTLY)?;
     // A damaged file is found here, and not by the first decision.
     db.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
     db.pragma_update(None, "synchronous", "FULL")?;
@@ -341,7 +361,11 @@ impl Store for SqliteStore {
     }
 
     fn commit(&mut self) -> Result<()> {
-        self.write(|db| db.execute_batch("COMMIT").map(|()| 0))
+        self.write(|db| db.execute_batch("COMMIT").map(|()| 0))?;
+        if self.erased {
+            self.empty_log();
+        }
+        Ok(())
     }
 
     fn rollback(&mut self) {
@@ -433,6 +457,7 @@ impl Store for SqliteStore {
     }
 
     fn erase(&mut self, event_id: &str, instead: Option<&DecisionRow>) -> Result<()> {
+        self.erased = true;
         self.write(|db| db.prepare_cached("DELETE FROM rewards WHERE event_id = ?1")?.execute([event_id]))?;
         let Some(row) = instead else { return Ok(()) };
         self.write(|db| {
