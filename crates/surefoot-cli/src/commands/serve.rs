@@ -144,10 +144,7 @@ impl Serve {
             let stored = if shared { "PostgreSQL".into() } else { data.display().to_string() };
             note(&format!("listening on {scheme}://{address}, storing in {stored}\n"));
             if demo {
-                note(&format!(
-                    "{visitors} visitors per second; watch it with: curl --no-buffer \
-                     http://{address}/v1/loops/digits/events\n"
-                ));
+                note(&format!("{visitors} visitors per second; watch them at {scheme}://{address}\n"));
                 std::thread::spawn(move || demo::visit(&Arc::clone(&visited[0]), visitors));
             }
         };
