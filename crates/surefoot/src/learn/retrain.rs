@@ -406,7 +406,7 @@ mod tests {
             let found = retrain(&learner, &first, &rounds, &mut Silent).unwrap();
             assert_eq!(found.policy.as_gaussian().unwrap().features().contexts(), beside);
         }
-        let (state, _) = portfolio("kernel", 0.5).step(&State::new(first.clone()), &rounds[0]).unwrap();
+        let (state, _) = portfolio("kernel", 0.5).step(&State::new(first), &rounds[0]).unwrap();
         assert!(!state.hand_over().unwrap().features().contexts());
     }
 

@@ -78,7 +78,7 @@ fn logs_are_added_as_features_and_minus_costs_for_both_storages() {
 fn a_model_of_many_features_is_that_of_the_second_moments_with_a_diagonal_covariance() {
     let (x, action, reward) = records(600);
     let cost = reward.iter().map(|r| -r).collect();
-    let logs = Logs::new(3, x.to_sparse(), action.clone(), vec![0.5; 600], cost).unwrap();
+    let logs = Logs::new(3, x.to_sparse(), action, vec![0.5; 600], cost).unwrap();
     let map = FeatureMap::identity(4);
     let found = RewardModel::of_many_features(&map, 3, &[Arc::new(logs)]).unwrap();
     let exact = Regression::default().with_prior(&statistics(0..600), found.precision()).unwrap();

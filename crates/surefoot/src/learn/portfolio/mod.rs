@@ -303,7 +303,7 @@ mod tests {
         };
         let learner = learner("linear");
         let first = LinearGaussian::standard(FeatureMap::identity(p), 5).unwrap();
-        let (state, _) = learner.step(&State::new(first.clone()), &round(0)).unwrap();
+        let (state, _) = learner.step(&State::new(first), &round(0)).unwrap();
         let (next, report) = learner.step(&state, &round(1)).unwrap();
         assert_eq!(report.members[0].member, MemberKind::Linear);
         let policy = next.hand_over.as_ref().unwrap();
