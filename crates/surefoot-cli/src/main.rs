@@ -60,6 +60,7 @@ fn main() -> ExitCode {
         Command::Paper(paper) => paper.run(),
         Command::Study(study) => study.run(),
     };
+    surefoot_data::end_unless_interrupted();
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

@@ -16,6 +16,7 @@ use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tempfile::Builder;
 
@@ -50,9 +51,21 @@ fn remove(path: &Path) {
         let _ = fs::remove_file(path);
         return;
     }
-    // Another thread may create a file while the folder is emptied.
-    let gone = |_: &i32| fs::remove_dir_all(path).is_ok() || !path.exists();
-    let _ = (0..100).find(gone);
+    // Another thread may create files while the folder is emptied, for as long as it finds the folder.
+    for tries in 0..500 {
+        if fs::remove_dir_all(path).is_ok() || !path.exists() {
+            return;
+        }
+        if tries > 10 {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+/// Waits for ever if the process is being [interrupted]. For the end of a program, which must not come before temporaries are
+/// removed: what was being written to them fails by then.
+pub fn end_unless_interrupted() {
+    drop(temporaries());
 }
 
 /// A temporary file or folder, which is removed when it is dropped, unless it was renamed.
