@@ -70,7 +70,7 @@ def test_reports_have_members_and_coverage():
 
 
 def test_wrong_members_are_refused():
-    with pytest.raises(surefoot.SettingError, match="members should be all, or some of"):
+    with pytest.raises(surefoot.SettingError, match="members should be usual, all, or some of"):
         surefoot.Portfolio(members="forest").fit(np.ones((4, 1)), [0, 1, 0, 1], [0.5] * 4, [0.0, 1.0, 0.0, 1.0])
 
 
