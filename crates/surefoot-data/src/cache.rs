@@ -15,14 +15,17 @@
 //! complete. When it is used again, every number is checked, and so are the fingerprints of its rounds; a folder that does
 //! not pass is made again.
 
+mod journal;
 mod manifest;
 mod mapped;
 mod resident;
 mod writer;
 
+pub(crate) use journal::PassFiles;
 pub(crate) use manifest::{FileEntry, Manifest};
+pub(crate) use mapped::logs as mapped_logs;
 pub(crate) use resident::Resident;
-pub(crate) use writer::RoundWriter;
+pub(crate) use writer::{RoundWriter, Written};
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -235,5 +238,7 @@ fn read(folder: &Path, manifest: &Manifest, resident: Arc<Resident>) -> Result<R
         flaws: found.flaws,
         warnings: found.warnings,
         held: Some(Arc::new(Held { resident, folder: None })),
+        shards: None,
+        journal: None,
     })
 }

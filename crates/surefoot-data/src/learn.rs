@@ -109,7 +109,13 @@ pub struct Learned {
 
 /// Reads the logs and learns the next policy from all their rounds.
 pub fn learn(reader: &LogReader, request: &LearnRequest, observer: &mut dyn Observer) -> Result<Learned> {
-    learn_from(&Rounds::read(reader, &request.read, request.prior.inputs())?, request, observer)
+    if request.read.engine.is_some() {
+        request.learner.check_engine(&request.contenders)?;
+    }
+    let rounds = Rounds::read(reader, &request.read, request.prior.inputs())?;
+    let learned = learn_from(&rounds, request, observer)?;
+    rounds.finished();
+    Ok(learned)
 }
 
 /// Like [`learn`], from rounds that were already read; of `request.read`, only the memory is used.

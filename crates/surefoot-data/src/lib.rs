@@ -60,6 +60,7 @@ mod saved_session;
 mod scan;
 mod score;
 mod select;
+pub mod shards;
 mod source;
 mod table;
 mod tensors;

@@ -23,6 +23,7 @@ pub use roles::{ActionIs, ColumnNames};
 pub(crate) use roles::{COST, Role};
 
 use std::fmt;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -52,6 +53,8 @@ pub struct LogReader {
     catalogue: Option<Arc<Catalogue>>,
     stop: Stop,
     passes: Arc<Passes>,
+    /// If only some rows are read: the number of each file among those of a log, and its rows.
+    within: Option<Arc<[(usize, Range<usize>)]>>,
 }
 
 /// A callback that is asked before each batch whether to stop, if there is one.
@@ -90,6 +93,50 @@ impl LogReader {
             catalogue: None,
             stop: Stop::default(),
             passes: Arc::default(),
+            within: None,
+        }
+    }
+
+    /// Reads some rows of Parquet files: of each path its number among the files of a log, and its rows.
+    pub(crate) fn rows_of(paths: Vec<PathBuf>, rows: Vec<(usize, Range<usize>)>, columns: ColumnNames) -> Self {
+        let sources = paths.into_iter().map(Source::File).collect();
+        LogReader { format: Some(Format::Parquet), within: Some(rows.into()), ..LogReader::of(sources, columns) }
+    }
+
+    /// Checks that other processes can read parts of the files.
+    pub(crate) fn check_parts(&self) -> Result<()> {
+        let refused = |place: String, found: &str| {
+            let reason = format!("should be Parquet, with an engine, but is {found}: surefoot convert makes Parquet of it");
+            Err(Error::Malformed { place, reason })
+        };
+        for source in &self.sources {
+            match source {
+                Source::File(path) => match self.format.map_or_else(|| sources::format(path), Ok)? {
+                    Format::Parquet => {}
+                    other => return refused(source.place(), other.name()),
+                },
+                Source::Refused { place, reason } => {
+                    return Err(Error::Malformed { place: place.clone(), reason: reason.clone() });
+                }
+                Source::Table(..) => return refused(source.place(), "a table in memory"),
+            }
+        }
+        match self.catalogue {
+            None => Ok(()),
+            Some(_) => Err(Error::setting("the catalogue", "absent, with an engine", "given")),
+        }
+    }
+
+    /// The names of its columns.
+    pub(crate) fn columns(&self) -> &ColumnNames {
+        &self.columns
+    }
+
+    /// The rows that are read of a source, if not all, and its number among the files of the log.
+    fn part(&self, source: usize) -> (usize, Option<Range<usize>>) {
+        match self.within.as_ref().and_then(|within| within.get(source)) {
+            Some((file, rows)) => (*file, Some(rows.clone())),
+            None => (source, None),
         }
     }
 
@@ -270,7 +317,11 @@ impl Batches<'_> {
     }
 
     fn open(&mut self, source: &Source) -> Result<Tables> {
-        let labels = if self.reader.unlabelled { Labels::Optional } else { Labels::Required };
+        let labels = match self.reader.part(self.file).1 {
+            Some(rows) => Labels::RequiredWithin { start: rows.start, end: rows.end },
+            None if self.reader.unlabelled => Labels::Optional,
+            None => Labels::Required,
+        };
         let (tables, ragged) = self.reader.open(source, labels)?;
         self.ragged = ragged;
         let (mut tables, given) = (tables.peekable(), &self.reader.columns);
@@ -286,7 +337,7 @@ impl Batches<'_> {
 
     fn batch(&mut self, source: &Source, table: RecordBatch) -> Result<LogBatch> {
         let rows = table.num_rows();
-        let position = Position { file: self.file, start: self.start, row: self.row };
+        let position = Position { file: self.reader.part(self.file).0, start: self.start, row: self.row };
         let mut batch = LogBatch::new(source.place(), position, table, &self.columns, self.ragged)?;
         self.start += rows;
         batch.take_rows();
@@ -340,7 +391,10 @@ impl Iterator for Batches<'_> {
             }
             if self.tables.is_none() {
                 match self.open(source) {
-                    Ok(tables) => (self.tables, self.start) = (Some(tables), 0),
+                    Ok(tables) => {
+                        let first = self.reader.part(self.file).1.map_or(0, |rows| rows.start);
+                        (self.tables, self.start) = (Some(tables), first);
+                    }
                     Err(error) => {
                         self.file = self.reader.sources.len();
                         return Some(Err(error));

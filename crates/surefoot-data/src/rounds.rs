@@ -1,6 +1,7 @@
 //! ROUNDS: log files as rounds of encoded records to learn from.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use surefoot::audit::{ActionsFrom, FeaturesFrom};
@@ -8,13 +9,14 @@ use surefoot::features::Joint;
 use surefoot::logs::Eligible;
 use surefoot::{Logs, RewardRange};
 
-use crate::cache::{Cache, Held, Manifest, RoundWriter, Storage};
+use crate::cache::{Cache, Held, Manifest, PassFiles, RoundWriter, Storage};
 use crate::encoding::{self, CandidateInputs, Encoding, EncodingFit, EncodingSettings, Identity, Rows};
 use crate::error::{Error, Result};
 use crate::inputs::Inputs;
 use crate::lint::Screen;
 use crate::logs::{Actions, Check, LogReader};
 use crate::scan::{Grouping, Scan};
+use crate::shards::{self, Columns, Cutter, Engine, Plan, Shards};
 
 /// How logs become rounds.
 #[derive(Debug, Clone)]
@@ -31,6 +33,8 @@ pub struct ReadRequest {
     pub set_aside: f64,
     /// How much memory the run may take, and where encoded records are stored if they would take more.
     pub storage: Storage,
+    /// Other processes that hold the contexts, if there are any.
+    pub engine: Option<Arc<dyn Engine>>,
 }
 
 impl Default for ReadRequest {
@@ -41,6 +45,7 @@ impl Default for ReadRequest {
             encoding: EncodingSettings::default(),
             set_aside: 0.1,
             storage: Storage::default(),
+            engine: None,
         }
     }
 }
@@ -82,6 +87,10 @@ pub struct Rounds {
     pub warnings: Vec<String>,
     /// What must exist as long as rounds in mapped files are used.
     pub(crate) held: Option<Arc<Held>>,
+    /// The shards, if an engine holds the contexts.
+    pub(crate) shards: Option<Arc<Shards>>,
+    /// The folder of passes that are kept for an interrupted search.
+    pub(crate) journal: Option<PathBuf>,
 }
 
 /// The columns of a round while it is read.
@@ -96,6 +105,8 @@ struct RoundBuilder {
     candidates: Option<(Rows, Vec<usize>)>,
     /// The files that the records are moved to, if they are stored.
     writer: Option<RoundWriter>,
+    /// Where the records come from, if an engine holds their contexts.
+    cutter: Option<Cutter>,
     /// The number of all records.
     records: usize,
 }
@@ -104,8 +115,8 @@ impl RoundBuilder {
     fn new(encoding: &Encoding, candidates: Option<&CandidateInputs>) -> Self {
         let (action, propensity, cost) = (Vec::new(), Vec::new(), Vec::new());
         let candidates = candidates.map(|candidates| (candidates.encoding.rows(), Vec::new()));
-        let (rows, eligible, writer) = (encoding.rows(), None, None);
-        RoundBuilder { rows, action, propensity, cost, eligible, candidates, writer, records: 0 }
+        let (rows, eligible, writer, cutter) = (encoding.rows(), None, None, None);
+        RoundBuilder { rows, action, propensity, cost, eligible, candidates, writer, cutter, records: 0 }
     }
 
     /// Moves the records in memory to the files.
@@ -123,6 +134,13 @@ impl RoundBuilder {
         self.propensity.clear();
         self.cost.clear();
         Ok(())
+    }
+
+    /// The round without its contexts. Its records are found by the name of their group, if that is given.
+    fn columns(self, name: &str, filter: Option<String>) -> Columns {
+        let RoundBuilder { action, propensity, cost, cutter, .. } = self;
+        let cutter = cutter.expect("an engine holds the contexts");
+        Columns { cutter, filter, name: name.to_owned(), action, propensity, cost }
     }
 
     /// The round, in memory or in the files.
@@ -197,13 +215,18 @@ impl Rounds {
     /// Reads all records, into memory or into files that are mapped ([`ReadRequest::storage`]). If `known` is given, its
     /// actions and features are used. Otherwise the actions are those that the reader was given, or else all that occur.
     pub fn read(reader: &LogReader, request: &ReadRequest, known: Option<&Inputs>) -> Result<Self> {
-        let ReadRequest { grouping, reward_range, encoding, set_aside, storage } = request;
+        let ReadRequest { grouping, reward_range, encoding, set_aside, storage, engine } = request;
+        if engine.is_some() {
+            reader.check_parts()?;
+        }
         let manifest = match storage.cache {
             Some(_) => Manifest::of(reader, request, known)?,
             None => None,
         };
-        if let Some(found) = manifest.as_ref().and_then(|manifest| Cache::find(storage, manifest)) {
-            return Ok(found);
+        let key = manifest.as_ref().map(Manifest::key);
+        let found = manifest.as_ref().filter(|_| engine.is_none()).and_then(|manifest| Cache::find(storage, manifest));
+        if let Some(found) = found {
+            return Ok(found.with_journal(storage, key.as_deref()));
         }
         let range = RewardRange::new(reward_range[0], reward_range[1])?;
         let scan = Scan::of(reader, grouping)?;
@@ -231,7 +254,11 @@ impl Rounds {
         }
         let (actions, actions_from) = actions(reader, &scan, known, aside)?;
         let bytes = encoding.bytes().saturating_mul(scan.records as u64);
+        if engine.is_some() && candidates.is_some() {
+            return Err(Error::setting("the records", "without candidates, with an engine", "with candidates"));
+        }
         let cache = match storage.stores(bytes) {
+            _ if engine.is_some() => None,
             // Candidates are lists of rows, which are not stored.
             true if candidates.is_none() => Some(Cache::begin(storage, manifest)?),
             true if storage.cache.is_none() => return Err(too_small(storage, bytes, "candidates")),
@@ -241,6 +268,11 @@ impl Rounds {
         let mut rounds: Vec<RoundBuilder> =
             scan.groups.iter().map(|_| RoundBuilder::new(&encoding, candidates.as_ref())).collect();
         let mut head = RoundBuilder::new(&encoding, candidates.as_ref());
+        if let Some(engine) = engine {
+            for round in rounds.iter_mut().chain([&mut head]) {
+                round.cutter = Some(Cutter::new(engine.as_ref(), scan.records)?);
+            }
+        }
         let mut check = Check::new(actions.clone(), range);
         let mut screen = Screen::default();
         let mut held = 0;
@@ -262,14 +294,21 @@ impl Rounds {
                     None => return Err(reader.changed()),
                 };
                 let part = batch.slice(start..end);
-                encoding.encode_into(&part, &mut into.rows)?;
+                match &mut into.cutter {
+                    Some(cutter) => cutter.add(&batch, start..end),
+                    None => encoding.encode_into(&part, &mut into.rows)?,
+                }
                 match (&candidates, &mut into.candidates) {
                     (Some(inputs), Some((rows, counts))) => inputs.encode_into(&part, rows, counts)?,
                     _ => {
                         let sets = records.eligible.as_ref().map(|sets| sets.slice(start..end));
-                        if cache.is_some() {
+                        if cache.is_some() || engine.is_some() {
                             let all =
                                 sets.is_none_or(|sets| (0..end - start).all(|i| sets.get(i).len() == actions.len()));
+                            if !all && engine.is_some() {
+                                let allowed = "without eligible actions, with an engine";
+                                return Err(Error::setting("the records", allowed, "with eligible actions"));
+                            }
                             if !all {
                                 return Err(too_small(storage, bytes, "eligible actions"));
                             }
@@ -292,18 +331,43 @@ impl Rounds {
                 }
             }
         }
-        let at = |round| Place { reader, encoding: &encoding, cache: cache.as_ref(), round };
+        let mut shards = None;
         let mut logs = Vec::new();
-        let last = rounds.len();
-        for (place, (columns, (name, _))) in rounds.into_iter().zip(&scan.groups).enumerate() {
-            if columns.records > 0 {
-                logs.push(columns.finish(actions.len(), name, &at(place))?);
+        let set_aside;
+        if let Some(engine) = engine {
+            let plan = Arc::new(Plan {
+                made_by: shards::made_by(),
+                files: reader.entries()?.ok_or_else(|| reader.changed())?,
+                columns: reader.columns().clone(),
+                grouping: grouping.clone(),
+                actions: actions.clone(),
+                reward_range: *reward_range,
+                encoding: encoding.clone(),
+                cache: storage.cache.clone(),
+            });
+            let is_aside = head.records > 0;
+            let named = rounds.into_iter().zip(&scan.groups).filter(|(round, _)| round.records > 0);
+            let mut columns: Vec<Columns> =
+                named.map(|(round, (name, _))| round.columns(name, Some(name.clone()))).collect();
+            if is_aside {
+                columns.push(head.columns(&scan.groups[0].0, None));
             }
+            let (made, all) = shards::encode(engine, &plan, columns)?;
+            (logs, shards) = (made, Some(Arc::new(all)));
+            set_aside = if is_aside { logs.pop() } else { None };
+        } else {
+            let at = |round| Place { reader, encoding: &encoding, cache: cache.as_ref(), round };
+            let last = rounds.len();
+            for (place, (columns, (name, _))) in rounds.into_iter().zip(&scan.groups).enumerate() {
+                if columns.records > 0 {
+                    logs.push(columns.finish(actions.len(), name, &at(place))?);
+                }
+            }
+            set_aside = match head.records {
+                0 => None,
+                _ => Some(head.finish(actions.len(), &scan.groups[0].0, &at(last))?),
+            };
         }
-        let set_aside = match head.records {
-            0 => None,
-            _ => Some(head.finish(actions.len(), &scan.groups[0].0, &at(last))?),
-        };
         if logs.is_empty() {
             let reason = "no record is left to learn from: set a smaller share aside".into();
             return Err(Error::Malformed { place, reason });
@@ -326,11 +390,41 @@ impl Rounds {
             flaws,
             warnings,
             held: None,
+            shards,
+            journal: None,
         };
-        match cache {
-            None => Ok(rounds),
-            Some(cache) => cache.finish(rounds),
+        let rounds = match cache {
+            None => rounds,
+            Some(cache) => cache.finish(rounds)?,
+        };
+        Ok(rounds.with_journal(storage, key.as_deref()))
+    }
+
+    /// The same rounds, with a journal of passes in the cache, if there is one.
+    fn with_journal(mut self, storage: &Storage, key: Option<&str>) -> Self {
+        if let Some((cache, key)) = storage.cache.as_ref().zip(key) {
+            let folder = cache.join(format!("{key}.passes"));
+            let rounds = std::mem::take(&mut self.rounds).into_iter().enumerate();
+            let kept = |(place, logs): (usize, Logs)| {
+                logs.with_journal(Some(Arc::new(PassFiles::new(folder.join(place.to_string())))))
+            };
+            self.rounds = rounds.map(kept).collect();
+            self.journal = Some(folder);
         }
+        self
+    }
+
+    /// Removes the passes that were kept for an interrupted search: it has ended.
+    pub fn finished(&self) {
+        if let Some(folder) = &self.journal {
+            // What is left does no harm.
+            let _ = std::fs::remove_dir_all(folder);
+        }
+    }
+
+    /// Has the files of all shards removed, if an engine holds the contexts and they are not kept in a cache.
+    pub fn forget(&self) -> Result<()> {
+        self.shards.as_ref().map_or(Ok(()), |shards| shards.forget())
     }
 }
 

@@ -4,6 +4,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::convert::Infallible;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Error, Result};
 use crate::logs::{Actions, LogBatch, LogReader, Role};
 
@@ -32,7 +34,8 @@ pub struct Scan {
 }
 
 /// How records are grouped.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Grouping {
     /// By policy version, if it is logged; otherwise all records form one group.
     PolicyVersion,

@@ -269,6 +269,11 @@ pub fn read_table(path: &Path, format: Format) -> Result<Tables> {
 pub(crate) enum Labels {
     Required,
     Optional,
+    /// Required, and only these rows of a Parquet file are read.
+    RequiredWithin {
+        start: usize,
+        end: usize,
+    },
 }
 
 /// Like [`read_table`], with another name of the file in errors. Tells how far a compressed file expands.
@@ -307,7 +312,10 @@ pub fn read_table_bytes(place: &str, bytes: Vec<u8>, format: Format) -> Result<T
 fn read(place: &str, input: impl Input, format: Format, labels: Labels) -> Result<Tables> {
     let unread = |reason| Error::Io { place: place.to_owned(), reason };
     match format {
-        Format::Parquet => parquet::read(place, input.chunks()),
+        Format::Parquet => match labels {
+            Labels::RequiredWithin { start, end } => parquet::read_rows(place, input.chunks(), start as u64..end as u64),
+            Labels::Required | Labels::Optional => parquet::read(place, input.chunks()),
+        },
         Format::Csv => csv::read(place, input.text().map_err(unread)?),
         Format::JsonLines => json_lines::read(place, input.text().map_err(unread)?),
         Format::Dsjson => dsjson::read(place, input.text().map_err(unread)?, labels == Labels::Required),

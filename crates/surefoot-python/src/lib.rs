@@ -19,6 +19,7 @@ mod logs;
 mod observer;
 mod policy;
 mod rounds;
+mod shards;
 mod simulation;
 mod tables;
 
@@ -55,6 +56,8 @@ mod _surefoot {
     use crate::policy::PyPolicy;
     #[pymodule_export]
     use crate::rounds::PyRounds;
+    #[pymodule_export]
+    use crate::shards::run_shard;
     #[pymodule_export]
     use crate::simulation::{simulate, sizes};
     #[pymodule_export]

@@ -105,8 +105,8 @@ impl PyRounds {
     #[expect(clippy::type_complexity, reason = "two arrays, or none")]
     fn set_aside<'py>(&self, py: Python<'py>) -> Result<Option<(Bound<'py, PyAny>, Bound<'py, PyArray1<u32>>)>> {
         let Some(set_aside) = &self.rounds.set_aside else { return Ok(None) };
-        let (contexts, actions) = (set_aside.contexts(), set_aside.action());
-        Ok(Some((to_python(py, contexts)?, PyArray1::from_slice(py, actions))))
+        let (contexts, actions) = (run(py, || set_aside.gathered())?, set_aside.action());
+        Ok(Some((to_python(py, &contexts)?, PyArray1::from_slice(py, actions))))
     }
 
     /// Learns the next policy from all rounds, and certifies it, as ``surefoot learn`` does. Use :func:`surefoot.learn`
@@ -187,6 +187,7 @@ impl PyRounds {
         };
         let mut observer = Onlooker::new(watch);
         let learned = run(py, || learn_from(&self.rounds, &request, &mut observer))?;
+        self.rounds.finished();
         let (range, summary) = (self.reward_range(), &learned.summary);
         let report = round_report(py, &learned.step)?;
         report.set_item("rounds", summary.rounds.len())?;
@@ -204,6 +205,15 @@ impl PyRounds {
         report.set_item("prior", PyPolicy::from(learned.prior).with_inputs(learned.inputs.clone()))?;
         report.set_item("policy", PyPolicy::shared(&learned.policy).with_inputs(learned.inputs))?;
         Ok(report)
+    }
+
+    /// Has an engine remove the files of its shards. Without an engine, nothing is done.
+    ///
+    ///     >>> import pandas, surefoot
+    ///     >>> frame = pandas.DataFrame({"action": [0, 1] * 50, "pscore": 0.5, "reward": [1.0, 0.0] * 50, "age": range(100)})
+    ///     >>> surefoot.open_logs(frame).rounds().forget()
+    fn forget(&self, py: Python<'_>) -> Result<()> {
+        run(py, || self.rounds.forget())
     }
 
     fn __repr__(&self) -> String {

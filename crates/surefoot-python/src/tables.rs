@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use surefoot::RewardRange;
 use surefoot_data::lint::{Lint, LintSettings};
+use surefoot_data::shards::Engine;
 use surefoot_data::{
     ActionIs, Actions, Catalogue, ColumnNames, EncodingSettings, EvaluateRequest, Format, Grouping, LogReader,
     ModelRequest, NamedPolicy, PolicyReader, ReadRequest, RecordPolicy, Rounds, Scan, Scorer, SelectRequest, Storage,
@@ -22,6 +23,7 @@ use crate::failure::{Result, raised, run, setting};
 use crate::json;
 use crate::policy::PyPolicy;
 use crate::rounds::{PyRounds, action_names};
+use crate::shards::PyEngine;
 
 /// Log files or a data frame, read batch by batch in as many passes as needed. Created by :func:`surefoot.open_logs`.
 ///
@@ -394,6 +396,9 @@ impl PySource {
     ///     The memory in bytes. Encoded records that need more than a third of it are stored in files. ``None``: no limit.
     /// cache : path or None
     ///     The folder in which encoded records are kept, and used again for the same files.
+    /// map : callable or None
+    ///     An engine: ``map(task, shards, payload)`` returns ``run_shard(task, shard, payload)`` of each shard, in their order.
+    ///     The features of the records stay where it calls that.
     ///
     /// Examples
     /// --------
@@ -408,7 +413,7 @@ impl PySource {
     #[pyo3(signature = (
         *, by = "policy-version", set_aside = 0.1, reward_range = (0.0, 1.0), features = None, ignore = Vec::new(),
         categorical = Vec::new(), vocabulary = 64, hash_bits = 8, standardise = true, prior = None, cross = None, cross_bits = 18,
-        memory = None, cache = None
+        memory = None, cache = None, map = None
     ))]
     #[expect(clippy::too_many_arguments, reason = "settings, by their names")]
     fn rounds(
@@ -428,6 +433,7 @@ impl PySource {
         cross_bits: u8,
         memory: Option<u64>,
         cache: Option<PathBuf>,
+        map: Option<Py<PyAny>>,
     ) -> Result<PyRounds> {
         let known = match prior.map(|prior| prior.inputs.as_deref()) {
             Some(None) => {
@@ -454,6 +460,7 @@ impl PySource {
             },
             set_aside,
             storage: Storage { memory, cache },
+            engine: map.map(|map| Arc::new(PyEngine(map)) as Arc<dyn Engine>),
         };
         Ok(PyRounds { rounds: run(py, || Rounds::read(&self.reader, &request, known))? })
     }

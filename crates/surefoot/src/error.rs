@@ -51,6 +51,9 @@ pub enum Error {
     /// The optimiser could not continue.
     #[error("the optimiser stopped: {0}")]
     Optimiser(String),
+    /// An engine, or work that it did in another process, failed.
+    #[error("{0}")]
+    Engine(String),
     /// The observer asked to stop.
     #[error("stopped on request")]
     Stopped,

@@ -48,6 +48,7 @@
 //! | [`certificate`] | proven bounds on a policy's risk from logs and policies alone; the ladder and the gate |
 //! | [`audit`] | which numbers may be called certified, and what a verifier checks |
 //! | [`learn`] | the pure step `(state, logs) -> (state, report)`; learning from all rounds at once |
+//! | [`work`] | the part of learning that reads contexts, for processes that hold some of them |
 //! | [`session`] | a running loop, simulated or live: takes logs, returns the policy to run next |
 //! | [`worlds`], [`simulate`](mod@simulate) | worlds with known truth, and the closed loop in them |
 //! | [`fingerprint`], [`observer`] | names that depend on content only; progress reports of a search |
@@ -86,6 +87,8 @@ pub mod optim;
 pub mod policy;
 pub mod session;
 pub mod simulate;
+mod wire;
+pub mod work;
 pub mod worlds;
 
 pub use certificate::{Certificate, Gate, Protocol};

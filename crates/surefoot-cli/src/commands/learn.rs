@@ -204,6 +204,7 @@ impl Learn {
                 },
                 set_aside: self.set_aside,
                 storage: self.storage.storage(),
+                engine: None,
             },
             prior,
             prior_is_older: self.prior_is_older,

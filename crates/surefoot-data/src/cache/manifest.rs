@@ -43,7 +43,7 @@ impl Manifest {
     /// The manifest of a log; `None` if it comes from a pipe or from memory, and cannot be recognised later.
     pub(crate) fn of(reader: &LogReader, request: &ReadRequest, known: Option<&Inputs>) -> Result<Option<Self>> {
         let Some(files) = reader.entries()? else { return Ok(None) };
-        let ReadRequest { grouping, reward_range, encoding, set_aside, storage: _ } = request;
+        let ReadRequest { grouping, reward_range, encoding, set_aside, storage: _, engine: _ } = request;
         let endian = if cfg!(target_endian = "little") { "little" } else { "big" };
         Ok(Some(Manifest {
             version: VERSION,

@@ -78,7 +78,7 @@ pub(super) fn contexts(folder: &Path, round: &Written, resident: &Resident) -> R
 }
 
 /// A round.
-pub(super) fn logs(folder: &Path, round: &Written, actions: usize, name: &str, resident: &Resident) -> Result<Logs> {
+pub(crate) fn logs(folder: &Path, round: &Written, actions: usize, name: &str, resident: &Resident) -> Result<Logs> {
     let contexts = contexts(folder, round, resident)?;
     let action = column(folder, "action", round.records, resident)?;
     let propensity = column(folder, "propensity", round.records, resident)?;

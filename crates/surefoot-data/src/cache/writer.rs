@@ -5,13 +5,16 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use bytemuck::Pod;
-use surefoot::Contexts;
 use surefoot::contexts::{Indices, Row};
+use surefoot::{Contexts, Logs};
 
 use super::mapped;
 use super::resident::Resident;
 use crate::encoding::Rows;
 use crate::error::{Error, Result};
+
+/// The number of records that are copied at once.
+const COPIED: usize = 1 << 14;
 
 /// The columns of a round that is being written.
 #[derive(Debug)]
@@ -37,9 +40,12 @@ pub(crate) struct Written {
 impl RoundWriter {
     /// Creates the folder of a round.
     pub(crate) fn new(folder: PathBuf, rows: &Rows) -> Result<Self> {
+        Self::create(folder, rows.width(), rows.is_sparse())
+    }
+
+    fn create(folder: PathBuf, features: usize, sparse: bool) -> Result<Self> {
         fs::create_dir(&folder).map_err(|reason| failed(&folder, reason))?;
-        let writer =
-            RoundWriter { features: rows.width(), sparse: rows.is_sparse(), folder, records: 0, stored: 0, filled: 0 };
+        let writer = RoundWriter { features, sparse, folder, records: 0, stored: 0, filled: 0 };
         for name in ["action", "propensity", "cost", "norms", "values"] {
             writer.append(name, &[0u8; 0])?;
         }
@@ -56,6 +62,10 @@ impl RoundWriter {
             let place = self.folder.display().to_string();
             Error::Content { place, reason }
         })?;
+        self.add_contexts(&contexts, action, propensity, cost)
+    }
+
+    fn add_contexts(&mut self, contexts: &Contexts, action: &[u32], propensity: &[f64], cost: &[f64]) -> Result<()> {
         self.append("action", action)?;
         self.append("propensity", propensity)?;
         self.append("cost", cost)?;
@@ -64,7 +74,7 @@ impl RoundWriter {
         let values: Vec<f32> = contexts.iter().flat_map(|row| row.values().iter().copied()).collect();
         self.append("values", &values)?;
         if self.sparse {
-            self.append_places(&contexts)?;
+            self.append_places(contexts)?;
         }
         self.records += contexts.len();
         self.stored += values.len();
@@ -91,15 +101,33 @@ impl RoundWriter {
         self.append("indices", &wide)
     }
 
+    /// A copy of a round, in dense form or as it is.
+    pub(crate) fn copy(folder: PathBuf, logs: &Logs, dense: bool) -> Result<Written> {
+        let (features, sparse) = (logs.contexts().features(), logs.contexts().is_sparse() && !dense);
+        let mut writer = Self::create(folder, features, sparse)?;
+        for start in (0..logs.len()).step_by(COPIED) {
+            let some = logs.slice(start..(start + COPIED).min(logs.len()));
+            let contexts = if dense { some.contexts().to_dense() } else { some.contexts().clone() };
+            writer.add_contexts(&contexts, some.action(), some.propensity(), some.cost())?;
+        }
+        writer.finish_as(dense)
+    }
+
     /// Ends the round. Rows have the form that they would have in memory.
     pub(crate) fn finish(self) -> Result<Written> {
+        // As `Contexts::compact` decides.
+        let dense = self.filled > self.records.saturating_mul(self.features) / 4;
+        self.finish_as(dense)
+    }
+
+    /// Ends the round. Sparse rows become dense ones if that is wanted.
+    pub(crate) fn finish_as(self, dense: bool) -> Result<Written> {
         let written = Written { records: self.records, features: self.features, stored: None };
         if !self.sparse {
             return Ok(written);
         }
         let sparse = Written { stored: Some(self.stored), ..written };
-        // As `Contexts::compact` decides.
-        if self.filled <= self.records.saturating_mul(self.features) / 4 {
+        if !dense {
             return Ok(sparse);
         }
         let contexts = mapped::contexts(&self.folder, &sparse, &Resident::new(None))?;

@@ -23,7 +23,9 @@ const SAMPLED: usize = 1000;
 
 /// Checks that a limit can be kept.
 pub(super) fn check(rounds: &Rounds, learner: &Learner, prior: &LinearGaussian, limit: Option<u64>) -> Result<()> {
-    let Some(limit) = limit.filter(|_| rounds.candidates.is_none()) else { return Ok(()) };
+    // What an engine holds is not in this process.
+    let here = rounds.candidates.is_none() && rounds.shards.is_none();
+    let Some(limit) = limit.filter(|_| here) else { return Ok(()) };
     let weighing = |logs: &Logs| logs.cost().iter().filter(|cost| **cost != 0.0).count() as u64;
     let weighing: Vec<u64> = rounds.rounds.iter().map(weighing).collect();
     let records: u64 = rounds.rounds.iter().map(|logs| logs.len() as u64).sum();

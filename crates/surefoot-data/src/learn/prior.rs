@@ -78,7 +78,7 @@ pub(super) fn prior(rounds: &Rounds, request: &LearnRequest) -> Result<LinearGau
         Prior::Uniform => LinearGaussian::standard(map(), actions)?,
         Prior::Estimated => {
             let first = rounds.set_aside.as_ref().unwrap_or(&rounds.rounds[0]);
-            let labelled = Labelled::new(first.contexts().clone(), first.action().to_vec())?;
+            let labelled = Labelled::new(first.gathered()?, first.action().to_vec())?;
             LinearGaussian::imitating(map(), &labelled, actions)?
         }
     };

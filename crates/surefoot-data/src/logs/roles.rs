@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::str::FromStr;
 
 use arrow_array::RecordBatch;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
@@ -70,7 +71,8 @@ impl Role {
 pub(crate) const COST: &str = "cost";
 
 /// The names of columns. `None` means that the usual names are searched.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ColumnNames {
     /// The event id: `event_id`.
     pub event_id: Option<String>,
@@ -112,7 +114,8 @@ impl ColumnNames {
 }
 
 /// How the action names the chosen candidate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum ActionIs {
     /// By its place among the candidates of the record, counted from 0, or from 1 if the user says so.
     Place,

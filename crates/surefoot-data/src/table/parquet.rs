@@ -25,6 +25,7 @@ mod thrift;
 use std::any::Any;
 use std::fmt::Display;
 use std::io::Write;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -68,9 +69,25 @@ pub(crate) fn read_columns(
     input: impl ChunkReader + 'static,
     ignore: &dyn Fn(&str) -> bool,
 ) -> Result<Tables> {
+    read_part(place, input, ignore, 0..u64::MAX)
+}
+
+/// Reads some rows of a file. Row groups without them are not read.
+pub(crate) fn read_rows(place: &str, input: impl ChunkReader + 'static, rows: Range<u64>) -> Result<Tables> {
+    read_part(place, input, &|_| false, rows)
+}
+
+fn read_part(
+    place: &str,
+    input: impl ChunkReader + 'static,
+    ignore: &dyn Fn(&str) -> bool,
+    wanted: Range<u64>,
+) -> Result<Tables> {
     let wrong = |reason| unreadable(place, reason);
     let size = input.len();
-    let metadata = Arc::new(guarded(|| metadata(&input, size)).map_err(wrong)?);
+    let metadata = guarded(|| metadata(&input, size)).map_err(wrong)?;
+    let (metadata, first, rows) = groups_of(metadata, &wanted);
+    let metadata = Arc::new(metadata);
     let schema = metadata.file_metadata().schema_descr();
     let (columns, mask, hint) = Selected::new(place, schema, ignore)?;
     let budget = Budget::new(size);
@@ -79,9 +96,28 @@ pub(crate) fn read_columns(
         let levels = parquet_to_arrow_field_levels(schema, mask, Some(&hint))?;
         ParquetRecordBatchReader::try_new_with_row_groups(&levels, &groups, ROWS, None)
     });
-    let rows = u64::try_from(metadata.file_metadata().num_rows()).unwrap_or(0);
     let place = place.to_owned();
-    Ok(Box::new(Batches { reader: Some(reader.map_err(wrong)?), place, columns, budget, rows, row: 0 }))
+    Ok(Box::new(Batches { reader: Some(reader.map_err(wrong)?), place, columns, budget, rows, row: first, wanted }))
+}
+
+/// The metadata of the row groups with these rows, the first row of them, and the row after the last.
+fn groups_of(metadata: ParquetMetaData, wanted: &Range<u64>) -> (ParquetMetaData, u64, u64) {
+    let all = u64::try_from(metadata.file_metadata().num_rows()).unwrap_or(0);
+    if *wanted == (0..u64::MAX) {
+        return (metadata, 0, all);
+    }
+    let (mut first, mut end, mut kept) = (None, 0, Vec::new());
+    let mut next = 0;
+    for group in metadata.row_groups() {
+        let start = next;
+        next += u64::try_from(group.num_rows()).unwrap_or(0);
+        if start < wanted.end && wanted.start < next {
+            first.get_or_insert(start);
+            end = next;
+            kept.push(group.clone());
+        }
+    }
+    (ParquetMetaData::new(metadata.file_metadata().clone(), kept), first.unwrap_or(0), end)
 }
 
 /// The batches of a file.
@@ -91,20 +127,41 @@ struct Batches {
     reader: Option<ParquetRecordBatchReader>,
     columns: Selected,
     budget: Arc<Budget>,
-    /// The number of rows according to the footer, and the number read so far.
+    /// The row after the last according to the footer, and the row after the last that was read.
     rows: u64,
     row: u64,
+    /// The rows that are returned.
+    wanted: Range<u64>,
 }
 
 impl Iterator for Batches {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let batch = self.batch();
-        if !matches!(batch, Ok(Some(_))) {
-            self.reader = None;
+        loop {
+            let batch = self.batch();
+            if !matches!(batch, Ok(Some(_))) {
+                self.reader = None;
+            }
+            let batch = match batch.transpose()? {
+                Ok(batch) => batch,
+                error => return Some(error),
+            };
+            // The part of the batch that is wanted.
+            let first = self.row - batch.num_rows() as u64;
+            let start = self.wanted.start.clamp(first, self.row) - first;
+            let end = self.wanted.end.clamp(first, self.row) - first;
+            if (start, end) == (0, batch.num_rows() as u64) {
+                return Some(Ok(batch));
+            }
+            if start < end {
+                return Some(Ok(batch.slice(start as usize, (end - start) as usize)));
+            }
+            if first >= self.wanted.end {
+                self.reader = None;
+                return None;
+            }
         }
-        batch.transpose()
     }
 }
 

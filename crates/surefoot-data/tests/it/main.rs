@@ -22,6 +22,7 @@ mod npz;
 mod refuted;
 mod saved;
 mod saved_candidates;
+mod shards;
 mod table_binary;
 mod table_corpus;
 mod table_round_trip;

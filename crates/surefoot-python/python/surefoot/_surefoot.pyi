@@ -1,7 +1,7 @@
 # The Rust part of the package. Its documentation is in crates/surefoot-python/src.
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, final, type_check_only
 
 import numpy as np
@@ -516,6 +516,7 @@ class LogSource:
         cross_bits: int = 18,
         memory: int | None = None,
         cache: _Path | None = None,
+        map: Callable[[str, list[bytes], bytes], Iterable[bytes]] | None = None,
     ) -> Rounds: ...
     def score(self, policy: Policy | _Path, *, seed: int, probabilities: bool = False) -> ArrowTable: ...
     def convert(
@@ -561,7 +562,9 @@ class Rounds:
         candidates: Sequence[tuple[str, Callable[..., Callable[..., ArrayLike]]]] = ...,
         watch: _Watch | None = None,
     ) -> dict[str, Any]: ...
+    def forget(self) -> None: ...
 
+def run_shard(task: str, shard: bytes, payload: bytes) -> bytes: ...
 def certify(
     policy: Policy,
     rounds: Sequence[Logs],

@@ -6,7 +6,7 @@ use super::bound::Smoothing;
 use crate::error::{Error, Result};
 use crate::logs::Logs;
 use crate::math::sum::Sum;
-use crate::policy::{Policy, probability};
+use crate::policy::{Policy, Propensities, probability};
 
 /// The relative error of a term and of the compensated sum of terms: about 20 rounding errors.
 pub(super) const ROUNDING: f64 = 20.0 * f64::EPSILON;
@@ -162,15 +162,12 @@ impl Weighed {
             let expected = format!("{} actions, as the policy", policy.actions());
             return Err(Error::size("the logs", expected, logs.actions()));
         }
-        let weighing = logs.weighing();
         let running = Self::running(logs);
-        let p = policy.propensity(weighing.contexts(), weighing.action(), weighing.eligible());
-        let mut p = p.map_err(|error| match error {
-            Error::Value { row, column, allowed, value } => {
-                Error::Value { row: running.places.get(row).copied().unwrap_or(row), column, allowed, value }
-            }
-            error => error,
-        })?;
+        let mut p = logs.over(&Propensities { policy, weighing: true })?.unwrap_or_default();
+        if p.len() != running.places.len() {
+            let expected = format!("{} entries, one per record with a cost", running.places.len());
+            return Err(Error::size("the probabilities of a policy", expected, p.len()));
+        }
         p.iter_mut().for_each(|p| *p = probability(*p));
         if let Some(i) = p.iter().position(|p| !(0.0..=1.0).contains(p)) {
             return Err(Error::value(running.places[i], "the probability of the logged action", "in [0, 1]", p[i]));

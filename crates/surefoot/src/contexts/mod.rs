@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use self::storage::Storage;
 use crate::error::{Error, Result};
+use crate::wire::{Reader, Writer};
 
 /// The feature rows of a batch: dense (row-major) or sparse (CSR), always `f32`.
 ///
@@ -200,6 +201,57 @@ impl Contexts {
             }
         }
         Ok(storage.into())
+    }
+
+    /// The rows of all parts, one below the other, `rows` in all, in the form of the first. Each part is dropped before the
+    /// next is made.
+    pub(crate) fn joined(mut parts: impl Iterator<Item = Result<Contexts>>, rows: usize) -> Result<Self> {
+        let first = parts.next().unwrap_or_else(|| Err(Error::size("the contexts", "at least 1 part", 0)))?;
+        let mut storage = Storage::with_room(first.is_sparse(), first.features(), rows, first.stored());
+        for part in [Ok(first)].into_iter().chain(parts) {
+            for row in part?.iter() {
+                copy(row, &mut storage);
+                storage.end_row();
+            }
+        }
+        Ok(storage.into())
+    }
+
+    /// This many rows that are held elsewhere: their number and that of their features is all that is known.
+    pub(crate) fn absent(features: usize, rows: usize) -> Result<Self> {
+        check_features(features)?;
+        let storage = Storage::with_room(true, features, 0, 0);
+        Ok(Contexts { storage: Arc::new(storage), list: None, range: 0..rows })
+    }
+
+    /// Whether the rows are held elsewhere.
+    pub(crate) fn is_absent(&self) -> bool {
+        self.storage.norms.is_empty() && !self.is_empty()
+    }
+
+    pub(crate) fn write(&self, out: &mut Writer) {
+        out.count(self.features());
+        out.flag(self.is_sparse());
+        let values: Vec<f32> = self.iter().flat_map(|row| row.values().iter().copied()).collect();
+        out.singles(&values);
+        if self.is_sparse() {
+            let ends = self.iter().scan(0, |end, row| {
+                *end += row.values().len();
+                Some(*end)
+            });
+            out.counts(&[0].into_iter().chain(ends).collect::<Vec<usize>>());
+            let mut indices = Vec::with_capacity(values.len());
+            self.iter().for_each(|row| row.for_each(|f, _| indices.push(f as u32)));
+            out.integers(&indices);
+        }
+    }
+
+    pub(crate) fn read(from: &mut Reader<'_>) -> Result<Self> {
+        let (features, sparse, values) = (from.count()?, from.flag()?, from.singles()?);
+        match sparse {
+            true => Contexts::sparse(from.counts()?, from.integers()?, values, features),
+            false => Contexts::dense(values, features),
+        }
     }
 
     /// Chooses the form of the rows: sparse if at most a quarter of the values are non-zero, dense otherwise. There,

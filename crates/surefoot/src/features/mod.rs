@@ -5,6 +5,7 @@ mod joint;
 mod kernel;
 mod softmax;
 mod trees;
+mod wire;
 
 pub use joint::{Cross, Joint};
 pub use kernel::KernelFeatures;
@@ -349,6 +350,9 @@ impl FeatureMap {
         if contexts.features() != self.input {
             let expected = format!("{} features, as the policy", self.input);
             return Err(Error::size("contexts", expected, contexts.features()));
+        }
+        if contexts.is_absent() {
+            return Err(Error::setting("the contexts", "in this process", "held by an engine, which cannot do this work"));
         }
         let mapped = match &self.made {
             Made::Plain => contexts.clone(),

@@ -40,7 +40,7 @@ impl Coverage {
         }
         let some = logs.slice(logs.len().saturating_sub(MOST_RECORDS)..logs.len());
         let (n, k) = (some.len() as f64, some.actions());
-        let p = distribution_of(policy, some.contexts(), some.eligible(), &(0..some.len()))?;
+        let p = distribution_of(policy, &some.gathered()?, some.eligible(), &(0..some.len()))?;
         let (mut sum, mut squares, mut taken) = (0.0, 0.0, vec![0.0; k]);
         for ((p, &a), q) in p.chunks_exact(k).zip(some.action()).zip(some.propensity()) {
             let weight = p[a as usize] / q;

@@ -15,10 +15,10 @@ use crate::learn::{
     Algorithm, Choice, Coverage, Goal, Lambda, Learner, MemberKind, MemberReport, Members, Portfolio, Sharpness, State,
     StepReport,
 };
-use crate::logs::{CHUNK, Logs};
+use crate::logs::Logs;
 use crate::observer::Observer;
-use crate::optim::Trace;
-use crate::policy::{LinearGaussian, Policy};
+use crate::optim::{Optimiser, Trace};
+use crate::policy::{LinearGaussian, Policy, Propensities};
 
 /// A policy that was learned from all rounds, with its certificates and estimates. Costs are in `[-1, 0]`, lower is
 /// better.
@@ -95,6 +95,9 @@ pub fn retrain_among(
         let (allowed, value) = ("one that learns from all rounds", "one that learns from the newest");
         return Err(Error::setting("the algorithm", allowed, value));
     }
+    if rounds.iter().any(Logs::is_elsewhere) {
+        learner.check_engine(contenders)?;
+    }
     rounds.iter().try_for_each(Logs::check_propensities)?;
     let learner = &learner.for_one_log();
     let shared: Vec<Arc<Logs>> = rounds.iter().cloned().map(Arc::new).collect();
@@ -159,6 +162,26 @@ impl Learner {
             portfolio.one_log = portfolio.goal == Goal::Policy;
         }
         learner
+    }
+}
+
+impl Learner {
+    /// Checks that an engine can learn with these settings, which holds the contexts: everything must be a sum over records.
+    pub fn check_engine(&self, contenders: &[Arc<dyn Contender>]) -> Result<()> {
+        if let Some(contender) = contenders.first() {
+            return Err(Error::setting("candidates of your own", "absent, with an engine", contender.name()));
+        }
+        let searches = match self.for_one_log().algorithm {
+            Algorithm::Portfolio(portfolio) => portfolio.members().kinds().any(|kind| kind == MemberKind::Search),
+            _ => true,
+        };
+        match &self.optimiser {
+            Optimiser::Adam(_) if searches => {
+                let allowed = "lbfgs, with an engine: minibatches of Adam are no sums over shards; or members without search";
+                Err(Error::setting("the optimiser", allowed, "adam"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -287,9 +310,8 @@ fn self_normalised(policy: &dyn Policy, rounds: &[Arc<Logs>]) -> Result<Estimate
         Evaluator::new(&EvaluationSettings { estimators, replicates: 0, ..EvaluationSettings::default() })?;
     for logs in rounds {
         // Chunk by chunk, so that nothing is held per record.
-        for start in (0..logs.len()).step_by(CHUNK) {
-            let some = logs.slice(start..(start + CHUNK).min(logs.len()));
-            let p = policy.propensity(some.contexts(), some.action(), some.eligible())?;
+        for some in logs.pieces() {
+            let p = some.over(&Propensities { policy, weighing: false })?.unwrap_or_default();
             evaluator.add(&Observed { p: &p, q: some.propensity(), c: some.cost(), model: None, custom: &[] })?;
         }
     }

@@ -15,7 +15,7 @@ use crate::math::random::{Purpose, stream};
 use crate::objective::{JointObjective, Objective, ObjectiveParts, divergence_of_means};
 use crate::observer::{Observer, Silent};
 use crate::optim::{Lbfgs, Optimiser, Trace};
-use crate::policy::{Basis, LinearGaussian, Policy, Posterior, Scale};
+use crate::policy::{Basis, LinearGaussian, Policy, Posterior, Scale, in_view, view};
 
 /// The result of one search.
 struct Learned {
@@ -232,6 +232,9 @@ impl Learner {
                 Optimiser::Lbfgs(_) => self.tolerance.min(1e-10),
             },
         })?;
+        if let Optimiser::Adam(_) = self.optimiser {
+            rounds.iter().try_for_each(|logs| logs.check_here("the minibatches of Adam"))?;
+        }
         let x = objective.parameters(&shape);
         let mut rng = stream(self.seed, Purpose::Shuffle, state.rounds() as u64 - 1);
         let (x, trace) = match self.precision {
@@ -318,7 +321,7 @@ impl Learner {
                 return Err(Error::setting("the posterior's shape", allowed, value));
             }
             // Records that are held back are left out: the new policy, and so its axes, must not have seen them.
-            let seen = logs.contexts().slice(0..logs.len() - self.held_back(logs.len(), logs.len()));
+            let seen = logs.slice(0..logs.len() - self.held_back(logs.len(), logs.len()));
             let basis = Arc::new(Basis::principal_of(&seen, next.prior.features())?);
             let prior = next.prior.posterior().in_basis(Some(&basis)).ok_or_else(|| {
                 let (allowed, value) = ("a posterior with one shared scale", "one with a scale per feature");
@@ -330,14 +333,16 @@ impl Learner {
         let (features, basis) = (next.prior.features(), next.prior.posterior().basis());
         // Unchanged contexts are shared and cost no memory. Features are computed only for records whose features will
         // be read.
-        let made = basis.is_some() || !features.is_identity();
-        let logs = logs.clone().map_contexts(
-            made && (self.custom.is_some() || self.algorithm.ignores_zero_costs()),
-            |contexts| {
-                let x = features.apply(contexts)?;
-                basis.map_or(Ok(x.clone()), |basis| basis.apply(&x))
-            },
-        )?;
+        let mut logs = logs.clone();
+        if basis.is_some() || !features.is_identity() {
+            let leave_out = self.custom.is_some() || self.algorithm.ignores_zero_costs();
+            if logs.needs_view() {
+                logs = logs.viewed(view(features, basis), features.output(), leave_out)?;
+            }
+            if !logs.is_elsewhere() {
+                logs = logs.map_contexts(leave_out, |contexts| in_view(features, basis, contexts))?;
+            }
+        }
         next.rounds.push(Arc::new(logs));
         Ok(next)
     }

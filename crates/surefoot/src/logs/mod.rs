@@ -4,10 +4,15 @@ mod eligible;
 mod inverse;
 mod kept;
 mod reward;
+mod spans;
+mod task;
 
 pub use eligible::Eligible;
 pub use inverse::{PropensityTest, REFUTED};
 pub use reward::RewardRange;
+pub use spans::SPAN;
+pub(crate) use task::{Asked, AskedView, RowsTask, Task, answered, numbers};
+pub use task::{Holder, Journal, Part};
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -15,6 +20,7 @@ use std::sync::{Arc, OnceLock};
 use rayon::prelude::*;
 
 use self::kept::Kept;
+use self::task::Elsewhere;
 use crate::contexts::{Column, Contexts};
 use crate::error::{Error, Result};
 use crate::fingerprint::{Fingerprint, Hasher, tree};
@@ -49,6 +55,8 @@ pub struct Logs {
     kept: Option<(usize, Arc<Kept>)>,
     eligible: Option<Eligible>,
     policy_version: String,
+    /// Where the contexts are, if not here.
+    elsewhere: Elsewhere,
     /// Computed on first use.
     fingerprint: OnceLock<Fingerprint>,
 }
@@ -105,8 +113,9 @@ impl Logs {
 
     fn of(actions: usize, contexts: Contexts, columns: Columns) -> Self {
         let range = 0..columns.action.len();
-        let (kept, eligible, policy_version, fingerprint) = (None, None, String::new(), OnceLock::new());
-        Logs { actions, contexts, columns: Arc::new(columns), range, kept, eligible, policy_version, fingerprint }
+        let (kept, eligible, elsewhere) = (None, None, Elsewhere::default());
+        let (columns, policy_version, fingerprint) = (Arc::new(columns), String::new(), OnceLock::new());
+        Logs { actions, contexts, columns, range, kept, eligible, policy_version, elsewhere, fingerprint }
     }
 
     /// Adds the set of eligible actions of each record. It must contain the logged action.
@@ -134,19 +143,22 @@ impl Logs {
     pub(crate) fn map_contexts(
         mut self,
         leave_out: bool,
-        map: impl FnOnce(&Contexts) -> Result<Contexts>,
+        map: impl Fn(&Contexts) -> Result<Contexts>,
     ) -> Result<Self> {
         debug_assert!(self.is_complete(), "rows are counted once");
         self.fingerprint = OnceLock::new();
-        let kept: Vec<usize> = (0..self.len()).filter(|&i| !leave_out || self.cost()[i] != 0.0).collect();
-        if kept.len() == self.len() {
-            self.contexts = map(&self.contexts)?;
-            return Ok(self);
+        let keeps = |i: usize| !leave_out || self.cost()[i] != 0.0;
+        // Chunk by chunk, so that a shard of the records has the same features, bit for bit.
+        let parts = spans::chunks(self.range.clone()).map(|chunk| {
+            let start = self.range.start;
+            let rows: Vec<usize> = (chunk.start - start..chunk.end - start).filter(|&i| keeps(i)).collect();
+            map(&self.contexts.select(&rows))
+        });
+        let contexts = Contexts::joined(parts, (0..self.len()).filter(|&i| keeps(i)).count())?;
+        if contexts.len() < self.len() {
+            self.kept = Some((self.range.start, Arc::new(Kept::new(self.len(), keeps))));
         }
-        let contexts = self.contexts.select(&kept);
-        drop(kept);
-        self.contexts = map(&contexts)?;
-        self.kept = Some((self.range.start, Arc::new(Kept::new(self.len(), |i| self.cost()[i] != 0.0))));
+        self.contexts = contexts;
         Ok(self)
     }
 
@@ -159,7 +171,7 @@ impl Logs {
         assert!(range.start <= range.end && range.end <= self.len());
         Logs {
             // If some contexts were left out, `kept` locates the others.
-            contexts: if self.is_complete() { self.contexts.slice(range.clone()) } else { self.contexts.clone() },
+            contexts: if self.kept.is_none() { self.contexts.slice(range.clone()) } else { self.contexts.clone() },
             eligible: self.eligible.as_ref().map(|eligible| eligible.slice(range.clone())),
             range: self.range.start + range.start..self.range.start + range.end,
             fingerprint: OnceLock::new(),
@@ -185,23 +197,35 @@ impl Logs {
     ///
     /// It is the root of a tree over chunks of [`CHUNK`] records, so that chunks can be hashed separately, on other
     /// threads or machines.
+    ///
+    /// # Panics
+    /// If these are some of the records of a round whose contexts are held elsewhere.
     pub fn fingerprint(&self) -> Fingerprint {
         *self.fingerprint.get_or_init(|| {
-            let mut hasher = Hasher::new("logs");
-            hasher.count(self.actions);
-            hasher.count(self.contexts.features());
-            hasher.count(self.len());
-            hasher.count(usize::from(self.eligible.is_some()));
-            if let Some(features) = self.eligible.as_ref().and_then(Eligible::features) {
-                hasher.text("candidates");
-                hasher.count(features);
-            }
-            let chunks: Vec<usize> = (0..self.len()).step_by(CHUNK).collect();
-            let leaves: Vec<Fingerprint> =
-                chunks.into_par_iter().map(|start| self.chunk(start..(start + CHUNK).min(self.len()))).collect();
-            hasher.text(&tree(&leaves).map_or(String::new(), |root| root.to_string()));
-            hasher.finish()
+            assert!(!self.is_elsewhere(), "the fingerprint of a part of a round that is held elsewhere");
+            self.root(&self.leaves())
         })
+    }
+
+    /// The fingerprints of the chunks. Those of a round are those of its shards, one after the other.
+    pub fn leaves(&self) -> Vec<Fingerprint> {
+        let chunks: Vec<usize> = (0..self.len()).step_by(CHUNK).collect();
+        chunks.into_par_iter().map(|start| self.chunk(start..(start + CHUNK).min(self.len()))).collect()
+    }
+
+    /// The fingerprint of the records whose chunks have these fingerprints.
+    fn root(&self, leaves: &[Fingerprint]) -> Fingerprint {
+        let mut hasher = Hasher::new("logs");
+        hasher.count(self.actions);
+        hasher.count(self.contexts.features());
+        hasher.count(self.len());
+        hasher.count(usize::from(self.eligible.is_some()));
+        if let Some(features) = self.eligible.as_ref().and_then(Eligible::features) {
+            hasher.text("candidates");
+            hasher.count(features);
+        }
+        hasher.text(&tree(leaves).map_or(String::new(), |root| root.to_string()));
+        hasher.finish()
     }
 
     /// The fingerprint of a chunk of records.
@@ -227,6 +251,11 @@ impl Logs {
         hasher.finish()
     }
 
+    /// The number of the first record, counted from the first of the round.
+    pub(crate) fn first(&self) -> usize {
+        self.range.start
+    }
+
     /// The row of a record in the contexts; its context must not have been left out.
     pub(crate) fn row(&self, i: usize) -> usize {
         self.kept.as_ref().map_or(i, |(first, kept)| kept.place(self.range.start + i - first))
@@ -234,7 +263,7 @@ impl Logs {
 
     /// Whether no context was left out.
     pub(crate) fn is_complete(&self) -> bool {
-        self.kept.is_none()
+        self.kept.is_none() && !self.leaves_out()
     }
 
     /// The number of records.

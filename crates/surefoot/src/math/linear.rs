@@ -141,13 +141,13 @@ pub(crate) fn in_blocks<T: Send + Clone>(
 /// The number of rows that are mapped at once for their second moments: whole blocks.
 const MAPPED: usize = 32 * BLOCK;
 
-/// The [`eigenvectors`] of the second moments `X'X` of contexts that `map` turns into `p` features, some at a time: all of
-/// them at once would be the largest thing in memory. `None` if a moment is not finite.
-pub(crate) fn principal_axes(
+/// The second moments `X'X` of contexts that `map` turns into `p` features, some at a time: all of them at once would be the
+/// largest thing in memory.
+pub(crate) fn second_moments(
     contexts: &Contexts,
     p: usize,
     map: impl Fn(&Contexts) -> Result<Contexts>,
-) -> Result<Option<Vec<f64>>> {
+) -> Result<Vec<f64>> {
     let mut moments = vec![0.0; p * p];
     for start in (0..contexts.len()).step_by(MAPPED) {
         let part = map(&contexts.slice(start..(start + MAPPED).min(contexts.len())))?;
@@ -160,7 +160,7 @@ pub(crate) fn principal_axes(
             accumulate(rows, &dense, p, &mut moments);
         }
     }
-    Ok(eigenvectors(&moments, p).map(|(_, axes)| axes))
+    Ok(moments)
 }
 
 /// The eigenvalues of a symmetric `p x p` matrix in increasing order, and its eigenvectors as the columns of a row-major
@@ -367,7 +367,10 @@ mod tests {
         let x: Vec<f32> = (0..60).map(|i| ((i * i) as f32).sin() * (1 + i % 3) as f32).collect();
         let contexts = Contexts::dense(x, 3).unwrap();
         let axes =
-            |contexts: &Contexts| principal_axes(contexts, contexts.features(), |some| Ok(some.clone())).unwrap();
+            |contexts: &Contexts| {
+                let moments = second_moments(contexts, contexts.features(), |some| Ok(some.clone())).unwrap();
+                eigenvectors(&moments, contexts.features()).map(|(_, axes)| axes)
+            };
         let u = axes(&contexts).unwrap();
         assert_eq!(Some(&u), axes(&contexts.to_sparse()).as_ref());
         let identity = rotate(&u, true, &u, 3, 3);

@@ -5,6 +5,8 @@ use faer::linalg::solvers::Solve;
 use faer::linalg::triangular_solve::{solve_lower_triangular_in_place, solve_upper_triangular_in_place};
 use faer::{Accum, Mat, MatMut, MatRef, Par, Side};
 
+use crate::error::{Error, Result};
+
 /// The number of rows per product: their block stays in the cache.
 const ROWS: usize = 256;
 
@@ -18,6 +20,19 @@ pub(crate) struct Moments {
 impl Moments {
     pub(crate) fn new(size: usize) -> Self {
         Moments { size, triangle: vec![0.0; size * (size + 1) / 2] }
+    }
+
+    /// From the lower triangle, row by row.
+    pub(crate) fn of_triangle(size: usize, triangle: Vec<f64>) -> Result<Self> {
+        match size * (size + 1) / 2 {
+            entries if entries == triangle.len() => Ok(Moments { size, triangle }),
+            entries => Err(Error::size("second moments", format!("{entries} entries"), triangle.len())),
+        }
+    }
+
+    /// The lower triangle, row by row.
+    pub(crate) fn triangle(&self) -> &[f64] {
+        &self.triangle
     }
 
     /// The entry at `(i, j)`.

@@ -9,12 +9,10 @@ use super::{Link, RewardModel, Statistics};
 use crate::contexts::Row;
 use crate::error::{Error, Result};
 use crate::features::FeatureMap;
-use crate::logs::Logs;
+use crate::logs::{Logs, Task};
 use crate::math::moments::{Factor, Moments};
 use crate::optim::Lbfgs;
-
-/// The number of records whose features are held at once, per thread.
-const CHUNK: usize = 8192;
+use crate::wire::{Reader, Writer};
 
 /// The settings of a logistic fit. The default needs no change.
 ///
@@ -65,13 +63,23 @@ impl Logistic<'_> {
         let mut start = vec![0.0; problem.size()];
         start[0] = problem.usual;
         let lbfgs = Lbfgs { iterations: 100, tolerance: self.tolerance, ..Lbfgs::default() };
-        let (found, _) = lbfgs.minimise(start, |at, gradient| problem.evaluate(at, gradient))?;
+        let mut failed = None;
+        let found = lbfgs.minimise(start, |at, gradient| {
+            problem.evaluate(at, gradient).unwrap_or_else(|error| {
+                failed.get_or_insert(error);
+                f64::NAN
+            })
+        });
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        let (found, _) = found?;
         if found[1] < 0.0 {
             // A direction that points the wrong way is not used.
             return Logistic { direction: None, ..*self }.fit(linear, statistics, map, records);
         }
         let coefficients = problem.coefficients(&found);
-        let Sums { loss, curvatures, .. } = problem.sums(&coefficients);
+        let Sums { loss, curvatures, .. } = problem.sums(&coefficients)?;
         let mut mean = vec![0.0; p * k];
         for (a, own) in coefficients.by_action.chunks_exact(p).enumerate() {
             (0..p).for_each(|f| mean[f * k + a] = own[f]);
@@ -105,8 +113,7 @@ fn by_action(feature_major: &[f64], k: usize) -> Vec<f64> {
 /// curvature at the mean reward.
 struct Problem<'a> {
     map: &'a FeatureMap,
-    /// Records, cut into chunks that do not depend on the number of threads.
-    chunks: Vec<Logs>,
+    records: &'a [Arc<Logs>],
     precision: &'a [f64],
     /// `m_a`, action by action.
     direction: Option<Vec<f64>>,
@@ -122,15 +129,27 @@ struct Problem<'a> {
 }
 
 /// A model of all actions.
-struct Coefficients {
+#[derive(Debug)]
+pub(crate) struct Coefficients {
     offset: f64,
     /// `c m_a + theta_a`, action by action.
     by_action: Vec<f64>,
 }
 
+impl Coefficients {
+    /// Reads what a [`LogisticTask`] wrote after its map and its number of actions.
+    pub(crate) fn read(from: &mut Reader<'_>, weights: usize) -> Result<Self> {
+        let (offset, by_action) = (from.double()?, from.doubles()?);
+        match by_action.len() == weights {
+            true => Ok(Coefficients { offset, by_action }),
+            false => Err(Error::size("the coefficients", format!("{weights} entries"), by_action.len())),
+        }
+    }
+}
+
 /// Sums over records at some coefficients.
-#[derive(Clone)]
-struct Sums {
+#[derive(Debug, Clone)]
+pub(crate) struct Sums {
     /// `-sum ln P(r)`.
     loss: f64,
     /// Its gradient in the coefficients of each action, action by action.
@@ -144,7 +163,7 @@ struct Sums {
 impl<'a> Problem<'a> {
     fn new(
         map: &'a FeatureMap,
-        records: &[Arc<Logs>],
+        records: &'a [Arc<Logs>],
         precision: &'a [f64],
         direction: Option<Vec<f64>>,
         statistics: &Statistics,
@@ -159,13 +178,8 @@ impl<'a> Problem<'a> {
         };
         let unit = |square: f64| if square > 0.0 { 1.0 / (curvature * square).sqrt() } else { 1.0 };
         let units = [unit(statistics.records()), direction.as_ref().map_or(1.0, |m| unit(square(m)))];
-        let parts = |logs: &Arc<Logs>| {
-            let cut = |start: usize| logs.slice(start..(start + CHUNK).min(logs.len()));
-            (0..logs.len()).step_by(CHUNK).map(cut).collect::<Vec<_>>()
-        };
-        let chunks = records.iter().flat_map(parts).collect();
         let (usual, weak) = ((rate / (1.0 - rate)).ln() / units[0], 1.0 / statistics.records());
-        Some(Problem { map, chunks, precision, direction, units, usual, weak, factors: factors? })
+        Some(Problem { map, records, precision, direction, units, usual, weak, factors: factors? })
     }
 
     fn size(&self) -> usize {
@@ -193,8 +207,8 @@ impl<'a> Problem<'a> {
         0.5 * (own + self.weak * ((at[0] - self.usual).powi(2) + at[1].powi(2)))
     }
 
-    fn evaluate(&self, at: &[f64], gradient: &mut [f64]) -> f64 {
-        let sums = self.sums(&self.coefficients(at));
+    fn evaluate(&self, at: &[f64], gradient: &mut [f64]) -> Result<f64> {
+        let sums = self.sums(&self.coefficients(at))?;
         let p = self.precision.len();
         gradient[0] = self.units[0] * sums.offset + self.weak * (at[0] - self.usual);
         gradient[1] = self.weak * at[1];
@@ -208,31 +222,56 @@ impl<'a> Problem<'a> {
             let slopes: Vec<f64> = terms.map(|((slope, theta), d)| slope + d * theta).collect();
             gradient[2 + own.start..2 + own.end].copy_from_slice(&factor.solve(&slopes));
         }
-        sums.loss + self.penalty(at)
+        Ok(sums.loss + self.penalty(at))
     }
 
-    /// The sums over all records, chunk by chunk in their order.
-    fn sums(&self, coefficients: &Coefficients) -> Sums {
-        let parts: Vec<Sums> = self.chunks.par_iter().map(|logs| self.of_chunk(logs, coefficients)).collect();
-        let mut parts = parts.into_iter();
-        let mut total = parts.next().unwrap_or_else(|| self.no_sums());
-        for part in parts {
-            total.loss += part.loss;
-            total.offset += part.offset;
-            total.slopes.iter_mut().zip(&part.slopes).for_each(|(sum, new)| *sum += new);
-            total.curvatures.iter_mut().zip(&part.curvatures).for_each(|(sum, new)| *sum += new);
+    /// The sums over all records, round by round.
+    fn sums(&self, coefficients: &Coefficients) -> Result<Sums> {
+        let task = LogisticTask { map: self.map, actions: self.factors.len(), coefficients };
+        let mut total: Option<Sums> = None;
+        for logs in self.records {
+            match (&mut total, logs.over(&task)?) {
+                (_, None) => {}
+                (None, first) => total = first,
+                (Some(total), Some(next)) => task.merge(total, next),
+            }
         }
-        total
+        Ok(total.unwrap_or_else(|| task.no_sums()))
     }
+}
 
+/// The sums of a logistic model over records, at some coefficients.
+#[derive(Debug)]
+pub(crate) struct LogisticTask<'a> {
+    pub(crate) map: &'a FeatureMap,
+    pub(crate) actions: usize,
+    pub(crate) coefficients: &'a Coefficients,
+}
+
+impl LogisticTask<'_> {
     fn no_sums(&self) -> Sums {
-        let (k, p) = (self.factors.len(), self.precision.len());
-        Sums { loss: 0.0, slopes: vec![0.0; k * p], offset: 0.0, curvatures: vec![0.0; k] }
+        let k = self.actions;
+        Sums { loss: 0.0, slopes: vec![0.0; k * self.map.output()], offset: 0.0, curvatures: vec![0.0; k] }
+    }
+}
+
+impl Task for LogisticTask<'_> {
+    const NAME: &'static str = "logistic";
+    const KEPT: bool = true;
+
+    type Output = Sums;
+
+    fn write(&self, out: &mut Writer) -> Result<()> {
+        self.map.write(out);
+        out.count(self.actions);
+        out.double(self.coefficients.offset);
+        out.doubles(&self.coefficients.by_action);
+        Ok(())
     }
 
-    fn of_chunk(&self, logs: &Logs, Coefficients { offset, by_action }: &Coefficients) -> Sums {
-        let p = self.precision.len();
-        let features = self.map.apply(logs.contexts()).expect("the statistics have checked the records");
+    fn chunk(&self, logs: &Logs) -> Result<Sums> {
+        let (p, Coefficients { offset, by_action }) = (self.map.output(), self.coefficients);
+        let features = self.map.apply(logs.contexts())?;
         let mut sums = self.no_sums();
         for (i, (&a, &c)) in logs.action().iter().zip(logs.cost()).enumerate() {
             let own = a as usize * p..(a as usize + 1) * p;
@@ -253,7 +292,30 @@ impl<'a> Problem<'a> {
                 row => row.for_each(|f, x| slopes[f] += slope * x),
             }
         }
-        sums
+        Ok(sums)
+    }
+
+    fn merge(&self, sum: &mut Sums, next: Sums) {
+        sum.loss += next.loss;
+        sum.offset += next.offset;
+        sum.slopes.iter_mut().zip(&next.slopes).for_each(|(sum, new)| *sum += new);
+        sum.curvatures.iter_mut().zip(&next.curvatures).for_each(|(sum, new)| *sum += new);
+    }
+
+    fn write_output(&self, output: &Sums, out: &mut Writer) {
+        out.double(output.loss);
+        out.double(output.offset);
+        out.doubles(&output.slopes);
+        out.doubles(&output.curvatures);
+    }
+
+    fn read_output(&self, from: &mut Reader<'_>) -> Result<Sums> {
+        let (loss, offset, slopes, curvatures) = (from.double()?, from.double()?, from.doubles()?, from.doubles()?);
+        let expected = self.actions * self.map.output();
+        if (slopes.len(), curvatures.len()) != (expected, self.actions) {
+            return Err(Error::size("the slopes of a logistic model", format!("{expected} entries"), slopes.len()));
+        }
+        Ok(Sums { loss, slopes, offset, curvatures })
     }
 }
 

@@ -48,9 +48,11 @@ mod statistics;
 
 pub use joint::JointModel;
 pub use logistic::Logistic;
+pub(crate) use logistic::{Coefficients, LogisticTask};
 pub use regression::Regression;
 pub use reward::{Link, Prediction, RewardModel};
 pub use statistics::Statistics;
+pub(crate) use statistics::StatisticsTask;
 
 #[cfg(test)]
 mod tests;

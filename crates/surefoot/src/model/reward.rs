@@ -12,6 +12,7 @@ use crate::logs::Logs;
 use crate::math::linear::{eigenvectors, in_blocks, rotate, scores};
 use crate::math::moments::Moments;
 use crate::policy::{Basis, LinearGaussian, Posterior, Scale};
+use crate::wire::{Reader, Writer};
 
 /// The number of rows that one thread predicts together.
 const BLOCK: usize = 1024;
@@ -104,6 +105,35 @@ impl RewardModel {
             evidence: f64::NAN,
             records: records.iter().map(|logs| logs.len()).sum::<usize>() as f64,
             gram: Gram::Diagonal(squares),
+            axes: OnceLock::new(),
+        })
+    }
+
+    /// Writes what predictions need.
+    pub(crate) fn write(&self, out: &mut Writer) {
+        out.count(self.actions);
+        out.flag(self.link == Link::Logistic);
+        out.doubles(&self.mean);
+        out.double(self.offset);
+    }
+
+    /// Reads a model that can predict, and nothing else.
+    pub(crate) fn read(from: &mut Reader<'_>) -> Result<Self> {
+        let (actions, logistic, mean, offset) = (from.count()?, from.flag()?, from.doubles()?, from.double()?);
+        if actions < 2 || !mean.len().is_multiple_of(actions) {
+            return Err(Error::size("the coefficients", format!("{actions} entries for each feature"), mean.len()));
+        }
+        let p = mean.len() / actions;
+        Ok(RewardModel {
+            actions,
+            link: if logistic { Link::Logistic } else { Link::Identity },
+            mean,
+            offset,
+            precision: vec![f64::NAN; p],
+            noise: f64::NAN,
+            evidence: f64::NAN,
+            records: 0.0,
+            gram: Gram::Diagonal(vec![f64::NAN; p]),
             axes: OnceLock::new(),
         })
     }

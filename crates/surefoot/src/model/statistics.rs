@@ -5,18 +5,16 @@ use rayon::prelude::*;
 use crate::contexts::Contexts;
 use crate::error::{Error, Result};
 use crate::features::FeatureMap;
-use crate::logs::Logs;
+use crate::logs::{Logs, Task};
 use crate::math::moments::Moments;
-
-/// The number of records whose features are held at once.
-const CHUNK: usize = 8192;
+use crate::wire::{Reader, Writer};
 
 /// The sums of a reward model: for each action, the second moments of `z = (phi, 1, r)` over its records, with features
 /// `phi` and rewards `r` in `[0, 1]`.
 ///
 /// They contain the Gram matrix of the features, their products with the rewards, the sum of squared rewards and the
-/// number of records. Sums are in the order of the records, so the bits depend on the division into calls and shards
-/// and not on the number of threads. Each action takes `4 (p + 2)(p + 3)` bytes.
+/// number of records. Logged records are added by one fixed tree, so the bits depend on the division into calls and
+/// neither on the number of threads nor on shards. Each action takes `4 (p + 2)(p + 3)` bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Statistics {
     features: usize,
@@ -99,13 +97,16 @@ impl Statistics {
             return Err(Error::size("the feature map", expected, map.output()));
         }
         Self::check_logs(map, self.actions(), logs)?;
-        for start in (0..logs.len()).step_by(CHUNK) {
-            let range = start..(start + CHUNK).min(logs.len());
-            let features = map.apply(&logs.contexts().slice(range.clone()))?;
-            let reward: Vec<f64> = logs.cost()[range.clone()].iter().map(|c| -c).collect();
-            self.add(&features, &logs.action()[range], &reward)?;
+        match logs.over(&StatisticsTask { map, actions: self.actions() })? {
+            None => Ok(()),
+            Some(sums) => self.merge(&sums),
         }
-        Ok(())
+    }
+
+    /// Adds the records of a chunk.
+    fn add_chunk(&mut self, map: &FeatureMap, logs: &Logs) -> Result<()> {
+        let reward: Vec<f64> = logs.cost().iter().map(|c| -c).collect();
+        self.add(&map.apply(logs.contexts())?, logs.action(), &reward)
     }
 
     /// Checks that a reward model can be fitted to the logs.
@@ -169,5 +170,53 @@ impl Statistics {
         let mut sum = Moments::new(self.features + 2);
         self.moments.iter().for_each(|moments| sum.merge(moments));
         sum
+    }
+}
+
+/// The statistics of logged records.
+#[derive(Debug)]
+pub(crate) struct StatisticsTask<'a> {
+    pub(crate) map: &'a FeatureMap,
+    pub(crate) actions: usize,
+}
+
+impl Task for StatisticsTask<'_> {
+    const NAME: &'static str = "statistics";
+
+    type Output = Statistics;
+
+    fn write(&self, out: &mut Writer) -> Result<()> {
+        out.count(self.actions);
+        self.map.write(out);
+        Ok(())
+    }
+
+    fn chunk(&self, logs: &Logs) -> Result<Statistics> {
+        let mut sums = Statistics::of(self.actions, self.map.output())?;
+        sums.add_chunk(self.map, logs)?;
+        Ok(sums)
+    }
+
+    fn merge(&self, sum: &mut Statistics, next: Statistics) {
+        sum.moments.par_iter_mut().zip(&next.moments).for_each(|(own, new)| own.merge(new));
+    }
+
+    fn write_output(&self, output: &Statistics, out: &mut Writer) {
+        output.moments.iter().for_each(|moments| out.doubles(moments.triangle()));
+    }
+
+    fn read_output(&self, from: &mut Reader<'_>) -> Result<Statistics> {
+        let size = self.map.output() + 2;
+        let moments = (0..self.actions).map(|_| Moments::of_triangle(size, from.doubles()?)).collect::<Result<_>>()?;
+        Ok(Statistics { features: self.map.output(), moments })
+    }
+
+    /// The actions are worked on at once, so that there are few sums in memory.
+    fn parallel(&self) -> bool {
+        false
+    }
+
+    fn add(&self, sum: &mut Statistics, logs: &Logs) -> Result<()> {
+        sum.add_chunk(self.map, logs)
     }
 }

@@ -2,11 +2,13 @@
 
 mod criterion;
 mod joint;
+mod pass;
 mod search;
 mod sums;
 
 pub use criterion::Criterion;
 pub(crate) use joint::{JointObjective, divergence_of_means};
+pub(crate) use pass::{Added, Probabilities, ReadSearch, Slopes};
 pub(crate) use search::Search;
 pub use sums::Partial;
 
@@ -164,7 +166,7 @@ impl<'a> Objective<'a> {
     ///
     /// Unless the criterion is self-normalised, records of cost 0 count only in the size of the batch: their contexts
     /// and propensities are not read. Sums are split at positions that depend on the batch only, so the result is the
-    /// same for any number of threads. Only a custom estimator can fail.
+    /// same for any number of threads. Only a custom estimator can fail. The contexts must be in this process.
     ///
     /// # Panics
     /// If `x` or `gradient` does not have the length of [`parameters`](Objective::parameters), or a position is not
@@ -175,9 +177,8 @@ impl<'a> Objective<'a> {
 
     /// The contribution of these records to the objective over all shards, without the divergence, in one pass.
     ///
-    /// Records are processed in chunks of [`CHUNK`](crate::logs::CHUNK), and the sums of the chunks are added in order.
-    /// Shards that begin at a multiple of it and are [merged](Partial::merge) in order give the same sums for any
-    /// number of workers. The criterion must be a mean over records; for others it fails.
+    /// Records are processed in chunks of [`CHUNK`](crate::logs::CHUNK), whose sums are added by one fixed tree, for any
+    /// number of threads. The sums of shards are [merged](Partial::merge) in their order. The criterion must be a mean over records; for others it fails.
     ///
     /// # Panics
     /// If `x` does not have the length of [`parameters`](Objective::parameters).

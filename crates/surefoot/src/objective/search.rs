@@ -5,10 +5,10 @@ use std::sync::{Mutex, PoisonError};
 use rayon::prelude::*;
 
 use super::Objective;
-use super::sums::{Partial, Sums};
+use super::sums::Sums;
 use crate::contexts::Row;
 use crate::error::Result;
-use crate::logs::{CHUNK, Logs};
+use crate::logs::Logs;
 use crate::math::kernels::{PIECE, add, add_squares, lane_sum, pull, sum_of_squares};
 use crate::math::linear::{BLOCK, Block};
 use crate::math::quadrature::Integrate;
@@ -17,7 +17,7 @@ use crate::policy::{Scale, floored};
 /// An [`Objective`] in `f32` or `f64`.
 #[derive(Debug)]
 pub(crate) struct Search<'o, 'a, R: Integrate> {
-    objective: &'o Objective<'a>,
+    pub(super) objective: &'o Objective<'a>,
     /// The anchor's mean, and the inverse variance of each of its entries.
     anchor: Vec<R>,
     precision: Vec<R>,
@@ -30,7 +30,8 @@ pub(crate) struct Search<'o, 'a, R: Integrate> {
 }
 
 /// The posterior at which the objective is evaluated.
-struct Point<'x, R> {
+#[derive(Debug)]
+pub(crate) struct Point<'x, R> {
     mean: &'x [R],
     spread: Spread<R>,
     /// `sum_f ln sigma_f`.
@@ -38,14 +39,15 @@ struct Point<'x, R> {
 }
 
 /// The scale in the form that the kernels use.
-enum Spread<R> {
+#[derive(Debug)]
+pub(crate) enum Spread<R> {
     Shared(R),
     /// The variances.
     PerFeature(Vec<R>),
 }
 
 /// A record: its logs, and its row there.
-type Record<'a> = (&'a Logs, usize);
+pub(super) type Record<'a> = (&'a Logs, usize);
 
 /// The gradient is summed in parts of about `PART` records, and in at most `PARTS` parts, for any number of threads.
 const PART: usize = 2 * BLOCK;
@@ -53,11 +55,11 @@ const PARTS: usize = 16;
 
 /// The workspace for a part of a batch, and the sums over it.
 #[derive(Debug)]
-struct Room<R: Integrate> {
+pub(super) struct Room<R: Integrate> {
     /// The features of the current block.
     x: Vec<R>,
     work: Work<R>,
-    sums: Sums<R>,
+    pub(super) sums: Sums<R>,
 }
 
 /// Intermediate values of the current block; `scores` and `d` have rows of `K`.
@@ -132,41 +134,8 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
         Ok(joint.map_or(mean, |(value, _)| value) + divergence)
     }
 
-    /// The objective over all records, and its gradient. Nothing is stored per record, unless the criterion needs all
-    /// propensities.
-    pub(crate) fn pass(&self, x: &[R], gradient: &mut [R]) -> Result<f64> {
-        let o = self.objective;
-        if o.mean_of().is_none() {
-            let everything: Vec<usize> = (0..o.records()).collect();
-            return self.evaluate(x, &everything, gradient);
-        }
-        let point = self.point(x);
-        let sums = self.added_by_all(&point);
-        Ok(sums.value + self.finish(x, &point, &[&sums], gradient))
-    }
-
-    /// The contribution of all records to a mean over those of all shards: chunk by chunk, in order.
-    fn added_by_all(&self, point: &Point<'_, R>) -> Sums<R> {
-        let o = self.objective;
-        let chunks: Vec<usize> = (0..o.records()).step_by(CHUNK).collect();
-        let mut all = self.sums();
-        // Each chunk that is in work has its own sums, two per thread at most. They are added in order, so their number
-        // does not change the result.
-        for wave in chunks.chunks(2 * rayon::current_num_threads()) {
-            let work = |&start: &usize| {
-                let places = (start..(start + CHUNK).min(o.records())).filter(|&i| self.weighs[i]);
-                let records: Vec<Record<'a>> = places.map(|i| o.locate(i)).collect();
-                self.added(point, &records, None, o.total)
-            };
-            let rooms: Vec<Room<R>> = wave.par_iter().map(work).collect();
-            rooms.iter().for_each(|room| all.merge(&room.sums));
-            self.leave(rooms);
-        }
-        all
-    }
-
     /// The contribution of some records to the value over `n` records and to its gradient.
-    fn added(&self, point: &Point<'_, R>, records: &[Record<'a>], slopes: Option<&[f64]>, n: usize) -> Room<R> {
+    pub(super) fn added(&self, point: &Point<'_, R>, records: &[Record<'_>], slopes: Option<&[f64]>, n: usize) -> Room<R> {
         let mut room = self.room();
         for (b, block) in records.chunks(BLOCK).enumerate() {
             let slopes = slopes.map(|slopes| &slopes[b * BLOCK..b * BLOCK + block.len()]);
@@ -176,11 +145,11 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
     }
 
     /// Returns workspaces for reuse.
-    fn leave(&self, rooms: Vec<Room<R>>) {
+    pub(super) fn leave(&self, rooms: Vec<Room<R>>) {
         self.rooms.lock().unwrap_or_else(PoisonError::into_inner).extend(rooms);
     }
 
-    fn point<'x>(&self, x: &'x [R]) -> Point<'x, R> {
+    pub(super) fn point<'x>(&self, x: &'x [R]) -> Point<'x, R> {
         let o = self.objective;
         let (mean, logs) = x.split_at(self.anchor.len());
         // Clamped, because a search without a divergence may diverge.
@@ -200,7 +169,7 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
     }
 
     /// Sums over no records.
-    fn sums(&self) -> Sums<R> {
+    pub(super) fn sums(&self) -> Sums<R> {
         let shape = self.objective.shape;
         let scales = match shape.scale() {
             Scale::PerFeature(_) if self.objective.learn_scale => shape.features(),
@@ -233,27 +202,29 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
     }
 
     /// The value of a criterion that is not a mean, and its slope in each propensity.
-    fn joint(&self, point: &Point<'_, R>, active: &[Record<'a>], n: usize) -> Result<(f64, Vec<f64>)> {
-        let work = |records: &[Record<'a>]| -> Vec<f64> {
-            let mut room = self.room();
-            let Room { x, work, .. } = &mut room;
-            let rows = rows(records);
-            let block = Block::new(&rows, self.objective.shape.features(), x);
-            self.scores(point, records, &rows, &block, work);
-            let p = (0..records.len()).map(|i| self.propensity(records[i], i, work, false)).collect();
-            self.leave(vec![room]);
-            p
-        };
-        let p: Vec<Vec<f64>> = active.par_chunks(BLOCK).map(work).collect();
-        let column = |of: fn(&Record<'a>) -> f64| -> Vec<f64> { active.iter().map(of).collect() };
+    fn joint(&self, point: &Point<'_, R>, active: &[Record<'_>], n: usize) -> Result<(f64, Vec<f64>)> {
+        let p: Vec<Vec<f64>> = active.par_chunks(BLOCK).map(|records| self.propensities(point, records)).collect();
+        let column = |of: fn(&Record<'_>) -> f64| -> Vec<f64> { active.iter().map(of).collect() };
         let q = column(|(logs, row)| logs.propensity()[*row]);
         let c = column(|(logs, row)| logs.cost()[*row]);
         self.objective.joint(n, &p.concat(), &q, &c)
     }
 
+    /// The probabilities of the actions of a block.
+    pub(super) fn propensities(&self, point: &Point<'_, R>, records: &[Record<'_>]) -> Vec<f64> {
+        let mut room = self.room();
+        let Room { x, work, .. } = &mut room;
+        let rows = rows(records);
+        let block = Block::new(&rows, self.objective.shape.features(), x);
+        self.scores(point, records, &rows, &block, work);
+        let p = (0..records.len()).map(|i| self.propensity(records[i], i, work, false)).collect();
+        self.leave(vec![room]);
+        p
+    }
+
     /// Adds a block's contribution to the value over `n` records and to the gradient. `slopes` are the criterion's
     /// slopes in the propensities, if they do not depend on each record alone.
-    fn block(&self, point: &Point<'_, R>, records: &[Record<'a>], slopes: Option<&[f64]>, n: f64, room: &mut Room<R>) {
+    fn block(&self, point: &Point<'_, R>, records: &[Record<'_>], slopes: Option<&[f64]>, n: f64, room: &mut Room<R>) {
         let o = self.objective;
         let (k, share) = (o.shape.actions(), 1.0 - o.exploration);
         let Room { x, work, sums } = room;
@@ -298,8 +269,8 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
     fn scores(
         &self,
         point: &Point<'_, R>,
-        records: &[Record<'a>],
-        rows: &[Row<'a>],
+        records: &[Record<'_>],
+        rows: &[Row<'_>],
         block: &Block<'_, R>,
         work: &mut Work<R>,
     ) {
@@ -330,7 +301,7 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
     }
 
     /// The probabilities of a block's actions with the exploration floor, and `dp/ds` without it.
-    fn gradients(&self, records: &[Record<'a>], work: &mut Work<R>) {
+    fn gradients(&self, records: &[Record<'_>], work: &mut Work<R>) {
         let k = self.objective.shape.actions();
         work.d.clear();
         work.d.resize(records.len() * k, R::ZERO);
@@ -348,7 +319,7 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
     }
 
     /// The probability of a record's action with the exploration floor and, if `gradient`, `dp/ds` without it.
-    fn propensity(&self, (logs, row): Record<'a>, i: usize, work: &mut Work<R>, gradient: bool) -> f64 {
+    fn propensity(&self, (logs, row): Record<'_>, i: usize, work: &mut Work<R>, gradient: bool) -> f64 {
         let o = self.objective;
         let (k, action) = (o.shape.actions(), work.actions[i]);
         let scores = &work.scores[i * k..][..k];
@@ -378,7 +349,7 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
     }
 
     /// Adds up the gradients of the parts and of `KL/(lambda N)`, and returns the value of the latter.
-    fn finish(&self, x: &[R], point: &Point<'_, R>, parts: &[&Sums<R>], gradient: &mut [R]) -> f64 {
+    pub(super) fn finish(&self, x: &[R], point: &Point<'_, R>, parts: &[&Sums<R>], gradient: &mut [R]) -> f64 {
         let o = self.objective;
         let (p, k) = (o.shape.features(), o.shape.actions());
         let weight = R::of(o.kl_weight);
@@ -428,18 +399,6 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
         }
         let logarithms = 2.0 * point.ln_sigmas + self.ln_precision;
         o.kl_weight * 0.5 * (excess - k as f64 * logarithms + distance)
-    }
-}
-
-impl Search<'_, '_, f64> {
-    /// See [`Objective::partial`].
-    pub(super) fn partial(&self, x: &[f64]) -> Result<Partial> {
-        Ok(Partial(self.added_by_all(&self.point(x))))
-    }
-
-    /// See [`Objective::finish`].
-    pub(super) fn total(&self, x: &[f64], Partial(sums): &Partial, gradient: &mut [f64]) -> f64 {
-        sums.value + self.finish(x, &self.point(x), &[sums], gradient)
     }
 }
 

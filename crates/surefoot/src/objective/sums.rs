@@ -5,7 +5,7 @@ use crate::math::real::Real;
 
 /// The contribution of some records to the value and the gradient of an objective.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Sums<R> {
+pub(crate) struct Sums<R> {
     pub(super) value: f64,
     /// The gradient in the mean; valid if `begun`, that is, once the first block was added.
     pub(super) mean: Vec<R>,

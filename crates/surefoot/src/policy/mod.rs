@@ -6,6 +6,7 @@ mod mixture;
 mod posterior;
 mod softmax;
 mod uniform;
+mod wire;
 
 pub(crate) use candidates::Scores as CandidateScores;
 pub use gaussian::LinearGaussian;
@@ -15,6 +16,7 @@ pub(crate) use posterior::same_basis;
 pub use posterior::{Basis, Posterior, Scale};
 pub use softmax::{Softmax, SoftmaxTraining};
 pub use uniform::Uniform;
+pub(crate) use wire::{Propensities, SecondMoments, in_view, read_view, view, write_policy};
 
 use std::fmt::Debug;
 use std::ops::Range;

@@ -3,11 +3,13 @@
 use std::ops::RangeInclusive;
 use std::sync::{Arc, OnceLock};
 
+use super::SecondMoments;
 use crate::contexts::{Contexts, Row};
 use crate::error::{Error, Result};
 use crate::features::FeatureMap;
 use crate::fingerprint::{Fingerprint, Hasher};
-use crate::math::linear::{map_rows, principal_axes, rotate};
+use crate::logs::Logs;
+use crate::math::linear::{eigenvectors, map_rows, rotate, second_moments};
 
 /// The standard deviations of a [`Posterior`].
 #[derive(Debug, Clone, PartialEq)]
@@ -46,11 +48,11 @@ impl Scale {
 /// without invalidating a bound whose prior is such a Gaussian.
 #[derive(Debug)]
 pub struct Basis {
-    features: usize,
+    pub(super) features: usize,
     /// The basis vectors are the columns of this row-major matrix.
-    axes: Vec<f64>,
+    pub(super) axes: Vec<f64>,
     /// Computed on first use.
-    fingerprint: OnceLock<Fingerprint>,
+    pub(super) fingerprint: OnceLock<Fingerprint>,
 }
 
 impl PartialEq for Basis {
@@ -85,17 +87,29 @@ impl Basis {
 
     /// The principal axes of the contexts: the eigenvectors of their second moments.
     pub fn principal(contexts: &Contexts) -> Result<Self> {
-        Self::principal_of(contexts, &FeatureMap::identity(contexts.features()))
+        let features = contexts.features();
+        Self::check_axes(features)?;
+        Self::of_moments(&second_moments(contexts, features, |some| Ok(some.clone()))?, features)
     }
 
-    /// The principal axes of features of the contexts, which are computed in chunks and not kept.
-    pub(crate) fn principal_of(contexts: &Contexts, map: &FeatureMap) -> Result<Self> {
+    /// The principal axes of features of logged contexts.
+    pub(crate) fn principal_of(logs: &Logs, map: &FeatureMap) -> Result<Self> {
         let features = map.output();
+        Self::check_axes(features)?;
+        let moments = logs.over(&SecondMoments { map })?;
+        Self::of_moments(&moments.unwrap_or_else(|| vec![0.0; features * features]), features)
+    }
+
+    fn check_axes(features: usize) -> Result<()> {
         if features > Self::MOST_FEATURES {
             let allowed = format!("at most {} for principal axes", Self::MOST_FEATURES);
             return Err(Error::setting("the number of features", allowed, features));
         }
-        let axes = principal_axes(contexts, features, |some| map.apply(some))?
+        Ok(())
+    }
+
+    fn of_moments(moments: &[f64], features: usize) -> Result<Self> {
+        let (_, axes) = eigenvectors(moments, features)
             .ok_or_else(|| Error::setting("the second moments of the contexts", "finite and diagonalisable", "not"))?;
         Ok(Basis { features, axes, fingerprint: OnceLock::new() })
     }

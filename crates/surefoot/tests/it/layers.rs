@@ -4,8 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the ground up. Rooms on one line know nothing of each other.
-const LAYERS: [&[&str]; 14] = [
+const LAYERS: [&[&str]; 16] = [
     &["error"],
+    &["wire"],
     &["contexts", "observer"],
     &["math"],
     &["fingerprint"],
@@ -15,6 +16,7 @@ const LAYERS: [&[&str]; 14] = [
     &["certificate", "objective"],
     &["evaluation", "audit"],
     &["learn"],
+    &["work"],
     &["session"],
     &["worlds"],
     &["simulate"],

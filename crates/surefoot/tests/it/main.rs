@@ -5,6 +5,7 @@
 mod candidates;
 mod certificates;
 mod challengers;
+mod elsewhere;
 mod forgeries;
 mod golden;
 mod layers;

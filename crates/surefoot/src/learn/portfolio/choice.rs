@@ -4,13 +4,11 @@ use std::sync::Arc;
 
 use super::comparison::Comparison;
 use super::member::Member;
+use super::tasks::Rewards;
 use super::{MemberReport, PREDICTS_BETTER};
 use crate::error::Result;
 use crate::logs::Logs;
-use crate::policy::{Policy, distribution_of};
-
-/// The number of records whose predictions are held at once.
-const CHUNK: usize = 4096;
+use crate::policy::Policy;
 
 /// The estimated risk of each policy on records that none has seen: the doubly robust estimate
 /// `-mean(sum_a p_a rhat_a + w (r - rhat))`, with the reward model of the member whose predictions for these records have
@@ -22,22 +20,11 @@ pub(super) fn estimated_risks(policies: &[&dyn Policy], members: &[Member], unse
     let best = best_predictor(members, unseen)?;
     let records: usize = unseen.iter().map(|logs| logs.len()).sum();
     let most = (records as f64).sqrt();
+    let task = Rewards { policies, predictor: best.and_then(Member::predictor), most };
     let mut rewards = vec![0.0; policies.len()];
-    for logs in unseen {
-        for start in (0..logs.len()).step_by(CHUNK) {
-            let part = logs.slice(start..(start + CHUNK).min(logs.len()));
-            let k = part.actions();
-            let predicted = best.map(|member| member.predictions(&part)).transpose()?.flatten();
-            let predicted = predicted.unwrap_or_else(|| vec![0.0; part.len() * k]);
-            for (policy, sum) in policies.iter().zip(&mut rewards) {
-                let p = distribution_of(*policy, part.contexts(), part.eligible(), &(0..part.len()))?;
-                for (i, (p, predicted)) in p.chunks_exact(k).zip(predicted.chunks_exact(k)).enumerate() {
-                    let a = part.action()[i] as usize;
-                    let weight = (p[a] / part.propensity()[i]).min(most);
-                    let model: f64 = p.iter().zip(predicted).map(|(p, r)| p * r).sum();
-                    *sum += model + weight * (-part.cost()[i] - predicted[a]);
-                }
-            }
+    for part in unseen.iter().flat_map(|logs| logs.pieces()) {
+        for (sum, own) in rewards.iter_mut().zip(part.over(&task)?.unwrap_or_default()) {
+            own.iter().for_each(|reward| *sum += reward);
         }
     }
     Ok(rewards.into_iter().map(|sum| -sum / records as f64).collect())
@@ -69,11 +56,9 @@ fn best_predictor<'a>(members: &'a [Member], unseen: &[Arc<Logs>]) -> Result<Opt
         // Values are minus squared errors. They are summed chunk by chunk, because the features of all records at once
         // would be the largest thing in memory.
         let mut sum = Some(0.0);
-        for logs in unseen {
-            for start in (0..logs.len()).step_by(CHUNK) {
-                let values = member.predicts(&logs.slice(start..(start + CHUNK).min(logs.len())))?;
-                sum = sum.zip(values).map(|(sum, values)| values.iter().fold(sum, |sum, value| sum + value));
-            }
+        for part in unseen.iter().flat_map(|logs| logs.pieces()) {
+            let values = member.predicts(&part)?;
+            sum = sum.zip(values).map(|(sum, values)| values.iter().fold(sum, |sum, value| sum + value));
         }
         if let Some(sum) = sum
             && best.is_none_or(|(_, most)| sum > most)

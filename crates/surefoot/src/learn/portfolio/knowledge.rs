@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use super::tasks::Calibration;
 use crate::error::Result;
 use crate::features::SoftmaxFeatures;
-use crate::logs::Logs;
+use crate::logs::{Logs, Task};
 use crate::policy::{LinearGaussian, Policy};
 
 /// What a first policy knows: its means, feature-major, without the part that all actions share. `None` if it prefers no
@@ -33,22 +34,17 @@ const SHARPER: [f64; 10] = [1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.
 /// The softmax of the scores times the factor at which the probabilities of the chosen actions explain most of the rewards
 /// that are seen.
 pub(super) fn calibrated(knows: &SoftmaxFeatures, seen: &[Arc<Logs>]) -> Result<SoftmaxFeatures> {
-    let mut best: Option<(SoftmaxFeatures, f64)> = None;
-    for factor in SHARPER {
-        let softmax = knows.sharpened(factor)?;
-        let (mut n, mut sums, mut squares, mut product) = (0.0, [0.0; 2], 0.0, 0.0);
-        for logs in seen {
-            let p = softmax.apply(logs.contexts())?;
-            for (i, (&a, &c)) in logs.action().iter().zip(logs.cost()).enumerate() {
-                let p = f64::from(p.row(i).values()[a as usize]);
-                n += 1.0;
-                sums[0] += p;
-                sums[1] -= c;
-                squares += p * p;
-                product -= p * c;
-            }
+    let all = SHARPER.map(|factor| knows.sharpened(factor)).into_iter().collect::<Result<Vec<_>>>()?;
+    let task = Calibration(&all);
+    let mut sums = vec![[0.0; 5]; all.len()];
+    for logs in seen {
+        if let Some(next) = logs.over(&task)? {
+            task.merge(&mut sums, next);
         }
-        let (covariance, variance) = (product - sums[0] * sums[1] / n, squares - sums[0] * sums[0] / n);
+    }
+    let mut best: Option<(SoftmaxFeatures, f64)> = None;
+    for (softmax, [n, p, r, squares, product]) in all.into_iter().zip(sums) {
+        let (covariance, variance) = (product - p * r / n, squares - p * p / n);
         let explained = if variance > 0.0 { covariance * covariance.abs() / variance } else { 0.0 };
         if best.as_ref().is_none_or(|(_, most)| explained > *most) {
             best = Some((softmax, explained));

@@ -70,8 +70,7 @@ fn kernel(seen: &[Arc<Logs>], actions: usize, contexts: bool) -> Result<FeatureM
     let records: usize = seen.iter().map(|logs| logs.len()).sum();
     // The same share of every round.
     let step = records.div_ceil(FeatureMap::MOST_LANDMARKS).max(1);
-    let some = |logs: &Arc<Logs>| logs.contexts().select(&(0..logs.len()).step_by(step).collect::<Vec<_>>());
-    let known = Contexts::stacked(&seen.iter().map(some).collect::<Vec<_>>())?;
+    let known = Contexts::stacked(&seen.iter().map(|logs| logs.rows(step)).collect::<Result<Vec<_>>>()?)?;
     let most = most_features(actions);
     let contexts = contexts && known.features() <= most / FEW_CONTEXTS;
     let count = if contexts { most - known.features() } else { most };
@@ -83,11 +82,7 @@ fn kernel(seen: &[Arc<Logs>], actions: usize, contexts: bool) -> Result<FeatureM
 fn trees(seen: &[Arc<Logs>], actions: usize) -> Result<FeatureMap> {
     let records: usize = seen.iter().map(|logs| logs.len()).sum();
     let step = records.div_ceil(MOST_GROWN).max(1);
-    let some = |logs: &Arc<Logs>| match step {
-        1 => logs.contexts().clone(),
-        _ => logs.contexts().select(&(0..logs.len()).step_by(step).collect::<Vec<_>>()),
-    };
-    let contexts = Contexts::stacked(&seen.iter().map(some).collect::<Vec<_>>())?;
+    let contexts = Contexts::stacked(&seen.iter().map(|logs| logs.rows(step)).collect::<Result<Vec<_>>>()?)?;
     let action: Vec<u32> = seen.iter().flat_map(|logs| logs.action().iter().copied().step_by(step)).collect();
     let reward: Vec<f64> = seen.iter().flat_map(|logs| logs.cost().iter().step_by(step).map(|cost| -cost)).collect();
     let boosting = Boosting::default();

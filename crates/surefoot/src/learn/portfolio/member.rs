@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::checkpoint::{MemberCheckpoint, oldest};
 use super::knowledge::{direction, softmax};
 use super::learned::Learned;
+use super::tasks::{Errors, Predictor};
 use super::{MemberKind, Pair, Portfolio};
 use crate::error::{Error, Result};
 use crate::features::SoftmaxFeatures;
@@ -135,21 +136,17 @@ impl Member {
 
     /// For a reward model that has been fitted: minus the squared error of its prediction for each record.
     pub(super) fn predicts(&self, logs: &Logs) -> Result<Option<Vec<f64>>> {
-        let Some(predicted) = self.predictions(logs)? else { return Ok(None) };
-        let records = predicted.chunks_exact(logs.actions()).zip(logs.action().iter().zip(logs.cost()));
-        let error = |(row, (&a, &c)): (&[f64], (&u32, &f64))| row[a as usize] + c;
-        Ok(Some(records.map(|record| -error(record).powi(2)).collect()))
+        let errors = self.predictor().map(|predictor| logs.over(&Errors(predictor)));
+        Ok(errors.transpose()?.map(Option::unwrap_or_default))
     }
 
-    /// For a reward model that has been fitted: the rewards of all actions that it predicts, within `[0, 1]`.
-    pub(super) fn predictions(&self, logs: &Logs) -> Result<Option<Vec<f64>>> {
-        let mut predicted = match &self.work {
-            Work::Model { model, fitted: Some(fitted), .. } => fitted.predict(&model.map().apply(logs.contexts())?)?,
-            Work::Joint { fitted: Some(fitted), .. } => fitted.predict(logs)?,
-            _ => return Ok(None),
-        };
-        predicted.iter_mut().for_each(|reward| *reward = reward.clamp(0.0, 1.0));
-        Ok(Some(predicted))
+    /// The reward model, if it has been fitted.
+    pub(super) fn predictor(&self) -> Option<Predictor<'_>> {
+        match &self.work {
+            Work::Model { model, fitted: Some(fitted), .. } => Some(Predictor::Features(model.map(), fitted)),
+            Work::Joint { fitted: Some(fitted), .. } => Some(Predictor::Joint(fitted)),
+            _ => None,
+        }
     }
 
     /// What must be stored of it.

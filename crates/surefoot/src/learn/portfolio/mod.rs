@@ -18,10 +18,12 @@ mod knowledge;
 mod learned;
 mod member;
 mod settings;
+mod tasks;
 mod verdict;
 
 pub use checkpoint::PortfolioCheckpoint;
 pub use settings::{Goal, MemberKind, Members, Portfolio};
+pub(crate) use tasks::{Calibration, Errors, Predictor, Rewards};
 
 use std::sync::Arc;
 use std::time::Instant;
