@@ -48,10 +48,11 @@ class Processes:
         self._threads, self._work = positive("threads", threads), work
         # One pool per process, so that a shard stays with its process.
         self._pools: list[ProcessPoolExecutor | None] = [None] * count
-        self._places: dict[bytes, int] = {}
+        # By the hash of a shard, which takes less room than the shard.
+        self._places: dict[int, int] = {}
 
     def __call__(self, task: str, shards: list[bytes], payload: bytes) -> list[bytes]:
-        places = [self._places.setdefault(shard, len(self._places) % len(self._pools)) for shard in shards]
+        places = [self._places.setdefault(hash(shard), len(self._places) % len(self._pools)) for shard in shards]
         results = [b""] * len(shards)
         left, ended = list(range(len(shards))), Counter[int]()
         while left:

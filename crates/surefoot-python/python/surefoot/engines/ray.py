@@ -52,14 +52,15 @@ class Ray:
         made = {"num_cpus": positive("threads", threads), "max_restarts": -1, "max_task_retries": 3, **(options or {})}
         actor = ray.remote(_Worker).options(**made)
         self._workers = [actor.remote(threads, work) for _ in range(positive("workers", workers))]
-        self._places: dict[bytes, int] = {}
+        # By the hash of a shard, which takes less room than the shard.
+        self._places: dict[int, int] = {}
 
     def __call__(self, task: str, shards: list[bytes], payload: bytes) -> list[bytes]:
         import ray
 
         if not self._workers:
             raise SurefootError("the engine should be open, but was closed")
-        places = [self._places.setdefault(shard, len(self._places) % len(self._workers)) for shard in shards]
+        places = [self._places.setdefault(hash(shard), len(self._places) % len(self._workers)) for shard in shards]
         # The payload travels once per machine, and not once per shard.
         sent = ray.put(payload)
         calls = [self._workers[place].run.remote(task, shard, sent) for place, shard in zip(places, shards)]
