@@ -112,13 +112,13 @@ lint-rust:
 	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --workspace --no-deps --locked
 
 lint-python: $(PYTHON_ENV)/installed
-	$(PYTHON_ENV)/bin/ruff check $(PYTHON_PACKAGE) bench/candidates bench/learners bench/python examples
-	$(PYTHON_ENV)/bin/ruff format --check $(PYTHON_PACKAGE) bench/candidates bench/learners bench/python examples
+	$(PYTHON_ENV)/bin/ruff check $(PYTHON_PACKAGE) bench/engines.py bench/candidates bench/learners bench/python examples
+	$(PYTHON_ENV)/bin/ruff format --check $(PYTHON_PACKAGE) bench/engines.py bench/candidates bench/learners bench/python examples
 	$(PYTHON_ENV)/bin/python scripts/check-dependencies
 
 fmt: $(PYTHON_ENV)/installed ## format the code
 	$(CARGO) fmt --all
-	$(PYTHON_ENV)/bin/ruff format $(PYTHON_PACKAGE) bench/candidates bench/learners bench/python examples
+	$(PYTHON_ENV)/bin/ruff format $(PYTHON_PACKAGE) bench/engines.py bench/candidates bench/learners bench/python examples
 
 bench: ## our own benchmarks: ratios measured side by side, growth, memory and reading, into bench/results/
 	$(CARGO) build --release --locked --package surefoot-bench
