@@ -9,16 +9,17 @@ OBP_ENV := .venv-obp
 CONTRACT_ENV := .venv-contract
 PAGE_ENV := .venv-page
 POSTGRES_ENV := .venv-postgres
+ENGINES_ENV := .venv-engines
 PYTHON_ENV := .venv-python
 PYTHON_PACKAGE := crates/surefoot-python
 export CARGO_TARGET_DIR ?= target
 
-.PHONY: help test test-rust test-contract test-page test-python wheel environments lint lint-rust lint-python fmt doc bench bench-candidates bench-evaluate bench-learners bench-python bench-rivals bench-scale bench-serve soak-serve golden attack fuzz fuzz-quick coverage demo paper clean
+.PHONY: help test test-rust test-contract test-page test-python test-engines wheel environments lint lint-rust lint-python fmt doc bench bench-candidates bench-engines bench-evaluate bench-learners bench-python bench-rivals bench-scale bench-serve soak-serve golden attack fuzz fuzz-quick coverage demo paper clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-test: test-rust test-contract test-page test-python ## all tests, of every crate and of the Python package, with the examples in the documentation
+test: test-rust test-contract test-page test-python test-engines ## all tests, of every crate and of the Python package, with the examples in the documentation
 
 test-rust: $(OBP_ENV)/tried $(POSTGRES_ENV)/tried ## those of the crates
 	$(CARGO) test --workspace --locked
@@ -64,6 +65,20 @@ test-python: $(PYTHON_ENV)/installed ## those of the Python package: stubs, doct
 	SUREFOOT=$(CARGO_TARGET_DIR)/debug/surefoot $(PYTHON_ENV)/bin/python -m pytest --quiet $(PYTHON_PACKAGE)/tests
 	$(PYTHON_ENV)/bin/python -m pytest --quiet --doctest-modules --pyargs surefoot
 
+# Without Ray, Spark and Dask from their registry, or Spark without Java, the tests say what is skipped.
+test-engines: $(ENGINES_ENV)/tried ## the Python package on real Ray, Spark and Dask: two minutes or so
+	if [ -d $(ENGINES_ENV)/bin ]; then \
+		MATURIN_PEP517_ARGS="--profile dev --features as-tested" $(ENGINES_ENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall . && \
+		$(CARGO) test --workspace --locked --quiet --no-run && \
+		SUREFOOT=$(CARGO_TARGET_DIR)/debug/surefoot $(ENGINES_ENV)/bin/python -m pytest --quiet $(PYTHON_PACKAGE)/tests/engines; \
+	else echo "SKIPPED: real engines, because Ray, Spark and Dask cannot be had here"; fi
+
+$(ENGINES_ENV)/tried: $(PYTHON_PACKAGE)/tests/engines/requirements.txt
+	$(PYTHON) -m venv $(ENGINES_ENV) \
+		&& $(ENGINES_ENV)/bin/pip install --quiet --disable-pip-version-check --retries 1 --timeout 20 --requirement $< \
+		|| { echo "Ray, Spark and Dask cannot be installed here"; rm -rf $(ENGINES_ENV); mkdir $(ENGINES_ENV); }
+	touch $@
+
 wheel: ## the wheel, for every Python from 3.10 on, into dist/
 	$(PYTHON) -m pip wheel --no-deps --wheel-dir dist .
 
@@ -87,7 +102,7 @@ $(OBP_ENV)/tried: crates/surefoot-cli/tests/obp/requirements.txt
 		|| { echo "Open Bandit Pipeline cannot be installed here"; rm -rf $(OBP_ENV); mkdir $(OBP_ENV); }
 	touch $@
 
-environments: $(PYTHON_ENV)/installed $(OBP_ENV)/tried $(CONTRACT_ENV)/tried $(PAGE_ENV)/tried $(POSTGRES_ENV)/tried ## the Python packages that lint and test need
+environments: $(PYTHON_ENV)/installed $(OBP_ENV)/tried $(CONTRACT_ENV)/tried $(PAGE_ENV)/tried $(POSTGRES_ENV)/tried $(ENGINES_ENV)/tried ## the Python packages that lint and test need
 
 lint: lint-rust lint-python ## formatting and lints, warnings denied, documentation included
 
@@ -97,13 +112,13 @@ lint-rust:
 	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --workspace --no-deps --locked
 
 lint-python: $(PYTHON_ENV)/installed
-	$(PYTHON_ENV)/bin/ruff check $(PYTHON_PACKAGE) bench/candidates bench/learners bench/python examples
-	$(PYTHON_ENV)/bin/ruff format --check $(PYTHON_PACKAGE) bench/candidates bench/learners bench/python examples
+	$(PYTHON_ENV)/bin/ruff check $(PYTHON_PACKAGE) bench/engines.py bench/candidates bench/learners bench/python examples
+	$(PYTHON_ENV)/bin/ruff format --check $(PYTHON_PACKAGE) bench/engines.py bench/candidates bench/learners bench/python examples
 	$(PYTHON_ENV)/bin/python scripts/check-dependencies
 
 fmt: $(PYTHON_ENV)/installed ## format the code
 	$(CARGO) fmt --all
-	$(PYTHON_ENV)/bin/ruff format $(PYTHON_PACKAGE) bench/candidates bench/learners bench/python examples
+	$(PYTHON_ENV)/bin/ruff format $(PYTHON_PACKAGE) bench/engines.py bench/candidates bench/learners bench/python examples
 
 bench: ## our own benchmarks: ratios measured side by side, growth, memory and reading, into bench/results/
 	$(CARGO) build --release --locked --package surefoot-bench
@@ -116,6 +131,10 @@ bench-python: ## the Python package against the command line, into bench/results
 	$(PYTHON) -m venv $(BENCH_ENV)-python
 	$(BENCH_ENV)-python/bin/pip install --quiet --force-reinstall . scipy
 	$(BENCH_ENV)-python/bin/python bench/python/overhead.py $(if $(MNIST),--mnist $(MNIST)) $(BENCH_FLAGS)
+
+bench-engines: $(ENGINES_ENV)/tried ## two Ray workers and two processes against one process, into bench/results/ (BENCH_FLAGS="--records N"): some minutes
+	$(ENGINES_ENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .
+	$(ENGINES_ENV)/bin/python bench/engines.py $(BENCH_FLAGS)
 
 bench-rivals: $(BENCH_ENV)/installed ## against PyTorch, into bench/results/; MNIST=folder for the real digits
 	$(BENCH_ENV)/bin/python bench/rivals/compare.py $(if $(MNIST),--mnist $(MNIST)) $(BENCH_FLAGS)
@@ -214,4 +233,4 @@ $(GOLDEN_ENV)/installed: reference/requirements.txt
 
 clean: ## remove what was built
 	$(CARGO) clean
-	rm -rf $(GOLDEN_ENV) $(BENCH_ENV) $(BENCH_ENV)-python $(LEARNERS_ENV) $(OBP_ENV) $(CONTRACT_ENV) $(POSTGRES_ENV) $(PYTHON_ENV) bench/data dist
+	rm -rf $(GOLDEN_ENV) $(BENCH_ENV) $(BENCH_ENV)-python $(LEARNERS_ENV) $(OBP_ENV) $(CONTRACT_ENV) $(POSTGRES_ENV) $(ENGINES_ENV) $(PYTHON_ENV) bench/data dist

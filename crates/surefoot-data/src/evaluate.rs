@@ -3,13 +3,16 @@
 //! [`evaluate`] takes one request and returns one result. The command line, the Python package and a service print that
 //! result.
 
+mod elsewhere;
 mod model;
 mod pass;
 
+pub(crate) use elsewhere::{PROPENSITIES, propensities};
 pub use model::ModelRequest;
 pub(crate) use model::RewardModel;
 pub(crate) use pass::{Seen, actions_of, learned, observe};
 
+use elsewhere::without_model;
 use serde::Serialize;
 use surefoot::audit;
 use surefoot::evaluation::{Bias, Estimate, Evaluation, EvaluationSettings, Interval, Recommendation, Weights};
@@ -143,7 +146,8 @@ pub struct NamedEstimate {
     pub estimate: Estimate,
 }
 
-/// Evaluates all policies at once. In each pass, `on_batch` is called with the number of records of each batch.
+/// Evaluates all policies at once. In each pass, `on_batch` is called with the number of records of each batch. If the reader
+/// has an engine, that computes the probabilities of learned policies, with the same bits.
 pub fn evaluate(reader: &LogReader, request: &EvaluateRequest, mut on_batch: impl FnMut(usize)) -> Result<Evaluated> {
     let modelled = request.model != ModelRequest::None;
     let base = if modelled { EvaluationSettings::with_model() } else { EvaluationSettings::default() };
@@ -156,6 +160,9 @@ pub fn evaluate(reader: &LogReader, request: &EvaluateRequest, mut on_batch: imp
     };
     if let Some(estimator) = settings.estimators.iter().find(|estimator| estimator.needs_model() && !modelled) {
         return Err(Error::setting("the reward model", &format!("given, as {estimator} needs one"), "none"));
+    }
+    if reader.engine().is_some() {
+        without_model(&request.model)?;
     }
     let [lo, hi] = request.reward_range;
     let range = RewardRange::new(lo, hi)?;
@@ -171,7 +178,7 @@ pub fn evaluate(reader: &LogReader, request: &EvaluateRequest, mut on_batch: imp
         ModelRequest::Given(cells) => RewardModel::Given(cells.clone()),
     };
     let Seen { evaluators, skipped, flaws } =
-        observe(&model, &request.policies, reader, &actions, range, &settings, on_batch)?;
+        observe(&model, &request.policies, reader, &actions, request.reward_range, &settings, on_batch)?;
     let records = evaluators.first().map_or(0, Evaluator::records);
     let (place, mut policies) = (reader.place(), Vec::new());
     for (NamedPolicy { name, policy }, evaluator) in request.policies.iter().zip(&evaluators) {

@@ -51,6 +51,7 @@ mod moments;
 mod npy;
 mod npz;
 mod packed;
+mod policy_archive;
 mod policy_file;
 mod record_policy;
 mod round_file;

@@ -12,6 +12,7 @@ mod join;
 mod long;
 mod passes;
 mod roles;
+mod shards;
 mod sources;
 
 pub use actions::Actions;
@@ -21,6 +22,7 @@ pub use check::{Check, Records};
 pub use join::Catalogue;
 pub use roles::{ActionIs, ColumnNames};
 pub(crate) use roles::{COST, Role};
+pub(crate) use shards::SHARD;
 
 use std::fmt;
 use std::ops::Range;
@@ -35,6 +37,7 @@ use sources::Source;
 
 use crate::cache::FileEntry;
 use crate::error::{Error, Result};
+use crate::shards::Engine;
 use crate::table::{Format, Labels, Tables, memory, read_table_as};
 
 /// Reads records from one or several files, or from a table in memory.
@@ -55,6 +58,8 @@ pub struct LogReader {
     passes: Arc<Passes>,
     /// If only some rows are read: the number of each file among those of a log, and its rows.
     within: Option<Arc<[(usize, Range<usize>)]>>,
+    /// Who computes what other processes can compute.
+    engine: Option<Arc<dyn Engine>>,
 }
 
 /// A callback that is asked before each batch whether to stop, if there is one.
@@ -94,6 +99,7 @@ impl LogReader {
             stop: Stop::default(),
             passes: Arc::default(),
             within: None,
+            engine: None,
         }
     }
 
@@ -176,6 +182,18 @@ impl LogReader {
     pub fn with_catalogue(mut self, catalogue: Option<Arc<Catalogue>>) -> Self {
         self.catalogue = catalogue;
         self
+    }
+
+    /// Has an engine compute what other processes can compute of an evaluation or a selection.
+    #[must_use]
+    pub fn with_engine(mut self, engine: Option<Arc<dyn Engine>>) -> Self {
+        self.engine = engine;
+        self
+    }
+
+    /// Who computes what other processes can compute.
+    pub(crate) fn engine(&self) -> Option<&dyn Engine> {
+        self.engine.as_deref()
     }
 
     /// All tables, as they are in the files.

@@ -93,7 +93,7 @@ pub fn select(reader: &LogReader, request: &SelectRequest, on_batch: impl FnMut(
         ..EvaluationSettings::default()
     };
     let Seen { evaluators, flaws, .. } =
-        observe(&RewardModel::None, &request.policies, reader, &actions, range, &settings, on_batch)?;
+        observe(&RewardModel::None, &request.policies, reader, &actions, request.reward_range, &settings, on_batch)?;
     let evaluators: Vec<&Evaluator> = evaluators.iter().collect();
     let selection = Selection::of(&evaluators, request.prior.as_deref()).map_err(|reason| match reason {
         surefoot::Error::Refuted { .. } => Error::Content { place: reader.place(), reason },

@@ -138,7 +138,7 @@ impl Holder for Held {
 }
 
 /// The results of an engine, one per shard.
-fn mapped(engine: &dyn Engine, task: &str, shards: &[&[u8]], payload: &[u8]) -> Result<Vec<Vec<u8>>> {
+pub(crate) fn mapped(engine: &dyn Engine, task: &str, shards: &[&[u8]], payload: &[u8]) -> Result<Vec<Vec<u8>>> {
     let results = engine.map(task, shards, payload)?;
     match results.len() == shards.len() {
         true => Ok(results),

@@ -101,6 +101,10 @@ fn catalogue(py: Python<'_>, given: Option<&Bound<'_, PyAny>>, key: Option<&str>
     Ok(Some(Arc::new(run(py, || Catalogue::read(&reader, key))?)))
 }
 
+fn engine(map: Option<Py<PyAny>>) -> Option<Arc<dyn Engine>> {
+    map.map(|map| Arc::new(PyEngine(map)) as Arc<dyn Engine>)
+}
+
 fn grouping(by: &str) -> Grouping {
     by.parse().unwrap_or_else(|never| match never {})
 }
@@ -298,7 +302,8 @@ impl PySource {
     ///
     /// ``policies`` are policies that apply to raw records, paths of such policies, ``"columns:PREFIX"``,
     /// ``"list:COLUMN"``, ``"uniform"`` or ``"logged"``. The reward ``model`` is ``"none"``, ``"linear"``,
-    /// ``"columns:PREFIX"`` or ``"list:COLUMN"``; ``ignore`` are columns that the linear model does not use.
+    /// ``"columns:PREFIX"`` or ``"list:COLUMN"``; ``ignore`` are columns that the linear model does not use. ``map`` is an
+    /// engine (:mod:`surefoot.engines`).
     ///
     ///     >>> import pandas, surefoot
     ///     >>> frame = pandas.DataFrame({"action": [0, 1], "pscore": [0.25, 0.5], "reward": [1.0, 0.0]})
@@ -308,7 +313,9 @@ impl PySource {
     ///     ... )
     ///     >>> found["even"]["estimates"][0]["value"]
     ///     1.0
-    #[pyo3(signature = (policies, *, reward_range, estimators, model, ignore, delta, replicates, seed, largest_weight))]
+    #[pyo3(signature = (
+        policies, *, reward_range, estimators, model, ignore, delta, replicates, seed, largest_weight, map = None
+    ))]
     #[expect(clippy::too_many_arguments, reason = "settings, by their names")]
     fn _evaluate<'py>(
         &self,
@@ -322,6 +329,7 @@ impl PySource {
         replicates: usize,
         seed: u64,
         largest_weight: Option<f64>,
+        map: Option<Py<PyAny>>,
     ) -> Result<Bound<'py, PyDict>> {
         let names = |names: Vec<String>| names.iter().map(|name| Ok(name.parse()?)).collect::<Result<_>>();
         let request = EvaluateRequest {
@@ -334,7 +342,8 @@ impl PySource {
             largest_weight,
             seed,
         };
-        let evaluated = run(py, || evaluate(&self.reader, &request, |_| ()))?;
+        let reader = self.reader.clone().with_engine(engine(map));
+        let evaluated = run(py, || evaluate(&reader, &request, |_| ()))?;
         let found = PyDict::new(py);
         for policy in &evaluated.policies {
             found.set_item(&policy.name, in_rewards(py, evaluated.records, evaluated.confidence, policy, &[])?)?;
@@ -353,7 +362,7 @@ impl PySource {
     ///     ... )
     ///     >>> found["chosen"]
     ///     'first'
-    #[pyo3(signature = (policies, *, reward_range, prior, delta))]
+    #[pyo3(signature = (policies, *, reward_range, prior, delta, map = None))]
     fn _select<'py>(
         &self,
         py: Python<'py>,
@@ -361,10 +370,12 @@ impl PySource {
         reward_range: (f64, f64),
         prior: Option<Vec<f64>>,
         delta: f64,
+        map: Option<Py<PyAny>>,
     ) -> Result<Bound<'py, PyAny>> {
         let request =
             SelectRequest { policies: all_judged(policies)?, prior, reward_range: reward_range.into(), delta };
-        json::to_python(py, &run(py, || select(&self.reader, &request, |_| ()))?)
+        let reader = self.reader.clone().with_engine(engine(map));
+        json::to_python(py, &run(py, || select(&reader, &request, |_| ()))?)
     }
 
     /// All records in memory, encoded, as rounds to learn from. Use :func:`surefoot.learn` instead.
@@ -460,7 +471,7 @@ impl PySource {
             },
             set_aside,
             storage: Storage { memory, cache },
-            engine: map.map(|map| Arc::new(PyEngine(map)) as Arc<dyn Engine>),
+            engine: engine(map),
         };
         Ok(PyRounds { rounds: run(py, || Rounds::read(&self.reader, &request, known))? })
     }

@@ -3,6 +3,7 @@
 use surefoot::evaluation::{EvaluationSettings, Modelled, Observed};
 use surefoot::{Evaluator, RewardRange};
 
+use super::elsewhere::Elsewhere;
 use super::{NamedPolicy, RewardModel};
 use crate::error::{Error, Result, at};
 use crate::lint::Screen;
@@ -93,11 +94,13 @@ pub(crate) fn observe(
     policies: &[NamedPolicy],
     reader: &LogReader,
     actions: &Actions,
-    range: RewardRange,
+    reward_range: [f64; 2],
     settings: &EvaluationSettings,
     mut on_batch: impl FnMut(usize),
 ) -> Result<Seen> {
     let place = reader.place();
+    let range = RewardRange::new(reward_range[0], reward_range[1])?;
+    let mut elsewhere = Elsewhere::new(policies, reader, actions, reward_range)?;
     let mut evaluators: Vec<Evaluator> =
         policies.iter().map(|_| at(&place, Evaluator::new(settings))).collect::<Result<_>>()?;
     let mut check = Check::new(actions.clone(), range);
@@ -112,15 +115,17 @@ pub(crate) fn observe(
             false => actions,
         };
         let predicted = model.predict(&batch, actions, range)?;
-        for (NamedPolicy { policy, .. }, evaluator) in policies.iter().zip(&mut evaluators) {
-            add(evaluator, policy, &batch, &records, actions, predicted.as_deref())?;
+        for (i, (NamedPolicy { policy, .. }, evaluator)) in policies.iter().zip(&mut evaluators).enumerate() {
+            let computed = elsewhere.as_mut().map(|elsewhere| elsewhere.propensity(i, &batch)).transpose()?.flatten();
+            add(evaluator, policy, &batch, &records, actions, predicted.as_deref(), computed)?;
         }
         on_batch(batch.len());
     }
     Ok(Seen { evaluators, skipped: batches.skipped(), flaws: screen.flaws(&place, actions, |_| "")? })
 }
 
-/// Adds the records of a batch to the evaluator of a policy.
+/// Adds the records of a batch to the evaluator of a policy, whose probabilities of the logged actions may have been computed
+/// already.
 fn add(
     evaluator: &mut Evaluator,
     policy: &RecordPolicy,
@@ -128,10 +133,11 @@ fn add(
     records: &Records,
     actions: &Actions,
     predicted: Option<&[f64]>,
+    computed: Option<Vec<f64>>,
 ) -> Result<()> {
     let (q, c) = (&records.propensity[..], &records.cost[..]);
     let Some(predicted) = predicted else {
-        let p = policy.propensity(batch, records, actions)?;
+        let p = computed.map_or_else(|| policy.propensity(batch, records, actions), Ok)?;
         return at(batch.place(), evaluator.add(&Observed { p: &p, q, c, model: None, custom: &[] }));
     };
     let k = actions.len();

@@ -29,7 +29,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use ::parquet::arrow::arrow_reader::ParquetRecordBatchReader;
+use ::parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection, RowSelector};
 use ::parquet::arrow::{ArrowWriter, parquet_to_arrow_field_levels};
 use ::parquet::basic::Compression;
 use ::parquet::errors::ParquetError;
@@ -72,7 +72,8 @@ pub(crate) fn read_columns(
     read_part(place, input, ignore, 0..u64::MAX)
 }
 
-/// Reads some rows of a file. Row groups without them are not read.
+/// Reads some rows of a file, as far as there are so many. Row groups without them are not read. They are in the same batches
+/// as in the whole file, if the first is at a multiple of [`ROWS`].
 pub(crate) fn read_rows(place: &str, input: impl ChunkReader + 'static, rows: Range<u64>) -> Result<Tables> {
     read_part(place, input, &|_| false, rows)
 }
@@ -85,8 +86,14 @@ fn read_part(
 ) -> Result<Tables> {
     let wrong = |reason| unreadable(place, reason);
     let size = input.len();
-    let metadata = guarded(|| metadata(&input, size)).map_err(wrong)?;
-    let (metadata, first, rows) = groups_of(metadata, &wanted);
+    let mut metadata = guarded(|| metadata(&input, size)).map_err(wrong)?;
+    let all = u64::try_from(metadata.file_metadata().num_rows()).unwrap_or(0);
+    let rows = wanted.start.min(all)..wanted.end.min(all);
+    let mut selection = None;
+    if rows != (0..all) {
+        let (groups, selected) = groups_of(metadata, &rows);
+        (metadata, selection) = (groups, Some(selected));
+    }
     let metadata = Arc::new(metadata);
     let schema = metadata.file_metadata().schema_descr();
     let (columns, mask, hint) = Selected::new(place, schema, ignore)?;
@@ -94,30 +101,28 @@ fn read_part(
     let groups = Groups { input: Arc::new(input), metadata: metadata.clone(), budget: budget.clone() };
     let reader = guarded(|| {
         let levels = parquet_to_arrow_field_levels(schema, mask, Some(&hint))?;
-        ParquetRecordBatchReader::try_new_with_row_groups(&levels, &groups, ROWS, None)
+        ParquetRecordBatchReader::try_new_with_row_groups(&levels, &groups, ROWS, selection)
     });
     let place = place.to_owned();
-    Ok(Box::new(Batches { reader: Some(reader.map_err(wrong)?), place, columns, budget, rows, row: first, wanted }))
+    let reader = Some(reader.map_err(wrong)?);
+    Ok(Box::new(Batches { reader, place, columns, budget, rows: rows.end, row: rows.start }))
 }
 
-/// The metadata of the row groups with these rows, the first row of them, and the row after the last.
-fn groups_of(metadata: ParquetMetaData, wanted: &Range<u64>) -> (ParquetMetaData, u64, u64) {
-    let all = u64::try_from(metadata.file_metadata().num_rows()).unwrap_or(0);
-    if *wanted == (0..u64::MAX) {
-        return (metadata, 0, all);
-    }
-    let (mut first, mut end, mut kept) = (None, 0, Vec::new());
-    let mut next = 0;
+/// The metadata of the row groups with some of these rows, and which of their rows are wanted.
+fn groups_of(metadata: ParquetMetaData, wanted: &Range<u64>) -> (ParquetMetaData, RowSelection) {
+    let (mut before, mut kept, mut next) = (0, Vec::new(), 0);
     for group in metadata.row_groups() {
         let start = next;
         next += u64::try_from(group.num_rows()).unwrap_or(0);
         if start < wanted.end && wanted.start < next {
-            first.get_or_insert(start);
-            end = next;
+            if kept.is_empty() {
+                before = wanted.start - start;
+            }
             kept.push(group.clone());
         }
     }
-    (ParquetMetaData::new(metadata.file_metadata().clone(), kept), first.unwrap_or(0), end)
+    let selectors = vec![RowSelector::skip(before as usize), RowSelector::select((wanted.end - wanted.start) as usize)];
+    (ParquetMetaData::new(metadata.file_metadata().clone(), kept), selectors.into())
 }
 
 /// The batches of a file.
@@ -130,38 +135,23 @@ struct Batches {
     /// The row after the last according to the footer, and the row after the last that was read.
     rows: u64,
     row: u64,
-    /// The rows that are returned.
-    wanted: Range<u64>,
 }
 
 impl Iterator for Batches {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            let batch = self.batch();
-            if !matches!(batch, Ok(Some(_))) {
-                self.reader = None;
-            }
-            let batch = match batch.transpose()? {
-                Ok(batch) => batch,
-                error => return Some(error),
-            };
-            // The part of the batch that is wanted.
-            let first = self.row - batch.num_rows() as u64;
-            let start = self.wanted.start.clamp(first, self.row) - first;
-            let end = self.wanted.end.clamp(first, self.row) - first;
-            if (start, end) == (0, batch.num_rows() as u64) {
-                return Some(Ok(batch));
-            }
-            if start < end {
-                return Some(Ok(batch.slice(start as usize, (end - start) as usize)));
-            }
-            if first >= self.wanted.end {
-                self.reader = None;
-                return None;
-            }
+        let batch = self.batch();
+        if !matches!(batch, Ok(Some(_))) {
+            self.reader = None;
         }
+        batch.transpose()
+    }
+
+    /// At most as many batches as the footer says; another one is an error.
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = if self.reader.is_some() { (self.rows - self.row).div_ceil(ROWS as u64) } else { 0 };
+        (0, usize::try_from(left).ok())
     }
 }
 

@@ -11,6 +11,7 @@ mod cifar;
 mod common;
 mod convert_candidates;
 mod digits;
+mod engines;
 mod formats_agree;
 mod frames;
 mod idx;

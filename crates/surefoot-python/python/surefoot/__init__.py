@@ -8,6 +8,8 @@ Log files and data frames
     :func:`open_logs`, :func:`formats`, :func:`lint`, :func:`learn`, :func:`score`.
 The loop
     :class:`Environment` and :func:`simulate`; :func:`certify`, :func:`verify`, :class:`Certificate`; :class:`Policy`.
+Large logs
+    :mod:`surefoot.engines`: local processes, Ray, Spark and Dask.
 Other tools
     :mod:`surefoot.obp`, :mod:`surefoot.gym`, :mod:`surefoot.mlflow`, :mod:`surefoot.plot`.
 """

@@ -1,7 +1,7 @@
 # The Rust part of the package. Its documentation is in crates/surefoot-python/src.
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, final, type_check_only
 
 import numpy as np
@@ -27,6 +27,7 @@ __all__ = [
     "formats",
     "read_certificates",
     "rule_of_thumb",
+    "run_shard",
     "select",
     "simulate",
     "sizes",
@@ -50,6 +51,10 @@ class _Watch(Protocol):
 @type_check_only
 class _WatchRounds(_Watch, Protocol):
     def round(self, report: dict[str, Any], /) -> object: ...
+
+@type_check_only
+class _Map(Protocol):
+    def __call__(self, task: str, shards: list[bytes], payload: bytes, /) -> list[bytes]: ...
 
 _Path: TypeAlias = str | os.PathLike[str]
 _Range: TypeAlias = tuple[float, float]
@@ -490,6 +495,7 @@ class LogSource:
         replicates: int,
         seed: int,
         largest_weight: float | None,
+        map: _Map | None = None,
     ) -> dict[str, dict[str, Any]]: ...
     def _select(
         self,
@@ -498,6 +504,7 @@ class LogSource:
         reward_range: _Range,
         prior: Sequence[float] | None,
         delta: float,
+        map: _Map | None = None,
     ) -> dict[str, Any]: ...
     def rounds(
         self,
@@ -516,7 +523,7 @@ class LogSource:
         cross_bits: int = 18,
         memory: int | None = None,
         cache: _Path | None = None,
-        map: Callable[[str, list[bytes], bytes], Iterable[bytes]] | None = None,
+        map: _Map | None = None,
     ) -> Rounds: ...
     def score(self, policy: Policy | _Path, *, seed: int, probabilities: bool = False) -> ArrowTable: ...
     def convert(

@@ -29,6 +29,7 @@ from typing import Any, overload
 from surefoot import _surefoot
 from surefoot._results import Estimate, Evaluation, Selection
 from surefoot._surefoot import Logs, LogSource, Policy
+from surefoot.engines._engine import Engine, checked
 from surefoot.errors import refused
 from surefoot.logs import open_logs
 
@@ -84,6 +85,7 @@ def evaluate(
     largest_weight: float | None = None,
     reward_range: tuple[float, float] | None = None,
     ignore: Sequence[str] = (),
+    engine: Engine | None = None,
     **columns: Any,
 ) -> dict[str, Evaluation]: ...
 
@@ -101,6 +103,7 @@ def evaluate(
     largest_weight: float | None = None,
     reward_range: tuple[float, float] | None = None,
     ignore: Sequence[str] = (),
+    engine: Engine | None = None,
     **columns: Any,
 ) -> Evaluation: ...
 
@@ -117,6 +120,7 @@ def evaluate(
     largest_weight: float | None = None,
     reward_range: tuple[float, float] | None = None,
     ignore: Sequence[str] = (),
+    engine: Engine | None = None,
     **columns: Any,
 ) -> Evaluation | dict[str, Evaluation]:
     r"""Evaluates a policy on logs with several estimators, with confidence intervals.
@@ -142,6 +146,10 @@ def evaluate(
         The number of bootstrap replicates.
     largest_weight : float, optional
         The largest possible importance weight, if known. With it, unbounded estimators get Bernstein intervals.
+    engine : Engine, optional
+        Who computes the probabilities of policies that were learned, the larger part of the work: an engine of
+        :mod:`surefoot.engines`. The logs are Parquet files, which the workers read under the same paths, and there is no
+        reward model. The numbers are the same, bit for bit.
     columns
         For files and data frames: arguments of :func:`surefoot.open_logs`, such as ``actions`` or ``catalogue``.
 
@@ -171,6 +179,8 @@ def evaluate(
     logs = _opened(logs, columns)
     if isinstance(logs, Logs) and (reward_range is not None or ignore):
         raise TypeError("reward_range and ignore are for files and data frames: Logs have their own")
+    if isinstance(logs, Logs) and engine is not None:
+        raise TypeError("an engine is for files, but Logs are arrays in this process")
     if isinstance(logs, LogSource):
         policies = policy if isinstance(policy, Mapping) else {"policy": policy}
         policies = {name: _judged(p) for name, p in policies.items()}
@@ -180,6 +190,7 @@ def evaluate(
             estimators=chosen,
             model="none" if model is None else model,
             ignore=list(ignore),
+            map=None if engine is None else checked(engine),
             **settings,
         )
         all_found = {name: Evaluation._of(one, name) for name, one in found.items()}
@@ -206,6 +217,7 @@ def select(
     replicates: int = 1000,
     seed: int = 1,
     reward_range: tuple[float, float] | None = None,
+    engine: Engine | None = None,
     **columns: Any,
 ) -> Selection:
     r"""Chooses among several policies, with bounds that hold simultaneously for all of them and for their mixtures.
@@ -214,7 +226,7 @@ def select(
     :math:`S_j(\lambda) = \sum_i \ln(1 - \lambda p_{ij} c_i/q_i)` and prior weights :math:`w^0`, the best mixture has
     weights :math:`w_j \propto w^0_j e^{S_j(\lambda)}`. For :class:`Logs` the result also has ``contrasts``: the
     estimated gain of each policy over the first, for each of the ``estimators``, with paired bootstrap intervals. For files
-    and data frames, ``columns`` are arguments of :func:`surefoot.open_logs`.
+    and data frames, ``columns`` are arguments of :func:`surefoot.open_logs`, and ``engine`` is as in :func:`evaluate`.
 
     >>> import surefoot
     >>> world = surefoot.Environment.synthetic(seed=1)
@@ -229,9 +241,15 @@ def select(
         lo, hi = reward_range or (0.0, 1.0)
         known = {name: _judged(p) for name, p in policies.items()}
         selection = logs._select(
-            known, reward_range=(lo, hi), prior=None if prior is None else list(prior), delta=delta
+            known,
+            reward_range=(lo, hi),
+            prior=None if prior is None else list(prior),
+            delta=delta,
+            map=None if engine is None else checked(engine),
         )
         found: dict[str, Any] = {"selection": selection, "contrasts": []}
+    elif engine is not None:
+        raise TypeError("an engine is for files, but Logs are arrays in this process")
     else:
         lo, hi = logs.reward_range
         asked = [_own_actions(policy, logs) for policy in policies.values()]

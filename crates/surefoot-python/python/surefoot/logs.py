@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 from surefoot._progress import watch
 from surefoot._results import Learned, LintReport
 from surefoot._surefoot import ArrowTable, LogSource, Policy, Rounds
+from surefoot.engines._engine import Engine, checked
 from surefoot.errors import refused
 
 __all__ = ["learn", "lint", "open_logs", "score"]
@@ -133,6 +135,7 @@ def learn(
     cross_bits: int = 18,
     memory: int | None = None,
     cache: str | os.PathLike[str] | None = None,
+    engine: Engine | None = None,
     candidates: Sequence[Any] | Mapping[str, Any] = (),
     progress: bool | None = None,
     **columns: Any,
@@ -172,6 +175,10 @@ def learn(
     cache : path, optional
         The folder in which encoded records are kept. They are used again as long as the files and the settings of features
         are the same.
+    engine : Engine, optional
+        Who does the passes over the records: an engine of :mod:`surefoot.engines`, or any function with its signature. The logs
+        are Parquet files, which the workers read under the same paths. The result is the same, bit for bit. By default this
+        process does all.
     candidates : list or dict
         Not those of a record, but policies and models of your own, which compete with the members of a portfolio: a :class:`Policy`, a function that
         returns the probabilities of all actions for a matrix of encoded contexts, or a classifier or regressor of
@@ -190,6 +197,8 @@ def learn(
     known = prior if isinstance(prior, Policy) else None
     rounds = source
     crosses = [cross] if isinstance(cross, str) else cross
+    if isinstance(source, Rounds) and engine is not None:
+        raise TypeError("an engine is for files: these rounds were read already, with the engine that was given then")
     if not isinstance(source, Rounds):
         rounds = open_logs(source, **columns).rounds(
             by=by,
@@ -206,18 +215,25 @@ def learn(
             cross_bits=cross_bits,
             memory=memory,
             cache=cache,
+            map=None if engine is None else checked(engine),
         )
-    with watch(1, progress, "learning") as shown:
-        found = rounds.retrain(
-            learner._learner(len(rounds)),
-            prior=prior if isinstance(prior, Policy) else str(prior),
-            held_back=held_back,
-            exploration=exploration,
-            intercept=intercept,
-            prior_is_older=prior_is_older,
-            candidates=fits(candidates, len(rounds.actions), exploration),
-            watch=shown,
-        )
+    try:
+        with watch(1, progress, "learning") as shown:
+            found = rounds.retrain(
+                learner._learner(len(rounds)),
+                prior=prior if isinstance(prior, Policy) else str(prior),
+                held_back=held_back,
+                exploration=exploration,
+                intercept=intercept,
+                prior_is_older=prior_is_older,
+                candidates=fits(candidates, len(rounds.actions), exploration),
+                watch=shown,
+            )
+    finally:
+        if engine is not None and cache is None:
+            # The workers remove their files. If they cannot, files of temporary folders are left.
+            with suppress(Exception):
+                rounds.forget()
     own = next((candidate["name"] for candidate in found["contenders"] if candidate["leads"]), None)
     return Learned(
         policy=found["policy"],
