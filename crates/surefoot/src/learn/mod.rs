@@ -20,7 +20,7 @@ pub use lambda::Lambda;
 pub use named::LearnerSettings;
 pub use options::{Choice, Family, Precision, Start};
 pub use portfolio::{Goal, MemberKind, MemberReport, Members, Portfolio, PortfolioCheckpoint};
-pub use retrain::{Contender, ContenderReport, Retrained, retrain, retrain_among};
+pub use retrain::{Contender, ContenderReport, MOST_COMPARED, Retrained, retrain, retrain_among};
 pub use sharpness::Sharpness;
 pub(crate) use state::Restored;
 pub use state::State;

@@ -12,6 +12,11 @@ use crate::policy::{Policy, distribution_of};
 /// The number of records whose predictions are held at once.
 const CHUNK: usize = 4096;
 
+/// The records, some at a time: the features of all of them at once would be the largest thing in memory.
+fn parts(logs: &Logs) -> impl Iterator<Item = Logs> {
+    (0..logs.len()).step_by(CHUNK).map(|start| logs.slice(start..(start + CHUNK).min(logs.len())))
+}
+
 /// The estimated risk of each policy on records that none has seen: the doubly robust estimate
 /// `-mean(sum_a p_a rhat_a + w (r - rhat))`, with the reward model of the member whose predictions for these records have
 /// the smallest squared error; with `rhat = 0` if no member predicts rewards.
@@ -23,20 +28,17 @@ pub(super) fn estimated_risks(policies: &[&dyn Policy], members: &[Member], unse
     let records: usize = unseen.iter().map(|logs| logs.len()).sum();
     let most = (records as f64).sqrt();
     let mut rewards = vec![0.0; policies.len()];
-    for logs in unseen {
-        for start in (0..logs.len()).step_by(CHUNK) {
-            let part = logs.slice(start..(start + CHUNK).min(logs.len()));
-            let k = part.actions();
-            let predicted = best.map(|member| member.predictions(&part)).transpose()?.flatten();
-            let predicted = predicted.unwrap_or_else(|| vec![0.0; part.len() * k]);
-            for (policy, sum) in policies.iter().zip(&mut rewards) {
-                let p = distribution_of(*policy, part.contexts(), part.eligible(), &(0..part.len()))?;
-                for (i, (p, predicted)) in p.chunks_exact(k).zip(predicted.chunks_exact(k)).enumerate() {
-                    let a = part.action()[i] as usize;
-                    let weight = (p[a] / part.propensity()[i]).min(most);
-                    let model: f64 = p.iter().zip(predicted).map(|(p, r)| p * r).sum();
-                    *sum += model + weight * (-part.cost()[i] - predicted[a]);
-                }
+    for part in unseen.iter().flat_map(|logs| parts(logs)) {
+        let k = part.actions();
+        let predicted = best.map(|member| member.predictions(&part)).transpose()?.flatten();
+        let predicted = predicted.unwrap_or_else(|| vec![0.0; part.len() * k]);
+        for (policy, sum) in policies.iter().zip(&mut rewards) {
+            let p = distribution_of(*policy, part.contexts(), part.eligible(), &(0..part.len()))?;
+            for (i, (p, predicted)) in p.chunks_exact(k).zip(predicted.chunks_exact(k)).enumerate() {
+                let a = part.action()[i] as usize;
+                let weight = (p[a] / part.propensity()[i]).min(most);
+                let model: f64 = p.iter().zip(predicted).map(|(p, r)| p * r).sum();
+                *sum += model + weight * (-part.cost()[i] - predicted[a]);
             }
         }
     }
@@ -51,8 +53,8 @@ pub(super) fn estimated_risks(policies: &[&dyn Policy], members: &[Member], unse
 pub(super) fn best(members: &[Member], usual: usize, reports: &[MemberReport], unseen: &[Arc<Logs>]) -> Result<usize> {
     let mut predictions = Comparison::new(members.len());
     let mut predicts = vec![false; members.len()];
-    for logs in unseen {
-        let values = members.iter().map(|member| member.predicts(logs)).collect::<Result<Vec<_>>>()?;
+    for part in unseen.iter().flat_map(|logs| parts(logs)) {
+        let values = members.iter().map(|member| member.predicts(&part)).collect::<Result<Vec<_>>>()?;
         predicts.iter_mut().zip(&values).for_each(|(predicts, values)| *predicts |= values.is_some());
         predictions.add(&values);
     }
@@ -66,14 +68,11 @@ pub(super) fn best(members: &[Member], usual: usize, reports: &[MemberReport], u
 fn best_predictor<'a>(members: &'a [Member], unseen: &[Arc<Logs>]) -> Result<Option<&'a Member>> {
     let mut best: Option<(&Member, f64)> = None;
     for member in members {
-        // Values are minus squared errors. They are summed chunk by chunk, because the features of all records at once
-        // would be the largest thing in memory.
+        // Values are minus squared errors.
         let mut sum = Some(0.0);
-        for logs in unseen {
-            for start in (0..logs.len()).step_by(CHUNK) {
-                let values = member.predicts(&logs.slice(start..(start + CHUNK).min(logs.len())))?;
-                sum = sum.zip(values).map(|(sum, values)| values.iter().fold(sum, |sum, value| sum + value));
-            }
+        for part in unseen.iter().flat_map(|logs| parts(logs)) {
+            let values = member.predicts(&part)?;
+            sum = sum.zip(values).map(|(sum, values)| values.iter().fold(sum, |sum, value| sum + value));
         }
         if let Some(sum) = sum
             && best.is_none_or(|(_, most)| sum > most)
