@@ -46,6 +46,7 @@ mod learn;
 mod learned_files;
 pub mod lint;
 mod logs;
+mod mapped_file;
 mod mixture_file;
 mod moments;
 mod npy;
@@ -61,6 +62,7 @@ mod scan;
 mod score;
 mod select;
 mod source;
+mod stores;
 mod table;
 mod tensors;
 
