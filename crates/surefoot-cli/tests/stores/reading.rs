@@ -28,7 +28,7 @@ fn an_object_gives_what_the_file_gives_in_every_format_and_packing() {
     for name in ["logs.csv", "logs.csv.gz", "logs.parquet", "logs.jsonl.zst", "logs.parquet.gz"] {
         store.put(&format!("one/{name}"), &fs::read(at.join(name)).unwrap());
         passed(&run(at, &store, &format!("{LEARN} {name} --out file.safetensors")));
-        passed(&run(at, &store, &format!("{LEARN} s3://b/one/{name} --out object.safetensors")));
+        passed(&run(at, &store, &format!("{LEARN} s3://bkt/one/{name} --out object.safetensors")));
         let [file, object] = ["file", "object"].map(|name| fs::read(at.join(format!("{name}.safetensors"))).unwrap());
         assert!(file == object, "{name}");
     }
@@ -37,7 +37,7 @@ fn an_object_gives_what_the_file_gives_in_every_format_and_packing() {
         store.put(&format!("parts/{part}.csv"), &fs::read(at.join(format!("parts/{part}.csv"))).unwrap());
     }
     store.put("parts/_SUCCESS", b"");
-    for prefix in ["s3://b/parts", "s3://b/parts/"] {
+    for prefix in ["s3://bkt/parts", "s3://bkt/parts/"] {
         passed(&run(at, &store, &format!("{LEARN} {prefix} --out object.safetensors")));
         assert!(fs::read(at.join("object.safetensors")).unwrap() == whole, "{prefix}");
     }
@@ -48,7 +48,7 @@ fn an_object_gives_what_the_file_gives_in_every_format_and_packing() {
         let from = |log: &str| passed(&run(at, &store, &format!("{command} {log} --json --quiet")));
         assert_eq!(
             from("logs.csv").replace("logs.csv", "LOG"),
-            from("s3://b/one/logs.csv").replace("s3://b/one/logs.csv", "LOG")
+            from("s3://bkt/one/logs.csv").replace("s3://bkt/one/logs.csv", "LOG")
         );
     }
 }
@@ -60,7 +60,7 @@ fn a_cache_is_used_again_until_the_object_changes() {
     let at = folder.path();
     let logs = fs::read_to_string(at.join("logs.csv")).unwrap();
     store.put("logs.csv", logs.as_bytes());
-    let command = format!("{LEARN} s3://b/logs.csv --cache cache --out p.safetensors");
+    let command = format!("{LEARN} s3://bkt/logs.csv --cache cache --out p.safetensors");
     let caches = || fs::read_dir(at.join("cache")).unwrap().count();
     passed(&run(at, &store, &command));
     let first = fs::read(at.join("p.safetensors")).unwrap();
@@ -79,22 +79,22 @@ fn what_is_not_there_is_said() {
     let folder = folder();
     let at = folder.path();
     let lint = |url: &str| failed(&run(at, &store, &format!("lint {url}")));
-    assert!(lint("s3://b/none.csv").starts_with("error: s3://b/none.csv: cannot be read: there is no such object\n"));
+    assert!(lint("s3://bkt/none.csv").starts_with("error: s3://bkt/none.csv: cannot be read: there is no such object\n"));
     assert!(lint("s3://none/a.csv").starts_with("error: s3://none/a.csv: cannot be read: there is no such bucket\n"));
-    assert!(lint("s3://b/none/").contains("s3://b/none/: should be a folder of log files, but has none"));
+    assert!(lint("s3://bkt/none/").contains("s3://bkt/none/: should be a folder of log files, but has none"));
     assert!(lint("s3:///a.csv").contains("s3:///a.csv: should name a bucket"));
-    assert!(lint("ftp://b/a.csv").contains("the scheme should be s3, gs, az, http or https, but is ftp"));
+    assert!(lint("ftp://bkt/a.csv").contains("the scheme should be s3, gs, az, http or https, but is ftp"));
     store.put("deep/er/a.csv", b"x\n1\n");
-    assert!(lint("s3://b/deep").contains("without folders in it, but has the folder er"));
+    assert!(lint("s3://bkt/deep").contains("without folders in it, but has the folder er"));
     store.put("bad.parquet", &[b'x'; 100]);
     assert!(
-        lint("s3://b/bad.parquet")
-            .contains("s3://b/bad.parquet: not a readable Parquet file: should begin and end with")
+        lint("s3://bkt/bad.parquet")
+            .contains("s3://bkt/bad.parquet: not a readable Parquet file: should begin and end with")
     );
-    let none = run(at, &store, "score s3://b/none.safetensors logs.csv");
-    assert!(failed(&none).contains("s3://b/none.safetensors: cannot be read: there is no such object"));
-    let none = run(at, &store, "verify s3://b/deep");
-    assert!(failed(&none).contains("s3://b/deep: no certificates.json"));
+    let none = run(at, &store, "score s3://bkt/none.safetensors logs.csv");
+    assert!(failed(&none).contains("s3://bkt/none.safetensors: cannot be read: there is no such object"));
+    let none = run(at, &store, "verify s3://bkt/deep");
+    assert!(failed(&none).contains("s3://bkt/deep: no certificates.json"));
 }
 
 #[test]
@@ -102,22 +102,22 @@ fn wrong_credentials_are_refused_in_words() {
     // From the first action on, the server knows nobody.
     let Some(store) = Store::start_with(&[("INITIAL_NO_AUTH_ACTION_COUNT", "0")]) else { return };
     let folder = folder();
-    let said = failed(&run(folder.path(), &store, "lint s3://b/logs.csv"));
-    assert!(said.contains("s3://b/logs.csv: cannot be read: the store denies access: the credentials"), "{said}");
-    let said = failed(&run(folder.path(), &store, &format!("{LEARN} logs.csv --out s3://b/p.safetensors")));
-    assert!(said.contains("s3://b/p.safetensors: cannot be written: the store denies access"), "{said}");
+    let said = failed(&run(folder.path(), &store, "lint s3://bkt/logs.csv"));
+    assert!(said.contains("s3://bkt/logs.csv: cannot be read: the store denies access: the credentials"), "{said}");
+    let said = failed(&run(folder.path(), &store, &format!("{LEARN} logs.csv --out s3://bkt/p.safetensors")));
+    assert!(said.contains("s3://bkt/p.safetensors: cannot be written: the store denies access"), "{said}");
 }
 
 #[test]
 fn a_store_without_encryption_must_be_allowed_and_one_that_is_not_there_is_an_error() {
     let folder = folder();
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_surefoot"));
-    command.current_dir(folder.path()).args(["lint", "s3://b/logs.csv"]);
+    command.current_dir(folder.path()).args(["lint", "s3://bkt/logs.csv"]);
     command.env("AWS_ENDPOINT", "http://127.0.0.1:9").env("AWS_ACCESS_KEY_ID", "k").env("AWS_SECRET_ACCESS_KEY", "s");
     let said = failed(&command.env_remove("AWS_ALLOW_HTTP").output().unwrap());
-    assert!(said.contains("s3://b/logs.csv: cannot be read: "), "{said}");
-    let said = failed(&run_at(folder.path(), free_port(), "lint s3://b/logs.csv"));
-    assert!(said.contains("s3://b/logs.csv: cannot be read: ") && said.contains("refused"), "{said}");
+    assert!(said.contains("s3://bkt/logs.csv: cannot be read: "), "{said}");
+    let said = failed(&run_at(folder.path(), free_port(), "lint s3://bkt/logs.csv"));
+    assert!(said.contains("s3://bkt/logs.csv: cannot be read: ") && said.contains("refused"), "{said}");
 }
 
 #[test]
@@ -131,24 +131,24 @@ fn a_connection_that_is_cut_is_opened_again_some_times() {
         passed(&run(at, &store, &format!("{LEARN} {name} --out file.safetensors")));
         let cuts = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&cuts);
-        let port = proxy(store.port, move |request| match request.line.starts_with("GET /b/logs") {
+        let port = proxy(store.port, move |request| match request.line.starts_with("GET /bkt/logs") {
             true if counted.fetch_add(1, Ordering::Relaxed) < 2 => Rule::Cut(700),
             _ => Rule::Pass,
         });
-        passed(&run_at(at, port, &format!("{LEARN} s3://b/{name} --out object.safetensors")));
+        passed(&run_at(at, port, &format!("{LEARN} s3://bkt/{name} --out object.safetensors")));
         assert!(cuts.load(Ordering::Relaxed) > 2);
         let [file, object] = ["file", "object"].map(|name| fs::read(at.join(format!("{name}.safetensors"))).unwrap());
         assert!(file == object, "{name}");
         // After 700 bytes, nothing more comes.
         let port = proxy(store.port, |request| match request.header("range") {
-            _ if !request.line.starts_with("GET /b/logs") => Rule::Pass,
+            _ if !request.line.starts_with("GET /bkt/logs") => Rule::Pass,
             None => Rule::Cut(700),
             Some(range) if range.starts_with("bytes=0-") => Rule::Cut(700),
             Some(_) => Rule::Cut(0),
         });
-        let said = failed(&run_at(at, port, &format!("{LEARN} s3://b/{name} --out none.safetensors")));
+        let said = failed(&run_at(at, port, &format!("{LEARN} s3://bkt/{name} --out none.safetensors")));
         let size = fs::metadata(at.join(name)).unwrap().len();
-        assert!(said.contains(&format!("s3://b/{name}: cannot be read: at byte 700 of {size}: ")), "{said}");
+        assert!(said.contains(&format!("s3://bkt/{name}: cannot be read: at byte 700 of {size}: ")), "{said}");
         assert!(!at.join("none.safetensors").exists());
     }
 }
@@ -165,13 +165,13 @@ fn an_object_that_changes_between_two_passes_is_refused() {
         store.put(name, logs.as_bytes());
         let (gets, into) = (AtomicUsize::new(0), Arc::clone(&store));
         let port = proxy(store.port, move |request| {
-            if request.line.starts_with("GET /b/") && gets.fetch_add(1, Ordering::Relaxed) == 1 {
+            if request.line.starts_with("GET /bkt/") && gets.fetch_add(1, Ordering::Relaxed) == 1 {
                 into.put(name, other.as_bytes());
             }
             Rule::Pass
         });
-        let said = failed(&run_at(at, port, &format!("{LEARN} s3://b/{name} --out none.safetensors")));
-        assert!(said.contains(&format!("s3://b/{name}: ")) && said.contains("changed while it was read"), "{said}");
+        let said = failed(&run_at(at, port, &format!("{LEARN} s3://bkt/{name} --out none.safetensors")));
+        assert!(said.contains(&format!("s3://bkt/{name}: ")) && said.contains("changed while it was read"), "{said}");
         assert!(!at.join("none.safetensors").exists());
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The server, with the bucket `b`. It ends with this value.
+/// The server, with the bucket `bkt`. It ends with this value.
 pub(crate) struct Store {
     process: Child,
     pub(crate) port: u16,
@@ -39,28 +39,29 @@ impl Store {
             assert!(began.elapsed() < Duration::from_secs(120), "moto does not answer");
             std::thread::sleep(Duration::from_millis(50));
         }
-        store.ask("PUT", "/b", b"");
+        store.ask("PUT", "/bkt", b"");
         Some(store)
     }
 
     /// Puts an object into the bucket.
     pub(crate) fn put(&self, key: &str, content: &[u8]) {
-        let answer = self.ask("PUT", &format!("/b/{key}"), content);
+        let answer = self.ask("PUT", &format!("/bkt/{key}"), content);
         assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
     }
 
     /// The content of an object; `None` if there is none.
     pub(crate) fn get(&self, key: &str) -> Option<Vec<u8>> {
-        let answer = self.ask("GET", &format!("/b/{key}"), b"");
+        let answer = self.ask("GET", &format!("/bkt/{key}"), b"");
         let body = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").unwrap() + 4;
         answer.starts_with(b"HTTP/1.1 200").then(|| answer[body..].to_vec())
     }
 
-    /// The answer to a request without a signature, which the server does not ask for.
+    /// The answer to a request. The server does not check signatures, unless it is told to.
     pub(crate) fn ask(&self, method: &str, path: &str, body: &[u8]) -> Vec<u8> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+            "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nContent-Length: {}\r\nAuthorization: AWS4-HMAC-SHA256 \
+             Credential=key/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0\r\nConnection: close\r\n\r\n",
             self.port,
             body.len()
         );
