@@ -11,6 +11,7 @@ PAGE_ENV := .venv-page
 POSTGRES_ENV := .venv-postgres
 ENGINES_ENV := .venv-engines
 PYTHON_ENV := .venv-python
+STORES_ENV := .venv-stores
 PYTHON_PACKAGE := crates/surefoot-python
 export CARGO_TARGET_DIR ?= target
 
@@ -21,7 +22,7 @@ help: ## what can be made
 
 test: test-rust test-contract test-page test-python test-engines ## all tests, of every crate and of the Python package, with the examples in the documentation
 
-test-rust: $(OBP_ENV)/tried $(POSTGRES_ENV)/tried ## those of the crates
+test-rust: $(OBP_ENV)/tried $(POSTGRES_ENV)/tried $(STORES_ENV)/tried ## those of the crates
 	$(CARGO) test --workspace --locked
 
 test-contract: $(CONTRACT_ENV)/tried ## the HTTP contract of the service, by schemathesis against its own /openapi.json
@@ -53,6 +54,13 @@ $(POSTGRES_ENV)/tried: scripts/postgres-requirements.txt
 	$(PYTHON) -m venv $(POSTGRES_ENV) \
 		&& $(POSTGRES_ENV)/bin/pip install --quiet --disable-pip-version-check --retries 1 --timeout 20 --requirement $< \
 		|| { echo "PostgreSQL cannot be installed here"; rm -rf $(POSTGRES_ENV); mkdir $(POSTGRES_ENV); }
+	touch $@
+
+# A server that speaks the language of S3; without it, the tests of object stores say that they are skipped.
+$(STORES_ENV)/tried: scripts/stores-requirements.txt
+	$(PYTHON) -m venv $(STORES_ENV) \
+		&& $(STORES_ENV)/bin/pip install --quiet --disable-pip-version-check --retries 1 --timeout 20 --requirement $< \
+		|| { echo "an S3 server cannot be installed here"; rm -rf $(STORES_ENV); mkdir $(STORES_ENV); }
 	touch $@
 
 # What is tested is the wheel as pip builds and installs it, but for the profile: what the crates' tests have compiled is not
@@ -102,7 +110,7 @@ $(OBP_ENV)/tried: crates/surefoot-cli/tests/obp/requirements.txt
 		|| { echo "Open Bandit Pipeline cannot be installed here"; rm -rf $(OBP_ENV); mkdir $(OBP_ENV); }
 	touch $@
 
-environments: $(PYTHON_ENV)/installed $(OBP_ENV)/tried $(CONTRACT_ENV)/tried $(PAGE_ENV)/tried $(POSTGRES_ENV)/tried $(ENGINES_ENV)/tried ## the Python packages that lint and test need
+environments: $(PYTHON_ENV)/installed $(OBP_ENV)/tried $(CONTRACT_ENV)/tried $(PAGE_ENV)/tried $(POSTGRES_ENV)/tried $(ENGINES_ENV)/tried $(STORES_ENV)/tried ## the Python packages that lint and test need
 
 lint: lint-rust lint-python ## formatting and lints, warnings denied, documentation included
 
@@ -157,8 +165,9 @@ soak-serve: ## the service under load for ten minutes, with its memory, into ben
 	$(CARGO) build --release --locked --package surefoot-bench --package surefoot-cli
 	$(CARGO) run --release --locked --quiet --package surefoot-bench -- soak --surefoot $(CARGO_TARGET_DIR)/release/surefoot $(BENCH_FLAGS)
 
-bench-scale: $(LEARNERS_ENV)/installed ## learning from files against memory, on 10 million records (BENCH_FLAGS="--records N"): some minutes, 2 GB of disk
-	$(CARGO) build --release --locked
+bench-scale: $(LEARNERS_ENV)/installed ## passes, encoding and growth; learning from files against memory on 10 million records, and by default settings (BENCH_FLAGS="--records N --default N"): an hour or so, 13 GB of disk
+	$(CARGO) build --release --locked --package surefoot-bench --package surefoot-cli
+	$(CARGO) run --release --locked --quiet --package surefoot-bench -- scale
 	$(LEARNERS_ENV)/bin/python bench/scale.py --surefoot $(CARGO_TARGET_DIR)/release/surefoot $(BENCH_FLAGS)
 
 bench-learners: $(LEARNERS_ENV)/installed ## learners against rivals, on the sets in DATA=data, into bench/results/: an hour or so at first

@@ -5,6 +5,9 @@
 
 The log is Parquet with 20 features, 10 actions and about 5 % of the records with a reward, made once. Every line is a run of
 `surefoot learn`; ratios are of runs one after the other, in CPU seconds, as other work on the machine changes the time.
+
+At the end the default settings learn from `--default` records: a folder with a million records again and again, by links.
+Their policy is saved, and verified; `evaluate`, `lint` and `score` read the same folder.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import argparse
 import os
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 import numpy
@@ -47,19 +51,64 @@ def write(path: Path, records: int) -> None:
     writer.close()
 
 
-def run(surefoot: str, log: Path, out: Path, *flags: str) -> tuple[float, float, bytes]:
-    """CPU seconds, peak memory in MB, and the policy file."""
-    command = [surefoot, "learn", log, "--actions", str(ACTIONS), "--quiet", "--out", out / "p.safetensors", *flags]
+def measured(command: list[str | Path]) -> tuple[float, float]:
+    """CPU seconds, and peak memory in MB."""
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(child.pid, 0)
     assert status == 0, command
-    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, (out / "p.safetensors").read_bytes()
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+
+
+def run(surefoot: str, log: Path, out: Path, *flags: str) -> tuple[float, float, bytes]:
+    """CPU seconds, peak memory in MB, and the policy file."""
+    command = [surefoot, "learn", log, "--actions", str(ACTIONS), "--quiet", "--out", out / "p.safetensors", *flags]
+    seconds, peak = measured(command)
+    return seconds, peak, (out / "p.safetensors").read_bytes()
+
+
+def by_default(surefoot: str, data: Path, records: int) -> None:
+    """All commands at their default settings, on a million records again and again."""
+    piece = data / f"scale-{PIECE}.parquet"
+    if not piece.exists():
+        write(piece, PIECE)
+    with tempfile.TemporaryDirectory(dir=data) as folder:
+        at = Path(folder)
+        (at / "logs").mkdir()
+        for i in range(records // PIECE):
+            os.link(piece, at / "logs" / f"{i:04}.parquet")
+        # Encoded records without a cache are temporary files.
+        os.environ["TMPDIR"] = folder
+        log, policy = at / "logs", at / "p.safetensors"
+        actions = ["--actions", str(ACTIONS)]
+        print(f"\n{records} records, default settings\n")
+        print("| command | CPU seconds | wall seconds | peak memory, MB |\n| --- | --- | --- | --- |")
+        for name, command in [
+            ("learn", ["learn", log, *actions, "--quiet", "--out", policy]),
+            ("evaluate", ["evaluate", log, "--policy", policy, "--quiet"]),
+            ("lint", ["lint", log, *actions, "--quiet"]),
+            ("select", ["select", log, "--policy", policy, "--policy", "uniform", *actions, "--quiet"]),
+            ("score", ["score", policy, log, "--out", at / "decisions.parquet"]),
+        ]:
+            began = time.monotonic()
+            seconds, peak = measured([surefoot, *command])
+            print(f"| {name} | {seconds:.0f} | {time.monotonic() - began:.0f} | {peak:.0f} |", flush=True)
+
+
+def saved(surefoot: str, log: Path, data: Path) -> None:
+    """A run that is saved, and verified."""
+    with tempfile.TemporaryDirectory(dir=data) as folder:
+        os.environ["TMPDIR"] = folder
+        _, peak, _ = run(surefoot, log, Path(folder), "--algorithm", "thompson", "--save", f"{folder}/run")
+        print(f"\nlearn --save (thompson): peak {peak:.0f} MB", flush=True)
+        seconds, peak = measured([surefoot, "verify", f"{folder}/run", "--quiet"])
+        print(f"verify: {seconds:.1f} CPU seconds, peak {peak:.0f} MB", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--surefoot", default="target/release/surefoot")
     parser.add_argument("--records", type=int, default=10_000_000)
+    parser.add_argument("--default", type=int, default=100_000_000, help="records for the default settings; 0 for none")
     parser.add_argument("--data", type=Path, default=Path("bench/data"), help="where the log is kept")
     given = parser.parse_args()
     given.data.mkdir(parents=True, exist_ok=True)
@@ -79,9 +128,12 @@ def main() -> None:
             held, peak, policy = run(given.surefoot, log, out, *flags, "--memory", "1TB")
             print(f"| {name} | memory | {held:.1f} | {peak:.0f} | 1 |", flush=True)
             for where in ["files, made anew", "files, used again"]:
-                time, peak, same = run(given.surefoot, log, out, *flags, "--memory", "2GB", "--cache", cache)
+                taken, peak, same = run(given.surefoot, log, out, *flags, "--memory", "2GB", "--cache", cache)
                 assert same == policy, "the same policy, byte for byte"
-                print(f"| {name} | {where} | {time:.1f} | {peak:.0f} | {held / time:.2f} |", flush=True)
+                print(f"| {name} | {where} | {taken:.1f} | {peak:.0f} | {held / taken:.2f} |", flush=True)
+    saved(given.surefoot, log, given.data)
+    if given.default:
+        by_default(given.surefoot, given.data, given.default)
 
 
 if __name__ == "__main__":

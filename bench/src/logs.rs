@@ -83,7 +83,7 @@ impl Logs {
     }
 }
 
-fn alone(path: &Path) -> Result<usize> {
+pub(crate) fn alone(path: &Path) -> Result<usize> {
     let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(path)?)?.with_batch_size(ROWS).build()?;
     let mut rows = 0;
     for batch in reader {

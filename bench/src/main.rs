@@ -1,6 +1,6 @@
 //! Surefoot's benchmarks, one subcommand per measurement.
 //!
-//! Our own (`make bench`): [`micro`], [`growth`], [`memory`] and [`logs`]. Against rivals (`make bench-rivals`): the
+//! Our own (`make bench`): [`micro`], [`growth`], [`memory`] and [`logs`]; [`scale`] (`make bench-scale`). Against rivals (`make bench-rivals`): the
 //! workers in [`rivals`], which `rivals/compare.py` times alternately with those written in Python; and [`candidates`], for
 //! `candidates/speed.py`. The service under load (`make bench-serve`): [`serve`]. Times on a shared machine mean little, so
 //! every comparison is a ratio of two workloads that are measured alternately in one run.
@@ -14,6 +14,7 @@ mod memory;
 mod micro;
 mod report;
 mod rivals;
+mod scale;
 mod serve;
 mod work;
 
@@ -37,6 +38,7 @@ enum Measure {
     Logs(logs::Logs),
     Serve(serve::Serve),
     Soak(serve::Soak),
+    Scale(scale::Scale),
     Alone(serve::Alone),
     Collect(rivals::Collect),
     Epoch(rivals::Epoch),
@@ -66,6 +68,7 @@ fn measure(measure: Measure) -> work::Result<()> {
         Measure::Logs(measure) => measure.run(),
         Measure::Serve(measure) => measure.run(),
         Measure::Soak(measure) => measure.run(),
+        Measure::Scale(measure) => measure.run(),
         Measure::Alone(measure) => measure.run(),
         Measure::Collect(measure) => measure.run(),
         Measure::Epoch(measure) => measure.run(),

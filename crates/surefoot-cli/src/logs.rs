@@ -15,7 +15,8 @@ use surefoot_terminal::{Failure, Result};
 pub(crate) struct LogFlags {
     #[arg(required = true, help = format!("Log files, in the order in which they were written; their names end in \
         {}, and in .gz or .zst if they are compressed. A folder stands for its files in the order of their names, and - for \
-        the standard input, with --format", Format::extensions()))]
+        the standard input, with --format. A URL (s3://bucket/key, gs://..., az://..., https://...) is an object of a store, \
+        or a prefix of objects", Format::extensions()))]
     logs: Vec<PathBuf>,
     #[arg(long, help_heading = "Columns", help = format!("Format of the log files, if their names do not show it: \
         {}", Format::names()))]

@@ -67,7 +67,7 @@ impl Storage {
 
     /// The number of bytes of mapped files that are held at once.
     fn window(&self) -> Option<u64> {
-        self.memory.map(|memory| (memory / 4).max(64 << 20))
+        self.memory.map(|memory| (memory / 8).max(64 << 20))
     }
 }
 

@@ -1,6 +1,5 @@
 //! Certificates as files.
 
-use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
@@ -9,7 +8,7 @@ use surefoot::RewardRange;
 use surefoot::audit::Statement;
 
 use crate::error::{Error, Result};
-use crate::files::Together;
+use crate::files::{Together, read};
 use crate::tensors::json;
 
 const FORMAT: &str = "surefoot-certificates";
@@ -53,7 +52,7 @@ pub(crate) fn stage_certificates(together: &mut Together, path: &Path, certifica
 
 /// Reads certificates. It does not check whether they hold.
 pub fn read_certificates(path: &Path) -> Result<Certificates> {
-    let text = fs::read(path).map_err(|reason| Error::io(path, reason))?;
+    let text = read(path)?;
     let place = path.display().to_string();
     let Document { reward_range, certificates: statements, .. } = json(&place, &text, FORMAT, VERSION)?;
     let [lowest, highest] = reward_range;

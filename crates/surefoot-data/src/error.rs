@@ -310,6 +310,15 @@ impl Error {
         }
     }
 
+    /// The text, without the file.
+    pub(crate) fn without_place(&self) -> String {
+        match self {
+            Error::Io { reason, .. } => format!("cannot be read: {reason}"),
+            Error::Malformed { reason, .. } => reason.clone(),
+            error => error.to_string(),
+        }
+    }
+
     pub(crate) fn io(path: &Path, reason: io::Error) -> Self {
         Error::Io { place: path.display().to_string(), reason }
     }

@@ -6,10 +6,13 @@
 //! it points to is replaced. A pipe or a device is never replaced: the bytes are written to it once all of them are
 //! known.
 //!
+//! An object of a store is written by its URL. Its bytes go to a temporary file too, and are sent when all files are in place.
+//!
 //! Temporary files are removed if writing fails, and by [`interrupted`] if the process is told to end.
 
 #[cfg(test)]
 pub(crate) mod faults;
+mod objects;
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -21,6 +24,8 @@ use std::time::Duration;
 use tempfile::Builder;
 
 use crate::error::{Error, Result};
+use crate::stores::{self, Object, is_url};
+use objects::{Outgoing, Sent};
 
 /// Is called before each operation on the disk. In tests it can make any of them fail.
 fn step() -> io::Result<()> {
@@ -181,6 +186,9 @@ impl Target {
 /// Checks that a file can be written: its folder exists and is writable, and it is not a folder itself. Call it before
 /// the work.
 pub fn check_output(path: &Path) -> Result<()> {
+    if is_url(path) {
+        return stores::check_writable(path);
+    }
     let check = || match Target::of(path)? {
         Target::Through(_) => Ok(()),
         Target::Replace(target) => Temporary::new(folder_of(&target), create).map(drop),
@@ -190,6 +198,9 @@ pub fn check_output(path: &Path) -> Result<()> {
 
 /// Checks that a new folder can be written. Folders above it are created if they are missing.
 pub(crate) fn check_output_folder(path: &Path) -> Result<()> {
+    if is_url(path) {
+        return stores::check_writable(&path.join("certificates.json"));
+    }
     let check = || {
         // All ancestors of a relative path end with the empty one, which is the current folder.
         let mut above = path.ancestors().skip(1).map(|path| if path == Path::new("") { Path::new(".") } else { path });
@@ -245,12 +256,22 @@ enum What {
     Renamed(Temporary, PathBuf),
     /// The content of a pipe or a device.
     Through(File),
+    /// The content of an object of a store.
+    Object(File),
+    /// A temporary folder, whose files become objects.
+    Objects(Temporary),
 }
 
 impl Together {
     /// Writes a file with a temporary name.
     pub(crate) fn file(&mut self, path: &Path, content: impl FnOnce(&mut Output) -> io::Result<()>) -> Result<()> {
         let stage = || {
+            if is_url(path) {
+                step()?;
+                let mut output = Output(tempfile::tempfile()?);
+                content(&mut output)?;
+                return Ok(What::Object(output.0));
+            }
             let target = match Target::of(path)? {
                 Target::Through(_) => {
                     step()?;
@@ -279,6 +300,13 @@ impl Together {
     /// Creates a folder with a temporary name, which it returns: the caller writes its content there. The folder with
     /// the final name must be missing or empty.
     pub(crate) fn folder(&mut self, path: &Path) -> Result<PathBuf> {
+        if is_url(path) {
+            let made = Temporary::new(&std::env::temp_dir(), create_private_folder);
+            let (temporary, ()) = made.map_err(|reason| cannot(path, reason))?;
+            let place = temporary.0.clone();
+            self.items.push(Item { path: path.into(), what: What::Objects(temporary) });
+            return Ok(place);
+        }
         let stage = || {
             let above = folder_of(path);
             if !above.is_dir() {
@@ -299,9 +327,11 @@ impl Together {
     /// Gives all files their names, in the order in which they were written.
     pub(crate) fn commit(self) -> Result<()> {
         let backups: Vec<Option<Temporary>> = self.items.iter().map(Item::backup).collect::<Result<_>>()?;
-        let mut undo: Vec<Undo<'_>> = Vec::new();
-        let done = self.place(&backups, &mut undo).and_then(|()| self.pass_through());
+        let (mut undo, mut sent): (Vec<Undo<'_>>, Vec<Sent>) = (Vec::new(), Vec::new());
+        let placed = self.place(&backups, &mut undo);
+        let done = placed.and_then(|()| self.send(&mut sent)).and_then(|()| self.pass_through());
         if done.is_err() {
+            sent.iter().rev().for_each(Sent::undo);
             let mut all = temporaries();
             undo.iter().rev().for_each(|undo| undo.run(&mut all));
         }
@@ -329,6 +359,23 @@ impl Together {
             }
         }
         Ok(())
+    }
+
+    /// Sends the objects, in the order in which they were written.
+    fn send(&self, sent: &mut Vec<Sent>) -> Result<()> {
+        let mut all: Vec<Outgoing> = Vec::new();
+        for item in &self.items {
+            let failed = |reason| cannot(&item.path, reason);
+            match &item.what {
+                What::Object(content) => {
+                    all.push(Outgoing { path: item.path.clone(), content: content.try_clone().map_err(failed)? });
+                }
+                What::Objects(folder) => all.extend(objects::under(&item.path, &folder.0).map_err(failed)?),
+                What::Renamed(..) | What::Through(_) => {}
+            }
+        }
+        let last = !self.items.iter().any(|item| matches!(item.what, What::Through(_)));
+        objects::send(all, last, sent)
     }
 
     /// Writes to pipes and devices, which cannot be undone, last.
@@ -449,6 +496,55 @@ fn create_private(path: &Path) -> io::Result<File> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.open(path)
+}
+
+/// Creates a folder that does not exist and that only its owner can read.
+fn create_private_folder(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
+/// The content of a file, or of an object of a store.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
+    match is_url(path) {
+        true => Object::open(path)?.read(),
+        false => fs::read(path).map_err(|reason| Error::io(path, reason)),
+    }
+}
+
+/// The number of bytes of a file or of an object.
+pub(crate) fn size(path: &Path) -> Result<u64> {
+    match is_url(path) {
+        true => Object::open(path).map(|object| object.size()),
+        false => fs::metadata(path).map(|data| data.len()).map_err(|reason| Error::io(path, reason)),
+    }
+}
+
+/// Whether a file or an object has exactly this content.
+pub(crate) fn contains(path: &Path, bytes: &[u8]) -> bool {
+    match is_url(path) {
+        true => Object::find(path).is_ok_and(|object| {
+            object.is_some_and(|object| {
+                object.size() == bytes.len() as u64 && object.read().is_ok_and(|found| found == bytes)
+            })
+        }),
+        false => {
+            fs::metadata(path).is_ok_and(|data| data.len() == bytes.len() as u64)
+                && fs::read(path).is_ok_and(|found| found == bytes)
+        }
+    }
+}
+
+/// The names of what is in a folder or under a prefix, in any order.
+pub(crate) fn names(folder: &Path) -> Result<Vec<String>> {
+    if is_url(folder) {
+        return stores::list(folder);
+    }
+    let unreadable = |reason| Error::io(folder, reason);
+    let entries = fs::read_dir(folder).map_err(unreadable)?;
+    entries.map(|entry| Ok(entry.map_err(unreadable)?.file_name().to_string_lossy().into_owned())).collect()
 }
 
 /// Writes a file completely or not at all.

@@ -46,6 +46,7 @@ mod learn;
 mod learned_files;
 pub mod lint;
 mod logs;
+mod mapped_file;
 mod mixture_file;
 mod moments;
 mod npy;
@@ -63,6 +64,7 @@ mod score;
 mod select;
 pub mod shards;
 mod source;
+mod stores;
 mod table;
 mod tensors;
 

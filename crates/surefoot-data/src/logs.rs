@@ -28,6 +28,8 @@ use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use arrow_array::RecordBatch;
 use batch::Position;
@@ -38,7 +40,7 @@ use sources::Source;
 use crate::cache::FileEntry;
 use crate::error::{Error, Result};
 use crate::shards::Engine;
-use crate::table::{Format, Labels, Tables, memory, read_table_as};
+use crate::table::{Format, Labels, Tables, memory, read_object_as, read_table_as};
 
 /// Reads records from one or several files, or from a table in memory.
 #[derive(Debug, Clone)]
@@ -55,11 +57,33 @@ pub struct LogReader {
     /// The features of candidates by identity, if they are not in the records.
     catalogue: Option<Arc<Catalogue>>,
     stop: Stop,
+    watch: Watch,
     passes: Arc<Passes>,
     /// If only some rows are read: the number of each file among those of a log, and its rows.
     within: Option<Arc<[(usize, Range<usize>)]>>,
     /// Who computes what other processes can compute.
     engine: Option<Arc<dyn Engine>>,
+}
+
+/// A callback that hears how far each pass is, if there is one.
+#[derive(Clone, Default)]
+struct Watch(Option<Arc<Watched>>);
+
+struct Watched {
+    call: Box<Watcher>,
+    /// The number of passes that were begun.
+    passes: AtomicUsize,
+    /// The number of all records; 0 until a pass has read them.
+    all: AtomicU64,
+}
+
+/// Takes the number of the pass, the number of records that it has read, and the number of all records, if it is known.
+type Watcher = dyn Fn(usize, u64, Option<u64>) + Send + Sync;
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Watch({})", self.0.is_some())
+    }
 }
 
 /// A callback that is asked before each batch whether to stop, if there is one.
@@ -76,8 +100,9 @@ impl LogReader {
     /// Reads these files in order, as one log. Without `format`, the extension of each file tells its format.
     ///
     /// A folder stands for its files in the order of their names, which must all be of one format; it is listed here,
-    /// so that all passes read the same files. The path `-` is the standard input, for which `format` is needed. A file
-    /// that is compressed with gzip or zstd is read like any other.
+    /// so that all passes read the same files. A URL (`s3://bucket/key`, also `gs`, `az`, `http` and `https`) is an object
+    /// of a store, or a prefix of objects, which is listed like a folder. The path `-` is the standard input, for which
+    /// `format` is needed. A file that is compressed with gzip or zstd is read like any other.
     pub fn new(paths: Vec<PathBuf>, format: Option<Format>, columns: ColumnNames) -> Self {
         LogReader { format, ..LogReader::of(sources::of_paths(paths, format), columns) }
     }
@@ -97,6 +122,7 @@ impl LogReader {
             unlabelled: false,
             catalogue: None,
             stop: Stop::default(),
+            watch: Watch::default(),
             passes: Arc::default(),
             within: None,
             engine: None,
@@ -161,6 +187,15 @@ impl LogReader {
         self
     }
 
+    /// Tells `watch` after each batch how far a pass is: its number, counted from 0, the number of records that it has read,
+    /// and the number of all records, once a pass has read them.
+    #[must_use]
+    pub fn watched_by(mut self, watch: impl Fn(usize, u64, Option<u64>) + Send + Sync + 'static) -> Self {
+        let (passes, all) = (AtomicUsize::new(0), AtomicU64::new(0));
+        self.watch = Watch(Some(Arc::new(Watched { call: Box::new(watch), passes, all })));
+        self
+    }
+
     /// Sets the actions. Without them they come from records or from a policy. The set of actions must not depend on the
     /// records that something is proven on, so some results need it.
     #[must_use]
@@ -209,7 +244,10 @@ impl LogReader {
             Source::File(path) => {
                 let format = self.format.map_or_else(|| sources::format(path), Ok)?;
                 let opened = self.passes.open(path, format)?;
-                let tables = read_table_as(&source.place(), &opened.path, format, labels, opened.expanded)?;
+                let tables = match &opened.object {
+                    Some(object) => read_object_as(path, object, format, labels, opened.expanded)?,
+                    None => read_table_as(&source.place(), &opened.path, format, labels, opened.expanded)?,
+                };
                 Ok((tables, format.is_ragged()))
             }
             Source::Refused { place, reason } => Err(Error::Malformed { place: place.clone(), reason: reason.clone() }),
@@ -301,6 +339,7 @@ impl LogReader {
             ragged: false,
             columns: Arc::clone(&self.columns),
             candidates: None,
+            pass: self.watch.0.as_ref().map_or(0, |watched| watched.passes.fetch_add(1, Relaxed)),
         }
     }
 }
@@ -322,9 +361,22 @@ pub struct Batches<'a> {
     columns: Arc<ColumnNames>,
     /// Whether the records have candidates, once that is known.
     candidates: Option<bool>,
+    /// The number of the pass.
+    pass: usize,
 }
 
 impl Batches<'_> {
+    /// Tells the callback how far the pass is.
+    fn tell(&self, ended: bool) {
+        if let Some(watched) = &self.reader.watch.0 {
+            if ended {
+                watched.all.store(self.row as u64, Relaxed);
+            }
+            let all = watched.all.load(Relaxed);
+            (watched.call)(self.pass, self.row as u64, Some(all).filter(|&all| all > 0));
+        }
+    }
+
     /// The number of records skipped so far.
     pub fn skipped(&self) -> usize {
         self.skipped
@@ -423,11 +475,15 @@ impl Iterator for Batches<'_> {
             match self.tables.as_mut().and_then(Iterator::next) {
                 Some(table) => {
                     let batch = table.and_then(|table| self.batch(source, table));
-                    if batch.is_err() {
-                        self.file = self.reader.sources.len();
+                    match batch {
+                        Ok(_) => self.tell(false),
+                        Err(_) => self.file = self.reader.sources.len(),
                     }
                     // A file that changes may look malformed.
-                    return Some(batch.map_err(|error| self.reader.unchanged(source).err().unwrap_or(error)));
+                    return Some(batch.map_err(|error| match self.reader.unchanged(source) {
+                        Err(changed @ Error::Changed { .. }) => changed,
+                        _ => error,
+                    }));
                 }
                 None => {
                     if let Err(error) = self.reader.unchanged(source) {
@@ -435,6 +491,9 @@ impl Iterator for Batches<'_> {
                         return Some(Err(error));
                     }
                     (self.tables, self.file) = (None, self.file + 1);
+                    if self.file == self.reader.sources.len() {
+                        self.tell(true);
+                    }
                 }
             }
         }

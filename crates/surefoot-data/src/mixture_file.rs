@@ -1,6 +1,5 @@
 //! Mixture files: the weights of a mixture, and the names of its policy files, which are in the same folder.
 
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use surefoot::Fingerprint;
 
 use crate::error::{Error, Result};
-use crate::files::replace;
+use crate::files::{read, replace};
 use crate::policy_file::PolicyReader;
 use crate::record_policy::RecordPolicy;
 use crate::tensors::{check_fingerprint, json};
@@ -47,7 +46,7 @@ pub fn write_mixture(path: &Path, policies: Vec<Part>) -> Result<()> {
 /// Reads a mixture and its policies. Each policy must say how records become its features.
 pub fn read_mixture(path: &Path, reader: &mut PolicyReader) -> Result<RecordPolicy> {
     let place = path.display().to_string();
-    let text = fs::read(path).map_err(|reason| Error::io(path, reason))?;
+    let text = read(path)?;
     let document: Document = json(&place, &text, FORMAT, VERSION)?;
     let malformed = |reason: String| Error::Malformed { place: place.clone(), reason };
     let sum: f64 = document.policies.iter().map(|part| part.weight).sum();

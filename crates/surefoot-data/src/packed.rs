@@ -15,12 +15,16 @@ use flate2::bufread::MultiGzDecoder;
 use flate2::write::GzEncoder;
 
 use crate::error::{Error, Result};
+use crate::stores::Blocks;
 
 /// The number of bytes that any stream may expand to: 256 MiB.
 const FREE: u64 = 1 << 28;
 
 /// The number of bytes per compressed byte that a stream may expand to beyond [`FREE`]. Logs expand to some 5 to 50.
 const MOST_PER_BYTE: u64 = 500;
+
+/// The number of first bytes that tell how a file is compressed.
+const MAGIC: u64 = 4;
 
 /// How a file is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +72,20 @@ impl Packing {
             return Ok(Packing::of_name(path));
         }
         let mut start = Vec::new();
-        File::open(path).map_err(failed)?.take(4).read_to_end(&mut start).map_err(failed)?;
+        File::open(path).map_err(failed)?.take(MAGIC).read_to_end(&mut start).map_err(failed)?;
+        Packing::of_start(place, path, &start)
+    }
+
+    /// The compression of an object.
+    pub(crate) fn of_object(place: &str, path: &Path, blocks: &Blocks) -> Result<Option<Self>> {
+        let mut start = Vec::new();
+        let read = blocks.reader(0).take(MAGIC).read_to_end(&mut start);
+        read.map_err(|reason| Error::Io { place: place.to_owned(), reason })?;
+        Packing::of_start(place, path, &start)
+    }
+
+    /// The compression of what starts with these bytes.
+    fn of_start(place: &str, path: &Path, start: &[u8]) -> Result<Option<Self>> {
         let found = Packing::ALL.into_iter().find(|packing| start.starts_with(packing.magic()));
         match Packing::of_name(path) {
             Some(named) if found != Some(named) => {
@@ -101,9 +118,13 @@ impl Expanded {
 }
 
 /// The content of a compressed file, as a stream.
-pub(crate) fn unpack(file: File, packing: Packing, expanded: Expanded) -> io::Result<impl BufRead + Send + 'static> {
+pub(crate) fn unpack(
+    input: impl Read + Send + 'static,
+    packing: Packing,
+    expanded: Expanded,
+) -> io::Result<impl BufRead + Send + 'static> {
     let packed = Arc::new(AtomicU64::new(0));
-    let input = BufReader::with_capacity(1 << 16, Counted { input: file, count: packed.clone() });
+    let input = BufReader::with_capacity(1 << 16, Counted { input, count: packed.clone() });
     let input: Box<dyn Read + Send> = match packing {
         Packing::Gzip => Box::new(MultiGzDecoder::new(input)),
         Packing::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(input)?),
@@ -112,12 +133,12 @@ pub(crate) fn unpack(file: File, packing: Packing, expanded: Expanded) -> io::Re
 }
 
 /// Counts the bytes that are read.
-struct Counted {
-    input: File,
+struct Counted<R> {
+    input: R,
     count: Arc<AtomicU64>,
 }
 
-impl Read for Counted {
+impl<R: Read> Read for Counted<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let n = self.input.read(buffer)?;
         self.count.fetch_add(n as u64, Ordering::Relaxed);

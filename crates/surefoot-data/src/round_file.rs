@@ -3,17 +3,24 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use surefoot::contexts::{Indices, Row};
+use surefoot::contexts::{Column, ContextColumns, IndexColumn, Indices, Row};
 use surefoot::logs::Eligible;
 use surefoot::{Contexts, Fingerprint, Logs};
 
 use crate::error::{Error, Result, at};
-use crate::files::Together;
+use crate::files::{Together, size};
+use crate::mapped_file::spooled;
 use crate::tensors::{Tensor, Tensors, check_fingerprint, write};
 
 const FORMAT: &str = "surefoot-round";
 /// Version 2: the fingerprint is a tree over chunks of records.
 const VERSION: u64 = 2;
+
+/// A round file of so many bytes is mapped.
+const MAPPED: u64 = 1 << 24;
+
+/// The number of rows that are looked at together.
+const PIECE: usize = 8192;
 
 /// A round of logs, and the policy that collected it.
 #[derive(Debug, Clone)]
@@ -67,7 +74,7 @@ pub fn write_round(path: &Path, logs: &Logs, policy: Option<Fingerprint>) -> Res
     ];
     rows_of(&mut tensors, &CONTEXT, || contexts.iter(), [n, contexts.features()], contexts.is_sparse());
     if let Some(eligible) = logs.eligible() {
-        let sets = || (0..n).map(|i| eligible.get(i));
+        let sets = move || (0..n).map(move |i| eligible.get(i));
         let offsets = offsets(sets().map(<[u32]>::len));
         let stored = offsets[n] as usize;
         match eligible.features() {
@@ -77,8 +84,8 @@ pub fn write_round(path: &Path, logs: &Logs, policy: Option<Fingerprint>) -> Res
             }
             Some(features) => {
                 tensors.push(Tensor::new("candidates.offsets", &[n + 1], offsets));
-                let of = |i: usize| (0..eligible.get(i).len()).filter_map(move |a| eligible.candidate(i, a));
-                let rows = || (0..n).flat_map(of);
+                let of = move |i: usize| (0..eligible.get(i).len()).filter_map(move |a| eligible.candidate(i, a));
+                let rows = move || (0..n).flat_map(of);
                 let sparse = matches!(rows().next(), Some(Row::Sparse { .. }));
                 rows_of(&mut tensors, &CANDIDATE, rows, [stored, features], sparse);
             }
@@ -116,6 +123,45 @@ impl Names {
         }
     }
 
+    /// Maps rows of `features` features. What the file does not have, norms and indices of 16 bits, goes to temporary files.
+    fn map(&self, file: &Tensors, rows: usize, features: usize) -> Result<Contexts> {
+        let at_rows = |reason| Error::Content { place: file.place_of(self.dense), reason };
+        let pieces = || (0..rows).step_by(PIECE).map(|start| start..(start + PIECE).min(rows));
+        let columns = if file.has(self.offsets) {
+            let stored = file.shape(self.values).and_then(|shape| shape.first().copied()).unwrap_or(0);
+            let offsets: Column<usize> = list_of_offsets(file, self.offsets, rows)?.into();
+            let values: Column<f32> = file.column(self.values, &[stored])?;
+            let indices: Column<u32> = file.column(self.indices, &[stored])?;
+            // Checked before it is used: the rows of a piece are copied by it.
+            if offsets[0] != 0 || offsets[rows] != stored || offsets.windows(2).any(|pair| pair[0] > pair[1]) {
+                return self.read(file, rows, features);
+            }
+            let norms = spooled(pieces().map(|piece| {
+                let (from, to) = (offsets[piece.start], offsets[piece.end]);
+                let own = piece.clone().chain([piece.end]).map(|i| offsets[i] - from).collect();
+                let part = Contexts::copied(own, &indices[from..to], &values[from..to], features).map_err(at_rows)?;
+                Ok((0..part.len()).map(|i| part.norm(i)).collect())
+            }))?;
+            let indices = match features <= IndexColumn::NARROW {
+                false => IndexColumn::Wide(indices),
+                true => IndexColumn::Narrow(spooled(
+                    // An index that does not fit was refused above.
+                    indices.chunks(PIECE).map(|piece| Ok(piece.iter().map(|&index| index as u16).collect())),
+                )?),
+            };
+            ContextColumns { features, values, norms, places: Some((offsets, indices)) }
+        } else {
+            let values: Column<f32> = file.column(self.dense, &[rows, features])?;
+            let norms = spooled(pieces().map(|piece| {
+                let part = values[piece.start * features..piece.end * features].to_vec();
+                let part = Contexts::dense(part, features).map_err(at_rows)?;
+                Ok((0..part.len()).map(|i| part.norm(i)).collect())
+            }))?;
+            ContextColumns { features, values, norms, places: None }
+        };
+        Contexts::of_columns(columns).map_err(at_rows)
+    }
+
     /// Reads rows of `features` features.
     fn read(&self, file: &Tensors, rows: usize, features: usize) -> Result<Contexts> {
         let contexts = if file.has(self.offsets) {
@@ -129,8 +175,8 @@ impl Names {
 }
 
 /// Adds the tensors of rows of features, dense or sparse.
-fn rows_of<'a, I: Iterator<Item = Row<'a>>>(
-    tensors: &mut Vec<Tensor>,
+fn rows_of<'a, I: Iterator<Item = Row<'a>> + 'a>(
+    tensors: &mut Vec<Tensor<'a>>,
     names: &Names,
     rows: impl Fn() -> I,
     shape: [usize; 2],
@@ -166,30 +212,42 @@ fn indices(row: Row<'_>) -> Box<dyn Iterator<Item = u32> + '_> {
     }
 }
 
-/// Reads a round of logs.
+/// Reads a round of logs. A large one is mapped, and not held.
 pub fn read_round(path: &Path) -> Result<SavedRound> {
-    let file = Tensors::read(path)?;
+    match size(path)? {
+        size if size < MAPPED => {
+            round(&Tensors::read(path)?, |file, rows, features| CONTEXT.read(file, rows, features))
+        }
+        _ => mapped_round(path),
+    }
+}
+
+fn mapped_round(path: &Path) -> Result<SavedRound> {
+    round(&Tensors::map(path)?, |file, rows, features| CONTEXT.map(file, rows, features))
+}
+
+fn round(file: &Tensors, contexts: impl FnOnce(&Tensors, usize, usize) -> Result<Contexts>) -> Result<SavedRound> {
     let place = file.place();
     let header: Header = file.header(FORMAT, VERSION)?;
     let restricted = file.has("eligible.offsets");
     let mut names = vec!["action", "propensity", "cost"];
-    names.extend(CONTEXT.of(&file));
+    names.extend(CONTEXT.of(file));
     if restricted {
         names.extend_from_slice(&["eligible.offsets", "eligible.actions"]);
     }
     if header.candidates.is_some() {
         names.push("candidates.offsets");
-        names.extend(CANDIDATE.of(&file));
+        names.extend(CANDIDATE.of(file));
     }
     file.expect(&names)?;
 
     let n = header.records;
-    let contexts = CONTEXT.read(&file, n, header.features)?;
-    let (action, propensity) = (file.items("action", &[n])?, file.items("propensity", &[n])?);
-    let logs = Logs::new(header.actions, contexts, action, propensity, file.items("cost", &[n])?);
+    let contexts = contexts(file, n, header.features)?;
+    let (action, propensity) = (file.column("action", &[n])?, file.column("propensity", &[n])?);
+    let logs = Logs::of_columns(header.actions, contexts, action, propensity, file.column("cost", &[n])?);
     let mut logs = at(place, logs)?;
     if restricted {
-        let sets = eligible(&file, n)?;
+        let sets = eligible(file, n)?;
         logs = at(place, logs.with_eligible(sets))?;
     }
     if let Some(features) = header.candidates {
@@ -197,8 +255,8 @@ pub fn read_round(path: &Path) -> Result<SavedRound> {
             let (part, allowed, found) = ("candidates".into(), "absent, as there are eligible actions".into(), "given");
             return Err(Error::Header { place: file.place_of("metadata"), part, allowed, found: found.into() });
         }
-        let offsets = list_of_offsets(&file, "candidates.offsets", n)?;
-        let rows = CANDIDATE.read(&file, offsets[n], features)?;
+        let offsets = list_of_offsets(file, "candidates.offsets", n)?;
+        let rows = CANDIDATE.read(file, offsets[n], features)?;
         let candidates = at(&file.place_of("candidates.offsets"), Eligible::candidates(offsets, rows))?;
         logs = at(place, logs.with_eligible(candidates))?;
     }
@@ -230,4 +288,52 @@ fn eligible(file: &Tensors, records: usize) -> Result<Eligible> {
     }
     let sets = offsets.windows(2).map(|pair| &actions[pair[0]..pair[1]]);
     at(file.place(), Eligible::new(sets))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_that_is_mapped_is_the_round_that_is_read() {
+        let n = 2 * PIECE + 3;
+        let dense = Contexts::dense((0..3 * n).map(|i| (i % 17) as f32 - 8.0).collect(), 3).unwrap();
+        let sparse = |features: usize| {
+            let offsets = (0..=n).map(|i| 2 * i - (i / 3)).collect::<Vec<usize>>();
+            let rows = offsets.windows(2).map(|pair| pair[1] - pair[0]);
+            let indices = rows.enumerate().flat_map(|(i, stored)| (0..stored).map(move |j| (i % 50 + 60 * j) as u32));
+            let values = (0..offsets[n]).map(|i| (i % 5 + 1) as f32).collect();
+            Contexts::sparse(offsets.clone(), indices.collect(), values, features).unwrap()
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("0.safetensors");
+        for contexts in [dense, sparse(200), sparse(100_000)] {
+            let column = |of: fn(usize) -> f64| (0..n).map(of).collect::<Vec<f64>>();
+            let action = (0..n).map(|i| (i % 3) as u32).collect();
+            let (propensity, cost) = (column(|i| 1.0 / (2 + i % 7) as f64), column(|i| -((i % 4) as f64) / 4.0));
+            let logs = Logs::new(3, contexts, action, propensity, cost).unwrap().with_policy_version("v");
+            for logs in [logs.clone(), logs.with_eligible(Eligible::new(vec![vec![0, 1, 2]; n]).unwrap()).unwrap()] {
+                write_round(&path, &logs, Some(logs.fingerprint())).unwrap();
+                let (read, mapped) = (read_round(&path).unwrap(), mapped_round(&path).unwrap());
+                for found in [read, mapped] {
+                    assert_eq!(
+                        (found.policy, found.logs.fingerprint()),
+                        (Some(logs.fingerprint()), logs.fingerprint())
+                    );
+                    assert_eq!((found.logs.action(), found.logs.cost()), (logs.action(), logs.cost()));
+                    assert_eq!(found.logs.eligible().is_some(), logs.eligible().is_some());
+                    assert!((0..n).all(|i| found.logs.contexts().norm(i) == logs.contexts().norm(i)));
+                }
+            }
+        }
+        // What is wrong with a file is said in the same words.
+        let good = std::fs::read(&path).unwrap();
+        for place in [good.len() - 5, good.len() - 8 * n, 400] {
+            let mut bad = good.clone();
+            bad[place] ^= 0x55;
+            std::fs::write(&path, &bad).unwrap();
+            let said = |round: Result<SavedRound>| round.map(|_| ()).map_err(|error| error.to_string());
+            assert_eq!(said(read_round(&path)), said(mapped_round(&path)));
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! RUN FOLDERS: the policies, rounds, certificates and session of a run. See `docs/formats.md`.
 
 use std::collections::HashMap;
-use std::fs;
+use std::io::ErrorKind::{NotADirectory, NotFound};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use surefoot::{Fingerprint, Logs, Policy, Session};
 
 use crate::certificate_file::{Certificates, read_certificates, write_certificates};
 use crate::error::{Error, Result};
-use crate::files::{Together, check_output_folder, create_folder, replace};
+use crate::files::{Together, check_output_folder, create_folder, names, read, replace};
 use crate::learn::Learned;
 use crate::policy_file::{PolicyReader, write_policy, write_policy_with};
 use crate::round_file::{SavedRound, read_round, write_round};
@@ -34,11 +34,12 @@ const MEMBER: &str = "member-";
 
 /// Checks that a run can be saved in the folder, which must be new or empty.
 pub fn check_new_folder(folder: &Path) -> Result<()> {
-    match fs::read_dir(folder).map(|mut entries| entries.next().is_none()) {
+    match names(folder).map(|names| names.is_empty()) {
         Ok(true) => check_output_folder(folder),
         Ok(false) => Err(malformed(folder, "the folder should be new or empty, but is not")),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => check_output_folder(folder),
-        Err(reason) => Err(Error::Write { place: folder.display().to_string(), reason }),
+        Err(Error::Io { reason, .. }) if reason.kind() == NotFound => check_output_folder(folder),
+        Err(Error::Io { place, reason }) => Err(Error::Write { place, reason }),
+        Err(error) => Err(error),
     }
 }
 
@@ -98,7 +99,7 @@ fn fill_session(folder: &Path, session: &Session, statements: Vec<Statement>) ->
 pub fn read_session(folder: &Path) -> Result<Session> {
     let path = folder.join(SESSION);
     let place = path.display().to_string();
-    let text = fs::read(&path).map_err(|reason| Error::io(&path, reason))?;
+    let text = read(&path)?;
     let saved = SavedSession::from_json(&place, &text)?;
     let Run { rounds, policies, ledger, .. } = RunFiles::of(folder)?.read()?;
     let ledger = ledger.ok_or_else(|| malformed(folder, format!("no {LEDGER}")))?;
@@ -136,7 +137,7 @@ fn write_ledger(path: &Path, ledger: &Ledger) -> Result<()> {
 }
 
 fn read_ledger(path: &Path) -> Result<Ledger> {
-    let bytes = fs::read(path).map_err(|reason| Error::io(path, reason))?;
+    let bytes = read(path)?;
     let text = String::from_utf8(bytes).map_err(|_| malformed(path, "is not UTF-8"))?;
     text.parse().map_err(|reason| Error::Content { place: path.display().to_string(), reason })
 }
@@ -180,10 +181,13 @@ pub struct RunFiles {
 impl RunFiles {
     /// Finds the files of a saved run.
     pub fn of(folder: &Path) -> Result<Self> {
-        let certificates = folder.join(CERTIFICATES);
-        let ledger = folder.join(LEDGER);
-        for (path, name) in [(&certificates, CERTIFICATES), (&ledger, LEDGER)] {
-            if !path.is_file() {
+        let (certificates, ledger) = (folder.join(CERTIFICATES), folder.join(LEDGER));
+        let found = match names(folder) {
+            Err(Error::Io { reason, .. }) if matches!(reason.kind(), NotFound | NotADirectory) => Vec::new(),
+            found => found?,
+        };
+        for name in [CERTIFICATES, LEDGER] {
+            if !found.iter().any(|found| found == name) {
                 return Err(malformed(folder, format!("no {name}")));
             }
         }
@@ -251,14 +255,11 @@ impl RunFiles {
 
 /// The files in a folder whose names are a prefix and a number, ordered by number.
 fn numbers(folder: &Path, prefix: &str) -> Result<Vec<(usize, PathBuf)>> {
-    let unreadable = |reason| Error::io(folder, reason);
     let mut found = Vec::new();
-    for entry in fs::read_dir(folder).map_err(unreadable)? {
-        let path = entry.map_err(unreadable)?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
+    for name in names(folder)? {
         let number = name.strip_prefix(prefix).and_then(|name| name.strip_suffix(".safetensors")?.parse().ok());
         if let Some(number) = number {
-            found.push((number, path));
+            found.push((number, folder.join(&name)));
         }
     }
     found.sort_unstable();

@@ -60,6 +60,7 @@ use ::parquet::file::reader::ChunkReader;
 use crate::error::{Error, Result};
 use crate::files::{Spool, replace_with};
 use crate::packed::{Expanded, Packing, pack, unpack, unpacked_name};
+use crate::stores::{self, Blocks, Object, is_url};
 
 /// The largest number of rows of a batch.
 pub const ROWS: usize = 8192;
@@ -242,6 +243,33 @@ impl Input for OnDisk<'_> {
     }
 }
 
+/// An object of a store.
+struct InStore {
+    blocks: Blocks,
+    /// For formats that are streamed; an object of another format has been unpacked.
+    packing: Option<(Packing, Expanded)>,
+}
+
+impl Input for InStore {
+    type Seekable = BufReader<stores::Reader>;
+
+    fn text(self) -> io::Result<impl BufRead + Send + 'static> {
+        let reader = self.blocks.reader(0);
+        Ok(match self.packing {
+            None => Box::new(BufReader::with_capacity(1 << 16, reader)) as Box<dyn BufRead + Send>,
+            Some((packing, expanded)) => Box::new(unpack(reader, packing, expanded)?),
+        })
+    }
+
+    fn chunks(self) -> impl ChunkReader + 'static {
+        self.blocks
+    }
+
+    fn again(&self) -> io::Result<Self::Seekable> {
+        Ok(BufReader::new(self.blocks.reader(0)))
+    }
+}
+
 impl Input for Bytes {
     type Seekable = Cursor<Bytes>;
 
@@ -258,9 +286,12 @@ impl Input for Bytes {
     }
 }
 
-/// Reads a file as batches. It may be compressed with gzip or zstd.
+/// Reads a file, or an object of a store, as batches. It may be compressed with gzip or zstd.
 pub fn read_table(path: &Path, format: Format) -> Result<Tables> {
-    read_table_as(&path.display().to_string(), path, format, Labels::Required, Expanded::default())
+    match is_url(path) {
+        true => read_object_as(path, &Object::open(path)?, format, Labels::Required, Expanded::default()),
+        false => read_table_as(&path.display().to_string(), path, format, Labels::Required, Expanded::default()),
+    }
 }
 
 /// Whether every decision must have an action, a propensity and a reward, in formats that are made of labelled
@@ -294,6 +325,36 @@ pub(crate) fn read_table_as(
     let file = File::open(path).map_err(|reason| Error::Io { place: place.into(), reason })?;
     let packing = packing.filter(|_| spool.is_none()).map(|packing| (packing, expanded));
     read(place, OnDisk { path, file, packing }, format, labels)
+}
+
+/// Like [`read_table_as`], for an object that was opened.
+pub(crate) fn read_object_as(
+    path: &Path,
+    object: &Object,
+    format: Format,
+    labels: Labels,
+    expanded: Expanded,
+) -> Result<Tables> {
+    let place = path.display().to_string();
+    let blocks = Blocks::new(object.clone());
+    let packing = Packing::of_object(&place, path, &blocks)?;
+    match packing {
+        Some(_) if !format.is_streamed() => {
+            let spool = unpack_object(&place, path, object)?.map(|(spool, _)| spool);
+            // The reader opens the copy before it is removed.
+            read_table_as(&place, spool.as_ref().map_or(path, Spool::path), format, labels, expanded)
+        }
+        _ => read(&place, InStore { blocks, packing: packing.map(|packing| (packing, expanded)) }, format, labels),
+    }
+}
+
+/// Unpacks an object of a format that is read at any place, if it is compressed. Returns the number of its bytes too.
+pub(crate) fn unpack_object(place: &str, path: &Path, object: &Object) -> Result<Option<(Spool, u64)>> {
+    let blocks = Blocks::new(object.clone());
+    let Some(packing) = Packing::of_object(place, path, &blocks)? else { return Ok(None) };
+    let stream = unpack(blocks.reader(0), packing, Expanded::default());
+    let stream = stream.map_err(|reason| Error::Io { place: place.to_owned(), reason })?;
+    Spool::fill(place, "the number of bytes that it expands to", stream).map(Some)
 }
 
 /// Unpacks a file of a format that is read at any place. Returns the number of its bytes too.

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import http.server
+import shutil
+import threading
+
 import numpy as np
 import pandas
 import polars
@@ -213,6 +218,23 @@ def test_an_interrupt_is_heard_between_batches_and_nothing_is_left_of_it(frame, 
     # The next error is its own.
     with pytest.raises(ZeroDivisionError):
         surefoot.Policy.custom(lambda X: 1 / 0, 2).predict_proba([[1.0]])
+
+
+def test_logs_are_read_from_a_url(tmp_path):
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    shutil.copy(LOGS, tmp_path)
+    handler = functools.partial(Quiet, directory=tmp_path)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        learned = surefoot.learn(f"{url}/{LOGS.name}", ignore=["pi_*"])
+        assert learned.policy.fingerprint == surefoot.learn(LOGS, ignore=["pi_*"]).policy.fingerprint
+        with pytest.raises(surefoot.FileError, match="there is no such object"):
+            surefoot.learn(f"{url}/none.csv")
+        server.shutdown()
 
 
 def test_records_in_files_are_learned_from_as_those_in_memory(tmp_path):

@@ -1,9 +1,10 @@
 //! Progress on standard error: a bar in a terminal, nothing in a pipe.
 
 use std::ops::ControlFlow;
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use surefoot::observer::Observer;
 
 /// A bar of `rounds` steps, with the time left.
@@ -34,14 +35,59 @@ pub fn doing(what: &'static str, quiet: bool) -> ProgressBar {
     bar
 }
 
-/// An observer that shows the progress of a search.
+/// An observer that shows what is done, and how much of a search with the time left.
 #[derive(Debug)]
-pub struct Learning<'a>(pub &'a ProgressBar);
+pub struct Learning<'a> {
+    bar: &'a ProgressBar,
+    part: String,
+    began: Instant,
+}
+
+impl<'a> Learning<'a> {
+    /// Shows it in this bar.
+    pub fn new(bar: &'a ProgressBar) -> Self {
+        Learning { bar, part: "learning".into(), began: Instant::now() }
+    }
+}
 
 impl Observer for Learning<'_> {
+    fn begins(&mut self, part: &str) {
+        self.bar.set_message(part.to_owned());
+        (self.part, self.began) = (part.to_owned(), Instant::now());
+    }
+
     fn searching(&mut self, share: f64) -> ControlFlow<()> {
-        self.0.set_message(format!("learning, {:.0} % done", 100.0 * share));
+        let left = HumanDuration(left(self.began.elapsed(), share));
+        self.bar.set_message(format!("{}, {:.0} % done, {left:#} left", self.part, 100.0 * share));
         ControlFlow::Continue(())
+    }
+}
+
+/// The time left, if this share of the work took so long.
+fn left(elapsed: Duration, share: f64) -> Duration {
+    let seconds = elapsed.as_secs_f64() * (1.0 - share) / share;
+    Duration::try_from_secs_f64(seconds).unwrap_or_default()
+}
+
+/// Shows the passes over a log: the records that were read, and from the second pass on their share and the time left. To be
+/// called for each batch with the number of the pass, counted from 0, the number of records that it has read, and the number
+/// of all records, if it is known.
+pub fn reading(bar: ProgressBar) -> impl Fn(usize, u64, Option<u64>) + Send + Sync + 'static {
+    let began: Mutex<(usize, Instant)> = Mutex::new((0, Instant::now()));
+    move |pass, records, of| {
+        let mut began = began.lock().unwrap_or_else(PoisonError::into_inner);
+        if began.0 != pass {
+            *began = (pass, Instant::now());
+        }
+        let number = HumanCount(records);
+        bar.set_message(match of {
+            None => format!("reading the logs, {number} records"),
+            Some(all) => {
+                let share = (records as f64 / all.max(1) as f64).min(1.0);
+                let left = HumanDuration(left(began.1.elapsed(), share));
+                format!("encoding, {number} of {} records, {:.0} % done, {left:#} left", HumanCount(all), 100.0 * share)
+            }
+        });
     }
 }
 
@@ -49,4 +95,16 @@ fn drawn(length: Option<u64>, template: &str, quiet: bool) -> ProgressBar {
     let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
     let style = ProgressStyle::with_template(template).expect("the template is well-formed");
     ProgressBar::with_draw_target(length, target).with_style(style)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_left_is_in_proportion() {
+        assert_eq!(left(Duration::from_secs(10), 0.25), Duration::from_secs(30));
+        assert_eq!(left(Duration::from_secs(10), 1.0), Duration::ZERO);
+        assert_eq!(left(Duration::from_secs(10), 0.0), Duration::ZERO);
+    }
 }

@@ -29,7 +29,8 @@ use crate::storage::StorageFlags;
     surefoot learn logs.parquet --out next.safetensors\n  \
     surefoot learn week1.csv week2.csv --rounds-by file --prior first.safetensors --out next.safetensors\n  \
     surefoot learn logs.csv --ignore 'user_id,pi_*' --categorical zip --reward-range 1,5 --out next.safetensors\n  \
-    surefoot learn big/ --memory 4GB --cache encoded --algorithm thompson --out next.safetensors")]
+    surefoot learn big/ --memory 4GB --cache encoded --algorithm thompson --out next.safetensors\n  \
+    surefoot learn s3://bucket/logs/ --out s3://bucket/policies/next.safetensors")]
 pub(crate) struct Learn {
     #[command(flatten)]
     logs: LogFlags,
@@ -157,11 +158,11 @@ impl Learn {
         if let Some(folder) = &self.save {
             check_new_folder(folder).map_err(folder_failure)?;
         }
-        let reader = self.logs.reader()?;
         let bar = progress::doing("reading the logs", self.running.quiet);
+        let reader = self.logs.reader()?.watched_by(progress::reading(bar.clone()));
         let request = self.request()?;
         let rounds = Rounds::read(&reader, &request.read, request.prior.inputs()).map_err(logs_failure)?;
-        let learned = learn_from(&rounds, &request, &mut progress::Learning(&bar)).map_err(logs_failure)?;
+        let learned = learn_from(&rounds, &request, &mut progress::Learning::new(&bar)).map_err(logs_failure)?;
         bar.finish_and_clear();
         let run = self.save.as_deref().map(|folder| (folder, &rounds.rounds[..]));
         write_learned_to(&self.out, &learned, run).map_err(Failure::new)?;

@@ -78,7 +78,9 @@ fn parts(
     weights: impl Iterator<Item = f64>,
     path: &Path,
 ) -> Result<Vec<Part>> {
-    let folder = |path: &Path| path.parent().and_then(|folder| folder.join(".").canonicalize().ok());
+    // The folder of an object of a store is its prefix.
+    let resolved = |folder: &Path| folder.join(".").canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let folder = |path: &Path| path.parent().map(resolved);
     let part = |((NamedPolicy { name, policy }, file), weight): ((&NamedPolicy, &String), f64)| {
         let file = Path::new(file);
         match policy {

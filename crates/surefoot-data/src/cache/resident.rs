@@ -42,7 +42,7 @@ impl Resident {
     }
 
     /// Adds a mapped file.
-    pub(super) fn watch(&self, map: &Arc<Mmap>) {
+    pub(crate) fn watch(&self, map: &Arc<Mmap>) {
         self.maps.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(map));
     }
 }

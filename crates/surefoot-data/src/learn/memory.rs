@@ -1,6 +1,6 @@
 //! The memory that learning takes beside the records, so that a run that cannot keep its limit ends before its work.
 
-use surefoot::learn::{Algorithm, Family, MemberKind};
+use surefoot::learn::{Algorithm, Family, MOST_COMPARED, MemberKind};
 use surefoot::{Learner, LinearGaussian, Logs, Policy};
 
 use crate::error::{Error, Result};
@@ -39,8 +39,8 @@ pub(super) fn check(rounds: &Rounds, learner: &Learner, prior: &LinearGaussian, 
         _ => vec![MemberKind::Search],
     };
     let moments = k.saturating_mul((p + 3).saturating_mul(p + 3));
-    let part = |kind: &MemberKind| match kind {
-        MemberKind::Search => (SEARCHED * records as f64) as u64 + all * (4 * width + 12),
+    let part = |kind: &MemberKind, share: f64| match kind {
+        MemberKind::Search => (share * (SEARCHED * records as f64 + (all * (4 * width + 12)) as f64)) as u64,
         // Very many features are fitted without second moments, and not by logistic regressions.
         MemberKind::Linear if moments > MOST_MOMENTS => 80 * k * p,
         MemberKind::Logistic if moments > MOST_MOMENTS => 0,
@@ -51,14 +51,18 @@ pub(super) fn check(rounds: &Rounds, learner: &Learner, prior: &LinearGaussian, 
         // Others have no part that grows with the records.
         _ => 0,
     };
-    // Records in memory take at most a third, and mapped files are held up to a quarter.
-    let held = if rounds.is_stored() { limit / 4 } else { limit / 3 };
-    let needed = kinds.iter().map(part).fold(held + largest * WEIGHED, u64::saturating_add);
+    // Records in memory take at most a third, and mapped files are held up to an eighth.
+    let held = if rounds.is_stored() { limit / 8 } else { limit / 3 };
+    // All members are compared on some records, and one of them learns from all.
+    let share = if kinds.len() > 1 { (MOST_COMPARED as f64 / records.max(1) as f64).min(1.0) } else { 1.0 };
+    let together = kinds.iter().map(|kind| part(kind, share)).fold(0, u64::saturating_add);
+    let alone = kinds.iter().map(|kind| part(kind, 1.0)).max().unwrap_or(0);
+    let needed = (held + largest * WEIGHED).saturating_add(together.max(alone));
     if needed <= limit {
         return Ok(());
     }
     // What is held is a share of the limit.
-    let at_least = (needed - held) as f64 * if rounds.is_stored() { 4.0 / 3.0 } else { 1.5 };
+    let at_least = (needed - held) as f64 * if rounds.is_stored() { 8.0 / 7.0 } else { 1.5 };
     let other = match kinds[..] {
         [MemberKind::Linear] => "",
         _ => ", or the algorithm should be thompson, which needs the least",

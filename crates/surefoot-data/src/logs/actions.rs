@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::files::read;
 
 /// The actions of a log: numbers below `K`, or names.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -81,8 +82,8 @@ impl FromStr for Actions {
         let Some(path) = text.strip_prefix('@') else {
             return Actions::named(text.split(',').map(|name| name.trim().to_owned()).collect());
         };
-        let read = std::fs::read_to_string(path);
-        let lines = read.map_err(|reason| Error::Io { place: path.into(), reason })?;
+        let lines = String::from_utf8(read(path.as_ref())?)
+            .map_err(|_| Error::Malformed { place: path.into(), reason: "should be UTF-8 text, but is not".into() })?;
         Actions::named(lines.lines().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect())
     }
 }

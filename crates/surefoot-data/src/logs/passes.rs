@@ -17,7 +17,8 @@ use crate::cache::FileEntry;
 use crate::error::{Error, Result};
 use crate::files::Spool;
 use crate::packed::{Expanded, Packing};
-use crate::table::{Format, unpack_file};
+use crate::stores::{Object, is_url};
+use crate::table::{Format, unpack_file, unpack_object};
 
 /// The number of bytes at the beginning and at the end of a file that are compared.
 const COMPARED: u64 = 1 << 16;
@@ -28,8 +29,10 @@ pub(super) struct Passes(Mutex<HashMap<PathBuf, Known>>);
 
 #[derive(Debug)]
 struct Known {
-    /// What the file was; `None` for a pipe.
+    /// What the file was; `None` for a pipe and for an object.
     stamp: Option<Stamp>,
+    /// The object of a store, as it was.
+    object: Option<Object>,
     /// The copy to read instead, if there is one.
     copy: Option<Spool>,
     /// The number of bytes of the file, or of the copy.
@@ -40,8 +43,10 @@ struct Known {
 /// A file to read.
 #[derive(Debug)]
 pub(super) struct Opened {
-    /// The file, or the copy.
+    /// The file, or the copy; the URL of an object.
     pub(super) path: PathBuf,
+    /// The object, if one is read.
+    pub(super) object: Option<Object>,
     /// How far it expands, if it is compressed.
     pub(super) expanded: Expanded,
 }
@@ -86,6 +91,9 @@ impl Passes {
 
     /// Fails if the file is not what it was when it was first opened.
     pub(super) fn unchanged(&self, path: &Path) -> Result<()> {
+        if let Some(object) = self.known(path, |known| known?.object.clone()) {
+            return object.unchanged();
+        }
         let Some(before) = self.known(path, |known| known?.stamp.clone()) else { return Ok(()) };
         let now = Stamp::of(path).map_err(|reason| Error::io(path, reason))?;
         let how = match now == before {
@@ -99,6 +107,11 @@ impl Passes {
     /// What a cache says of a file; `None` for a pipe.
     pub(super) fn entry(&self, path: &Path, format: Format) -> Result<Option<FileEntry>> {
         self.open(path, format)?;
+        if let Some(object) = self.known(path, |known| known?.object.clone()) {
+            let path = path.display().to_string();
+            let (size, changed) = (object.size(), object.version());
+            return Ok(Some(FileEntry { path, size, changed, digest: String::new() }));
+        }
         let Some(stamp) = self.known(path, |known| known?.stamp.clone()) else { return Ok(None) };
         let whole = path.canonicalize().map_err(|reason| Error::io(path, reason))?;
         let changed = stamp.modified.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
@@ -124,12 +137,19 @@ impl Known {
     fn of(path: &Path, format: Format) -> Result<Self> {
         let place = place(path);
         let failed = |reason| Error::Io { place: place.clone(), reason };
-        let copied = |(copy, size)| Known { stamp: None, copy: Some(copy), size, expanded: Expanded::default() };
+        if is_url(path) {
+            let object = Object::open(path)?;
+            let unpacked = if format.is_streamed() { None } else { unpack_object(&place, path, &object)? };
+            let (copy, size) = unpacked.map_or((None, object.size()), |(copy, size)| (Some(copy), size));
+            return Ok(Known { stamp: None, object: Some(object), copy, size, expanded: Expanded::default() });
+        }
+        let copied =
+            |(copy, size)| Known { stamp: None, object: None, copy: Some(copy), size, expanded: Expanded::default() };
         let mut known = if is_standard_input(path) {
             copied(Spool::fill(&place, "the size of the standard input in bytes", io::stdin().lock())?)
         } else if fs::metadata(path).map_err(failed)?.is_file() {
             let stamp = Stamp::of(path).map_err(failed)?;
-            Known { size: stamp.size, stamp: Some(stamp), copy: None, expanded: Expanded::default() }
+            Known { size: stamp.size, stamp: Some(stamp), object: None, copy: None, expanded: Expanded::default() }
         } else {
             copied(Spool::copy(path)?)
         };
@@ -144,7 +164,8 @@ impl Known {
     }
 
     fn opened(&self, path: &Path) -> Opened {
+        let object = self.object.clone().filter(|_| self.copy.is_none());
         let path = self.copy.as_ref().map_or(path, Spool::path);
-        Opened { path: path.to_owned(), expanded: self.expanded.clone() }
+        Opened { path: path.to_owned(), object, expanded: self.expanded.clone() }
     }
 }

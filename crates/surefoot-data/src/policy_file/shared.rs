@@ -13,7 +13,7 @@ use surefoot::{Contexts, FeatureMap, Fingerprint};
 
 use super::VERSION;
 use crate::error::{Error, Result, at};
-use crate::files::Together;
+use crate::files::{Together, contains};
 use crate::tensors::{Tensor, Tensors, bytes, check_fingerprint};
 
 const BASIS: &str = "surefoot-basis";
@@ -134,9 +134,7 @@ pub(super) fn stage_features(together: &mut Together, path: &Path, map: &Feature
 /// and other content is damaged, and is replaced.
 fn stage_named(together: &mut Together, path: &Path, header: &impl Serialize, tensors: Vec<Tensor>) -> Result<()> {
     let bytes = bytes(path, header, tensors)?;
-    if std::fs::metadata(path).is_ok_and(|data| data.len() == bytes.len() as u64)
-        && std::fs::read(path).is_ok_and(|found| found == bytes)
-    {
+    if contains(path, &bytes) {
         return Ok(());
     }
     together.file(path, |file| file.write_all(&bytes))

@@ -312,6 +312,11 @@ fn message(panic: &(dyn Any + Send)) -> &str {
 }
 
 fn unreadable(place: &str, reason: impl Display) -> Error {
+    let reason = reason.to_string();
+    // What the file is read from has failed, and not the reader.
+    if let Some(reason) = reason.strip_prefix("External: ") {
+        return Error::Io { place: place.to_owned(), reason: std::io::Error::other(reason.to_owned()) };
+    }
     Error::Malformed { place: place.to_owned(), reason: format!("not a readable Parquet file: {reason}") }
 }
 

@@ -21,7 +21,7 @@ pub use named::LearnerSettings;
 pub use options::{Choice, Family, Precision, Start};
 pub(crate) use portfolio::{Calibration, Errors, Predictor, Rewards};
 pub use portfolio::{Goal, MemberKind, MemberReport, Members, Portfolio, PortfolioCheckpoint};
-pub use retrain::{Contender, ContenderReport, Retrained, retrain, retrain_among};
+pub use retrain::{Contender, ContenderReport, MOST_COMPARED, Retrained, retrain, retrain_among};
 pub use sharpness::Sharpness;
 pub(crate) use state::Restored;
 pub use state::State;

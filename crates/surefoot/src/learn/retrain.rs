@@ -2,7 +2,8 @@
 //!
 //! A portfolio learns twice. First its members learn from the older part of the records that are not held back, and the
 //! newer part chooses one of them. Then that one learns from both parts. The records held back only certify, so the
-//! certificate does not pay for the choice, however many policies there were to choose from.
+//! certificate does not pay for the choice, however many policies there were to choose from. Of very many records, an even
+//! share chooses ([`MOST_COMPARED`]): the choice still depends on no record that is held back.
 
 use std::fmt;
 use std::sync::Arc;
@@ -38,7 +39,7 @@ pub struct Retrained {
     /// The mean cost of the newest round, and its standard error.
     pub logged: (f64, f64),
     /// The self-normalised importance weighting estimate of its risk, on the records that were held back; on all, if
-    /// none were.
+    /// none were; on an even share of them if they are more than 4,194,304.
     pub estimate: Estimate,
     /// How many of the newest records were held back.
     pub held_back: usize,
@@ -146,6 +147,7 @@ pub fn retrain_among(
             (contenders[place].fit(&seen)?, round, reports)
         }
     };
+    observer.begins("certifying");
     let round = StepReport { coverage: Coverage::of(policy.as_ref(), newest)?, ..round };
     let (proven, better) = certified(&policy, round.fixed_since, prior, rounds, learner)?;
     let estimate = self_normalised(policy.as_ref(), if unseen.is_empty() { &shared } else { &unseen })?;
@@ -228,7 +230,7 @@ enum Winner {
 }
 
 /// Lets the newer part of the records that are seen choose between policies learned from the older part. The newer part is
-/// the same share of them as the held-back records are of all.
+/// the same share of them as the held-back records are of all. Both are taken from at most [`MOST_COMPARED`] records.
 fn choose(
     portfolio: Portfolio,
     learner: &Learner,
@@ -237,6 +239,7 @@ fn choose(
     contenders: &[Arc<dyn Contender>],
     observer: &mut dyn Observer,
 ) -> Result<Chosen> {
+    let seen = &Logs::thinned(seen, MOST_COMPARED)?[..];
     let newest = seen[seen.len() - 1].len() as f64;
     let records: usize = seen.iter().map(|logs| logs.len()).sum();
     let held_back = CHOOSING * records as f64 / newest;
@@ -274,6 +277,13 @@ fn choose(
     Ok(Chosen { winner, members: report.members, contenders })
 }
 
+/// The members of a portfolio are compared on at most this many records, the same share of every round. The one that is chosen
+/// learns from all of them.
+pub const MOST_COMPARED: usize = 1 << 20;
+
+/// An estimate for the report takes at most this many records. No certificate uses it.
+const MOST_ESTIMATED: usize = 1 << 22;
+
 /// The share of the records that are not held back which chooses between members.
 const CHOOSING: f64 = 0.2;
 
@@ -309,7 +319,7 @@ fn self_normalised(policy: &dyn Policy, rounds: &[Arc<Logs>]) -> Result<Estimate
     let estimators = vec![Estimator::SelfNormalised];
     let mut evaluator =
         Evaluator::new(&EvaluationSettings { estimators, replicates: 0, ..EvaluationSettings::default() })?;
-    for logs in rounds {
+    for logs in &Logs::thinned(rounds, MOST_ESTIMATED)? {
         // Chunk by chunk, so that nothing is held per record.
         for some in logs.pieces() {
             let p = some.over(&Propensities { policy, weighing: false })?.unwrap_or_default();

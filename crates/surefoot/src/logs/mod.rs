@@ -177,16 +177,40 @@ impl Logs {
 
     /// The records with a non-zero cost.
     pub(crate) fn weighing(&self) -> Self {
-        let kept: Vec<usize> = (0..self.len()).filter(|&i| self.cost()[i] != 0.0).collect();
+        self.only(&(0..self.len()).filter(|&i| self.cost()[i] != 0.0).collect::<Vec<_>>())
+    }
+
+    /// At most this many records, the same share of every round: every second, every third, and so on, in their order. The
+    /// contexts are shared, or copied from where they are held.
+    pub(crate) fn thinned(rounds: &[Arc<Self>], most: usize) -> Result<Vec<Arc<Self>>> {
+        let records: usize = rounds.iter().map(|logs| logs.len()).sum();
+        let step = records.div_ceil(most);
+        if step <= 1 {
+            return Ok(rounds.to_vec());
+        }
+        let some = |logs: &Arc<Self>| {
+            let kept: Vec<usize> = (0..logs.len()).step_by(step).collect();
+            Ok(Arc::new(if logs.is_elsewhere() { logs.with_rows(&kept, logs.rows(step)?) } else { logs.only(&kept) }))
+        };
+        rounds.iter().map(some).collect()
+    }
+
+    /// Some records, whose contexts are in this process.
+    fn only(&self, kept: &[usize]) -> Self {
         let rows: Vec<usize> = kept.iter().map(|&i| self.row(i)).collect();
+        self.with_rows(kept, self.contexts.select(&rows))
+    }
+
+    /// Some records, with their contexts.
+    fn with_rows(&self, kept: &[usize], contexts: Contexts) -> Self {
         let columns = Columns {
             action: kept.iter().map(|&i| self.action()[i]).collect::<Vec<_>>().into(),
             propensity: kept.iter().map(|&i| self.propensity()[i]).collect::<Vec<_>>().into(),
             cost: kept.iter().map(|&i| self.cost()[i]).collect::<Vec<_>>().into(),
         };
-        let eligible = self.eligible.as_ref().map(|eligible| eligible.select(&kept));
+        let eligible = self.eligible.as_ref().map(|eligible| eligible.select(kept));
         let policy_version = self.policy_version.clone();
-        Logs { eligible, policy_version, ..Self::of(self.actions, self.contexts.select(&rows), columns) }
+        Logs { eligible, policy_version, ..Self::of(self.actions, contexts, columns) }
     }
 
     /// The fingerprint of the records. It does not include the policy version.
@@ -347,6 +371,23 @@ mod tests {
             text(Logs::new(1, one, vec![0], vec![1.0], vec![0.0])),
             "the number of actions should be from 2 to 4294967295, but is 1"
         );
+    }
+
+    #[test]
+    fn thinned_rounds_have_the_same_share_of_each_in_order() {
+        let round = |n: usize| {
+            let contexts = Contexts::dense((0..n).map(|i| i as f32).collect(), 1).unwrap();
+            let sets: Vec<Vec<u32>> = (0..n).map(|i| vec![0, (i % 2 + 1) as u32]).collect();
+            let logs = Logs::new(3, contexts, vec![0; n], vec![0.5; n], vec![-0.5; n]).unwrap();
+            Arc::new(logs.with_eligible(Eligible::new(&sets).unwrap()).unwrap().with_policy_version(format!("v{n}")))
+        };
+        let rounds = [round(10), round(5)];
+        let thinned = Logs::thinned(&rounds, 6).unwrap();
+        let rows = |logs: &Logs| logs.contexts().iter().map(|row| row.values()[0]).collect::<Vec<_>>();
+        assert_eq!([rows(&thinned[0]), rows(&thinned[1])], [vec![0.0, 3.0, 6.0, 9.0], vec![0.0, 3.0]]);
+        assert_eq!((thinned[0].policy_version(), thinned[0].eligible().unwrap().get(1)), ("v10", &[0u32, 2][..]));
+        let all = Logs::thinned(&rounds, 15).unwrap();
+        assert!(all.iter().zip(&rounds).all(|(a, b)| Arc::ptr_eq(a, b)));
     }
 
     #[test]

@@ -38,8 +38,8 @@ pub(super) fn estimated_risks(policies: &[&dyn Policy], members: &[Member], unse
 pub(super) fn best(members: &[Member], usual: usize, reports: &[MemberReport], unseen: &[Arc<Logs>]) -> Result<usize> {
     let mut predictions = Comparison::new(members.len());
     let mut predicts = vec![false; members.len()];
-    for logs in unseen {
-        let values = members.iter().map(|member| member.predicts(logs)).collect::<Result<Vec<_>>>()?;
+    for part in unseen.iter().flat_map(|logs| logs.pieces()) {
+        let values = members.iter().map(|member| member.predicts(&part)).collect::<Result<Vec<_>>>()?;
         predicts.iter_mut().zip(&values).for_each(|(predicts, values)| *predicts |= values.is_some());
         predictions.add(&values);
     }
@@ -53,8 +53,7 @@ pub(super) fn best(members: &[Member], usual: usize, reports: &[MemberReport], u
 fn best_predictor<'a>(members: &'a [Member], unseen: &[Arc<Logs>]) -> Result<Option<&'a Member>> {
     let mut best: Option<(&Member, f64)> = None;
     for member in members {
-        // Values are minus squared errors. They are summed chunk by chunk, because the features of all records at once
-        // would be the largest thing in memory.
+        // Values are minus squared errors.
         let mut sum = Some(0.0);
         for part in unseen.iter().flat_map(|logs| logs.pieces()) {
             let values = member.predicts(&part)?;

@@ -19,6 +19,10 @@ use crate::policy::{LinearGaussian, Policy, Scale};
 /// The largest number of weights of a reward model, for all actions together.
 const MOST_WEIGHTS: usize = 1 << 23;
 
+/// A reward model on kernel features is fitted to at most this many records, the same share of every round: with 500 features
+/// more of them hardly move a weight.
+const MOST_FITTED: usize = 1 << 22;
+
 /// A member with everything it has learned. Clones share the data.
 #[derive(Debug, Clone)]
 pub(super) struct Member {
@@ -281,7 +285,9 @@ fn fit(
     [v, hand_over]: [f64; 2],
     exploration: f64,
 ) -> Result<Pair> {
-    let found = model.fit(rounds, seen)?;
+    // Kernel features take a thousand times the work of the features themselves.
+    let some = model.map().kernel_parts().map(|_| Logs::thinned(seen, MOST_FITTED)).transpose()?;
+    let found = model.fit(rounds, some.as_deref().unwrap_or(seen))?;
     let policy = |v: f64, floor: f64| found.policy(model.map(), v)?.with_exploration(floor);
     let pair = Pair {
         collects: policy(v, exploration)?,

@@ -199,6 +199,7 @@ pub(super) fn step(
     let mut policies = 0;
     let newest = state.rounds.last().expect("a round was taken in");
     for (place, member) in members.iter_mut().enumerate() {
+        observer.begins(&format!("learning, {}", member.kind()));
         let clock = Instant::now();
         let leads = place == *leader || place == *explorer;
         let fitted = member.fit(&state.rounds, seen, newest, widths, leads, observer)?;
@@ -215,6 +216,9 @@ pub(super) fn step(
         });
     }
     let (collects, before) = (*explorer, *leader);
+    if members.len() > 1 {
+        observer.begins("comparing");
+    }
     if !unseen.is_empty() && members.len() > 1 {
         let mut values = Vec::new();
         for (member, report) in members.iter().zip(&mut reports) {
