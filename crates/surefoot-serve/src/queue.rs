@@ -99,8 +99,8 @@ impl<T> Queue<T> {
         enough: (usize, usize),
         most: Duration,
     ) -> MutexGuard<'a, Waiting<T>> {
-        let urgent = waiting.items.iter().any(|(_, weight)| *weight == 0);
-        if urgent || waiting.items.len() >= enough.0 || waiting.weight >= enough.1 {
+        let urgent = |waiting: &Waiting<T>| waiting.items.iter().any(|(_, weight)| *weight == 0);
+        if waiting.items.len() >= enough.0 || waiting.weight >= enough.1 || urgent(&waiting) {
             return waiting;
         }
         let until = Instant::now() + most;
