@@ -27,9 +27,9 @@ impl Engine {
             });
         }
         let now = self.position.time;
-        let status = match self.store.decision(&ask.event_id)? {
+        let status = match self.store.decided_at(&ask.event_id)? {
             None => RewardStatus::Parked,
-            Some(decision) if now <= decision.decided_at.saturating_add(self.rules.window.0) => RewardStatus::Joined,
+            Some(decided_at) if now <= decided_at.saturating_add(self.rules.window.0) => RewardStatus::Joined,
             Some(_) => RewardStatus::Late,
         };
         if self.rules.aggregation == Aggregation::Sum && status != RewardStatus::Late {

@@ -250,6 +250,13 @@ impl Reader for SqliteStore {
         })
     }
 
+    fn decided_at(&self, event_id: &str) -> Result<Option<Time>> {
+        self.read(|db| {
+            let mut found = db.prepare_cached("SELECT decided_at FROM decisions WHERE event_id = ?1")?;
+            found.query_row([event_id], |row| row.get(0)).optional()
+        })
+    }
+
     fn decisions(&self, from: u64, most: u64) -> Result<Vec<DecisionRow>> {
         self.read(|db| {
             let query = format!("SELECT {DECISION} FROM decisions WHERE number >= ?1 ORDER BY number LIMIT ?2");

@@ -148,7 +148,10 @@ fn what_was_acknowledged_survives_a_database_that_is_killed_under_load() {
             std::thread::sleep(Duration::from_millis(100));
             database.run().unwrap();
         }
-        std::thread::sleep(Duration::from_millis(300));
+        // A slow machine has answered little until then.
+        while told.lock().unwrap().len() <= 100 {
+            std::thread::sleep(Duration::from_millis(20));
+        }
         over.store(true, Ordering::SeqCst);
     });
     let told = told.into_inner().unwrap();
