@@ -8,6 +8,8 @@ Log files and data frames
     :func:`open_logs`, :func:`formats`, :func:`lint`, :func:`learn`, :func:`score`.
 The loop
     :class:`Environment` and :func:`simulate`; :func:`certify`, :func:`verify`, :class:`Certificate`; :class:`Policy`.
+A running service
+    :class:`Client` and :class:`AsyncClient`, with their errors and results in :mod:`surefoot.client`.
 Other tools
     :mod:`surefoot.obp`, :mod:`surefoot.gym`, :mod:`surefoot.mlflow`, :mod:`surefoot.plot`.
 """
@@ -40,6 +42,7 @@ from surefoot._surefoot import (
     rule_of_thumb,
     write_certificates,
 )
+from surefoot.client import AsyncClient, Client
 from surefoot.errors import DataError, FileError, OptimiserError, SettingError, SizeError, SurefootError
 from surefoot.evaluation import check_estimator, evaluate, select
 from surefoot.learning import (
@@ -59,9 +62,11 @@ from surefoot.loop import simulate, verify
 __all__ = [
     "SCRM",
     "ArrowTable",
+    "AsyncClient",
     "BatchLS",
     "Certificate",
     "CertificateWarning",
+    "Client",
     "DataError",
     "Environment",
     "Estimate",
