@@ -143,7 +143,8 @@ class Awaited:
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
 
         async def made() -> surefoot.AsyncClient:
             return surefoot.AsyncClient(*arguments, **settings)
@@ -173,6 +174,8 @@ class Awaited:
     def close(self) -> None:
         self._result(self._client.aclose())
         self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
 
 
 class _AwaitedSender:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import os
 import shutil
@@ -30,12 +31,16 @@ from surefoot.client import (
     UnreachableError,
 )
 
-pytest.importorskip("httpx")
-
+WITHOUT_HTTPX = importlib.util.find_spec("httpx2") is None
 CONTEXT = {"x": 0.5, "device": "phone"}
 
 
-@pytest.fixture(params=[surefoot.Client, Awaited], ids=["sync", "async"])
+@pytest.fixture(
+    params=[
+        pytest.param(surefoot.Client, id="sync"),
+        pytest.param(Awaited, id="async", marks=pytest.mark.skipif(WITHOUT_HTTPX, reason="httpx2 is not installed")),
+    ]
+)
 def connect(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
     """Makes clients of either kind for the loop of the tests."""
     made: list[Any] = []

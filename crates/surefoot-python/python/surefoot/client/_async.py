@@ -1,4 +1,4 @@
-"""The client for asyncio. It takes the same steps as the blocking one, and httpx carries them out."""
+"""The client for asyncio. It takes the same steps as the blocking one, and httpx2 carries them out."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from surefoot.client._steps import Send, Steps, Tries, persistent
 from surefoot.client.errors import ServiceError
 
 if TYPE_CHECKING:
-    import httpx
+    import httpx2
 
 T = TypeVar("T")
 
@@ -55,20 +55,20 @@ class AsyncClient:
         patience: float = 30.0,
     ) -> None:
         try:
-            import httpx
+            import httpx2
         except ImportError as error:
-            raise ImportError("surefoot.AsyncClient needs httpx: pip install surefoot[async]") from error
+            raise ImportError("surefoot.AsyncClient needs httpx2: pip install surefoot[async]") from error
         self.loop = loop
         self.patience = seconds("patience", patience)
         self._path = f"/v1/loops/{segment(loop)}"
         self._server = Server.at(url, key, ca)
-        self._http = httpx.AsyncClient(
+        self._http = httpx2.AsyncClient(
             base_url=self._server.url + self._server.prefix,
             headers=self._server.headers,
             timeout=seconds("timeout", timeout),
             verify=True if self._server.tls is None else self._server.tls,
             # The server closes connections after 30 s without use.
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=20.0),
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=20.0),
             # As the blocking client: straight to the server.
             trust_env=False,
         )
@@ -88,24 +88,24 @@ class AsyncClient:
         """Closes all connections."""
         await self._http.aclose()
 
-    def _request(self, call: Call[Any]) -> httpx.Request:
+    def _request(self, call: Call[Any]) -> httpx2.Request:
         headers = {} if call.body is None else {"Content-Type": call.content_type}
         return self._http.build_request(call.method, call.path, content=call.body, headers=headers)
 
     async def _send(self, call: Call[Any]) -> Answer:
-        import httpx
+        import httpx2
 
         try:
             response = await self._http.send(self._request(call))
-        except httpx.TransportError as reason:
+        except httpx2.TransportError as reason:
             raise self._failed(call, reason) from reason
         return Answer(response.status_code, response.headers, response.content)
 
     def _failed(self, call: Call[Any], reason: Exception) -> ServiceError:
-        import httpx
+        import httpx2
 
-        undone = isinstance(reason, (httpx.ConnectError, httpx.ConnectTimeout))
-        slow = isinstance(reason, httpx.TimeoutException)
+        undone = isinstance(reason, (httpx2.ConnectError, httpx2.ConnectTimeout))
+        slow = isinstance(reason, httpx2.TimeoutException)
         # What a certificate is refused for is the reason of the reason.
         deeper: BaseException = reason
         while deeper.__cause__ is not None or deeper.__context__ is not None:
@@ -246,7 +246,7 @@ class AsyncClient:
 
     async def events(self) -> AsyncIterator[Json]:
         """As :meth:`surefoot.Client.events`, for ``async for``."""
-        import httpx
+        import httpx2
 
         call = _reading.events(self._path)
         request = self._request(call)
@@ -261,7 +261,7 @@ class AsyncClient:
                         yield event
             finally:
                 await response.aclose()
-        except httpx.TransportError as reason:
+        except httpx2.TransportError as reason:
             raise _reading.lost(self._server, call, reason) from reason
         raise _reading.lost(self._server, call, None)
 
