@@ -35,6 +35,7 @@ class Service:
         self,
         folder: Path,
         *,
+        data: str = "data",
         before: str = "",
         window: str = "1h",
         records: int = 100_000,
@@ -42,12 +43,13 @@ class Service:
         loops: str = "",
     ) -> None:
         self.folder = folder
+        self._data = data
         (folder / "shop.toml").write_text(before + (loops or LOOP % (window, records, gate)))
         self._listen = "127.0.0.1:0"
         self.start()
 
     def start(self) -> None:
-        command = [binary(), "serve", "shop.toml", "--data", "data", "--listen", self._listen]
+        command = [binary(), "serve", "shop.toml", "--data", self._data, "--listen", self._listen]
         self._process = subprocess.Popen(command, cwd=self.folder, stderr=subprocess.PIPE, text=True)
         assert self._process.stderr is not None
         line = self._process.stderr.readline()

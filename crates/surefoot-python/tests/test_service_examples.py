@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -30,6 +31,12 @@ def shop(tmp_path: Path) -> Iterator[Service]:
     service = Service(tmp_path, loops=(tmp_path / "made.toml").read_text())
     yield service
     service.kill()
+
+
+def test_the_lines_of_the_documentation(shop: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    (lines,) = re.findall(r"```python service\n(.*?)```", (REPO / "docs/python.md").read_text(), re.DOTALL)
+    exec(compile(lines.replace("http://127.0.0.1:8080", shop.url), "docs/python.md", "exec"), {})
+    assert capsys.readouterr().out.endswith("81 improvement []\n")
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not here")
