@@ -131,7 +131,7 @@ export interface paths {
             cookie?: never;
         };
         /** List the challengers that callers brought. */
-        get: operations["list"];
+        get: operations["list_challengers"];
         put?: never;
         post?: never;
         delete?: never;
@@ -539,6 +539,8 @@ export interface components {
             };
             /** @description The eligible actions, by name or number; all if absent. */
             eligible?: unknown[] | null;
+            /** @description The id of the event. The same id gets the same decision. Without one, the server draws a new one. */
+            event_id?: string | null;
         };
         /** @description What was erased. */
         ErasureAnswer: {
@@ -982,7 +984,7 @@ export interface operations {
             };
         };
     };
-    list: {
+    list_challengers: {
         parameters: {
             query?: never;
             header?: never;
@@ -1013,14 +1015,15 @@ export interface operations {
     };
     list: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The number of the first decision, counted from 0. */
+                from?: number;
+                /** @description How many at most; no more than 1000. */
+                limit?: number;
+            };
             header?: never;
             path: {
                 loop: string;
-                /** @description The number of the first decision, counted from 0. */
-                from: number;
-                /** @description How many at most; no more than 1000. */
-                limit: number;
             };
             cookie?: never;
         };
@@ -1228,18 +1231,19 @@ export interface operations {
     };
     evaluate: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The failure probability of each interval; 0.05 if absent. */
+                delta?: number;
+                /** @description The reward model: `none` or `linear`. */
+                model?: string;
+                /** @description The number of bootstrap replicates; 1000 if absent. */
+                replicates?: number;
+                /** @description The seed of the bootstrap; 1 if absent. */
+                seed?: number;
+            };
             header?: never;
             path: {
                 loop: string;
-                /** @description The failure probability of each interval; 0.05 if absent. */
-                delta: number;
-                /** @description The reward model: `none` or `linear`. */
-                model: string;
-                /** @description The number of bootstrap replicates; 1000 if absent. */
-                replicates: number;
-                /** @description The seed of the bootstrap; 1 if absent. */
-                seed: number;
             };
             cookie?: never;
         };
@@ -1722,13 +1726,14 @@ export interface operations {
     };
     logs: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description `parquet` or `jsonl`. */
+                format?: components["schemas"]["LogFormat"];
+            };
             header?: never;
             path: {
                 loop: string;
                 round: number;
-                /** @description `parquet` or `jsonl`. */
-                format: components["schemas"]["LogFormat"];
             };
             cookie?: never;
         };

@@ -68,12 +68,16 @@ class AsyncRewardSender:
             if not self._outbox.closing:
                 self._outbox.close(self._close_within)
             self._changed.notify_all()
+        broken: Exception | None = None
         try:
             await self._task
-        finally:
-            left = self._outbox.left()
-            if left is not None:
-                raise left
+        except Exception as error:
+            broken = error
+        left = self._outbox.left()
+        if left is not None:
+            raise left from broken
+        if broken is not None:
+            raise broken
 
     async def _until(self, true: Callable[[], bool], wait: float) -> bool:
         """Waits for something, under the lock. Returns whether it came in time."""

@@ -59,10 +59,10 @@ class Client:
     :meth:`erase`) are sent once, and tried again only if there was no connection.
 
     >>> import surefoot
-    >>> shop = surefoot.Client("http://127.0.0.1:8080", "shop", patience=0.2)
+    >>> shop = surefoot.Client("http://127.0.0.1:9", "shop", patience=0.2)
     >>> shop.decide({"age": 31})  # no server runs here
     Traceback (most recent call last):
-    surefoot.client.errors.UnreachableError: POST http://127.0.0.1:8080/v1/loops/shop/decisions: Connection refused
+    surefoot.client.errors.UnreachableError: POST http://127.0.0.1:9/v1/loops/shop/decisions: Connection refused
     """
 
     def __init__(
