@@ -7,20 +7,22 @@ BENCH_ENV := .venv-bench
 LEARNERS_ENV := .venv-learners
 OBP_ENV := .venv-obp
 CONTRACT_ENV := .venv-contract
+DEPLOY_ENV := .venv-deploy
 PAGE_ENV := .venv-page
 POSTGRES_ENV := .venv-postgres
 ENGINES_ENV := .venv-engines
 PYTHON_ENV := .venv-python
+TYPESCRIPT_ENV := .venv-typescript
 STORES_ENV := .venv-stores
 PYTHON_PACKAGE := crates/surefoot-python
 export CARGO_TARGET_DIR ?= target
 
-.PHONY: help test test-rust test-contract test-page test-python test-engines wheel environments lint lint-rust lint-python fmt doc bench bench-candidates bench-engines bench-evaluate bench-learners bench-python bench-rivals bench-scale bench-serve soak-serve golden attack fuzz fuzz-quick coverage demo paper clean
+.PHONY: help test test-rust test-contract test-page test-python test-engines wheel environments lint lint-rust lint-python fmt doc bench bench-candidates bench-engines bench-evaluate bench-learners bench-python bench-rivals bench-scale bench-serve soak-serve golden attack fuzz fuzz-quick coverage demo paper clean test-typescript test-deploy client-types
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-test: test-rust test-contract test-page test-python test-engines ## all tests, of every crate and of the Python package, with the examples in the documentation
+test: test-rust test-contract test-page test-python test-engines test-typescript test-deploy ## all tests, of every crate and of the Python package, with the examples in the documentation
 
 test-rust: $(OBP_ENV)/tried $(POSTGRES_ENV)/tried $(STORES_ENV)/tried ## those of the crates
 	$(CARGO) test --workspace --locked
@@ -47,6 +49,31 @@ $(PAGE_ENV)/tried: scripts/page/package.json
 	rm -rf $(PAGE_ENV) && mkdir $(PAGE_ENV) && cp $< $(PAGE_ENV)
 	cd $(PAGE_ENV) && npm install --silent --no-package-lock --no-audit --no-fund --fetch-retries 1 \
 		|| { echo "a browser cannot be installed here"; rm -rf node_modules; }
+	touch $@
+
+# Without Node.js or its packages, the check says that it is skipped.
+test-typescript: $(TYPESCRIPT_ENV)/tried ## the TypeScript client: its types are those of /openapi.json, and its example runs
+	$(CARGO) test --workspace --locked --quiet --no-run
+	$(PYTHON) scripts/check-typescript --surefoot $(CARGO_TARGET_DIR)/debug/surefoot --modules $(TYPESCRIPT_ENV)/node_modules $(TYPESCRIPT_FLAGS)
+
+client-types: ## write the types of the TypeScript client again, from /openapi.json
+	$(MAKE) test-typescript TYPESCRIPT_FLAGS=--write
+
+$(TYPESCRIPT_ENV)/tried: clients/typescript/package.json
+	rm -rf $(TYPESCRIPT_ENV) && mkdir $(TYPESCRIPT_ENV) && cp $< $(TYPESCRIPT_ENV)
+	cd $(TYPESCRIPT_ENV) && npm install --silent --no-package-lock --no-audit --no-fund --fetch-retries 1 \
+		|| { echo "TypeScript cannot be installed here"; rm -rf node_modules; }
+	touch $@
+
+# Tools that cannot be installed are named, with what is skipped for it.
+test-deploy: $(DEPLOY_ENV)/tried ## the files in deploy/: metrics, alerts, unit, Kubernetes objects, Dockerfile
+	$(CARGO) test --workspace --locked --quiet --no-run
+	$(DEPLOY_ENV)/bin/python scripts/check-deploy --surefoot $(CARGO_TARGET_DIR)/debug/surefoot
+
+$(DEPLOY_ENV)/tried: scripts/deploy-requirements.txt
+	$(PYTHON) -m venv $(DEPLOY_ENV)
+	$(DEPLOY_ENV)/bin/pip install --quiet --disable-pip-version-check --retries 1 --timeout 20 --requirement $< \
+		|| echo "the checkers of deploy/ cannot be installed here"
 	touch $@
 
 # A real PostgreSQL that needs no root; without it, the tests of several servers say that they are skipped.
@@ -110,7 +137,7 @@ $(OBP_ENV)/tried: crates/surefoot-cli/tests/obp/requirements.txt
 		|| { echo "Open Bandit Pipeline cannot be installed here"; rm -rf $(OBP_ENV); mkdir $(OBP_ENV); }
 	touch $@
 
-environments: $(PYTHON_ENV)/installed $(OBP_ENV)/tried $(CONTRACT_ENV)/tried $(PAGE_ENV)/tried $(POSTGRES_ENV)/tried $(ENGINES_ENV)/tried $(STORES_ENV)/tried ## the Python packages that lint and test need
+environments: $(PYTHON_ENV)/installed $(OBP_ENV)/tried $(CONTRACT_ENV)/tried $(PAGE_ENV)/tried $(POSTGRES_ENV)/tried $(ENGINES_ENV)/tried $(STORES_ENV)/tried $(TYPESCRIPT_ENV)/tried $(DEPLOY_ENV)/tried ## the Python packages that lint and test need
 
 lint: lint-rust lint-python ## formatting and lints, warnings denied, documentation included
 
@@ -242,4 +269,4 @@ $(GOLDEN_ENV)/installed: reference/requirements.txt
 
 clean: ## remove what was built
 	$(CARGO) clean
-	rm -rf $(GOLDEN_ENV) $(BENCH_ENV) $(BENCH_ENV)-python $(LEARNERS_ENV) $(OBP_ENV) $(CONTRACT_ENV) $(POSTGRES_ENV) $(ENGINES_ENV) $(PYTHON_ENV) bench/data dist
+	rm -rf $(GOLDEN_ENV) $(BENCH_ENV) $(BENCH_ENV)-python $(LEARNERS_ENV) $(OBP_ENV) $(CONTRACT_ENV) $(POSTGRES_ENV) $(ENGINES_ENV) $(PYTHON_ENV) bench/data dist $(DEPLOY_ENV) $(TYPESCRIPT_ENV)

@@ -20,17 +20,23 @@ import surefoot
 REPO = Path(__file__).parents[3]
 
 
+def binary() -> str:
+    """The command line; ``SUREFOOT`` names the binary."""
+    name = os.environ.get("SUREFOOT")
+    found = shutil.which(str(REPO / name)) if name else None
+    found = found or shutil.which(str(REPO / "target/debug/surefoot"))
+    if found is None:
+        pytest.skip("no surefoot binary: build it, or name it in SUREFOOT")
+    return found
+
+
 @pytest.fixture(scope="session")
 def command() -> Callable[..., Any]:
-    """The command line, whose numbers are ours; ``SUREFOOT`` names the binary."""
-    name = os.environ.get("SUREFOOT")
-    binary = shutil.which(str(REPO / name)) if name else None
-    binary = binary or shutil.which(str(REPO / "target/debug/surefoot"))
-    if binary is None:
-        pytest.skip("no surefoot binary: build it, or name it in SUREFOOT")
+    """The command line, whose numbers are ours."""
+    surefoot_binary = binary()
 
     def run(*arguments: str, parse: bool = True) -> Any:
-        done = subprocess.run([binary, *arguments], cwd=REPO, capture_output=True, text=True, check=True)
+        done = subprocess.run([surefoot_binary, *arguments], cwd=REPO, capture_output=True, text=True, check=True)
         return json.loads(done.stdout) if parse else done.stdout
 
     return run

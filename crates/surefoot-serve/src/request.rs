@@ -26,7 +26,8 @@ const ONLY: &str = "";
 #[serde(deny_unknown_fields)]
 pub struct DecisionRequest {
     /// The id of the event. The same id gets the same decision. Without one, the server draws a new one.
-    #[serde(default, skip_serializing)]
+    // It is stored beside the request. `skip_serializing` alone would leave it out of /openapi.json too.
+    #[serde(default, skip_serializing_if = "beside")]
     #[schema(min_length = 1, max_length = 256)]
     pub event_id: Option<String>,
     /// The features, by name. Fields that are no features of the loop are ignored.
@@ -38,6 +39,11 @@ pub struct DecisionRequest {
     /// For a loop in apprentice mode: what your own policy has chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<BaselineRequest>,
+}
+
+/// The id of an event is no part of its stored request.
+fn beside(_: &Option<String>) -> bool {
+    true
 }
 
 /// The choice of the caller's own policy.

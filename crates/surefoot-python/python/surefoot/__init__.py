@@ -10,6 +10,8 @@ The loop
     :class:`Environment` and :func:`simulate`; :func:`certify`, :func:`verify`, :class:`Certificate`; :class:`Policy`.
 Large logs
     :mod:`surefoot.engines`: local processes, Ray, Spark and Dask.
+A running service
+    :class:`Client` and :class:`AsyncClient`, with their errors and results in :mod:`surefoot.client`.
 Other tools
     :mod:`surefoot.obp`, :mod:`surefoot.gym`, :mod:`surefoot.mlflow`, :mod:`surefoot.plot`.
 """
@@ -42,6 +44,7 @@ from surefoot._surefoot import (
     rule_of_thumb,
     write_certificates,
 )
+from surefoot.client import AsyncClient, Client
 from surefoot.errors import DataError, FileError, OptimiserError, SettingError, SizeError, SurefootError
 from surefoot.evaluation import check_estimator, evaluate, select
 from surefoot.learning import (
@@ -61,9 +64,11 @@ from surefoot.loop import simulate, verify
 __all__ = [
     "SCRM",
     "ArrowTable",
+    "AsyncClient",
     "BatchLS",
     "Certificate",
     "CertificateWarning",
+    "Client",
     "DataError",
     "Environment",
     "Estimate",

@@ -78,7 +78,8 @@ fn keep(lp: &Loop, upload: &Upload) -> Result<Fingerprint, Problem> {
 }
 
 /// List the challengers that callers brought.
-#[utoipa::path(get, path = "/v1/loops/{loop}/challengers", tag = "reading", params(("loop" = String, Path)),
+#[utoipa::path(get, path = "/v1/loops/{loop}/challengers", operation_id = "list_challengers", tag = "reading",
+    params(("loop" = String, Path)),
     responses((status = 200, body = [ChallengerAnswer]),
         (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn list(

@@ -146,6 +146,7 @@ pub(super) fn lost() -> Problem {
 /// Which decisions to list.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(super) struct Page {
     /// The number of the first decision, counted from 0.
     #[serde(default)]

@@ -106,6 +106,7 @@ pub(super) async fn lint(
 /// How to evaluate.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(super) struct EvaluationQuery {
     /// The failure probability of each interval; 0.05 if absent.
     #[serde(default = "usual_delta")]

@@ -202,6 +202,7 @@ pub(super) enum LogFormat {
 /// The format of a log.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(super) struct LogQuery {
     /// `parquet` or `jsonl`.
     #[serde(default)]

@@ -5,6 +5,7 @@
 mod challengers;
 mod common;
 mod delayed;
+mod document;
 mod erasing;
 mod faults;
 mod flaky;
