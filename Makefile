@@ -6,6 +6,7 @@ GOLDEN_ENV := .venv-golden
 BENCH_ENV := .venv-bench
 LEARNERS_ENV := .venv-learners
 OBP_ENV := .venv-obp
+CLIENTS_ENV := .venv-clients
 CONTRACT_ENV := .venv-contract
 DEPLOY_ENV := .venv-deploy
 PAGE_ENV := .venv-page
@@ -24,7 +25,7 @@ help: ## what can be made
 
 test: test-rust test-contract test-page test-python test-engines test-typescript test-deploy ## all tests, of every crate and of the Python package, with the examples in the documentation
 
-test-rust: $(OBP_ENV)/tried $(POSTGRES_ENV)/tried $(STORES_ENV)/tried ## those of the crates
+test-rust: $(OBP_ENV)/tried $(POSTGRES_ENV)/tried $(STORES_ENV)/tried $(CLIENTS_ENV)/tried ## those of the crates
 	$(CARGO) test --workspace --locked
 
 test-contract: $(CONTRACT_ENV)/tried ## the HTTP contract of the service, by schemathesis against its own /openapi.json
@@ -128,6 +129,13 @@ $(PYTHON_ENV)/installed: $(PYTHON_PACKAGE)/requirements.txt
 		|| echo "Vowpal Wabbit cannot be installed here: what it learns from will be skipped"
 	touch $@
 
+# Clients that others have written, which the service is tested with; without them, these tests say that they are skipped.
+$(CLIENTS_ENV)/tried: crates/surefoot-cli/tests/clients/requirements.txt
+	$(PYTHON) -m venv $(CLIENTS_ENV) \
+		&& $(CLIENTS_ENV)/bin/pip install --quiet --disable-pip-version-check --retries 1 --timeout 20 --requirement $< \
+		|| { echo "the clients cannot be installed here"; rm -rf $(CLIENTS_ENV); mkdir $(CLIENTS_ENV); }
+	touch $@
+
 # Open Bandit Pipeline, whose numbers a test compares with; without it, that test says that it is skipped.
 PIP_ONCE := $(OBP_ENV)/bin/pip install --quiet --disable-pip-version-check --retries 1 --timeout 20
 $(OBP_ENV)/tried: crates/surefoot-cli/tests/obp/requirements.txt
@@ -137,7 +145,7 @@ $(OBP_ENV)/tried: crates/surefoot-cli/tests/obp/requirements.txt
 		|| { echo "Open Bandit Pipeline cannot be installed here"; rm -rf $(OBP_ENV); mkdir $(OBP_ENV); }
 	touch $@
 
-environments: $(PYTHON_ENV)/installed $(OBP_ENV)/tried $(CONTRACT_ENV)/tried $(PAGE_ENV)/tried $(POSTGRES_ENV)/tried $(ENGINES_ENV)/tried $(STORES_ENV)/tried $(TYPESCRIPT_ENV)/tried $(DEPLOY_ENV)/tried ## the Python packages that lint and test need
+environments: $(PYTHON_ENV)/installed $(OBP_ENV)/tried $(CONTRACT_ENV)/tried $(PAGE_ENV)/tried $(POSTGRES_ENV)/tried $(ENGINES_ENV)/tried $(STORES_ENV)/tried $(TYPESCRIPT_ENV)/tried $(DEPLOY_ENV)/tried $(CLIENTS_ENV)/tried ## the Python packages that lint and test need
 
 lint: lint-rust lint-python ## formatting and lints, warnings denied, documentation included
 
@@ -269,4 +277,4 @@ $(GOLDEN_ENV)/installed: reference/requirements.txt
 
 clean: ## remove what was built
 	$(CARGO) clean
-	rm -rf $(GOLDEN_ENV) $(BENCH_ENV) $(BENCH_ENV)-python $(LEARNERS_ENV) $(OBP_ENV) $(CONTRACT_ENV) $(POSTGRES_ENV) $(ENGINES_ENV) $(PYTHON_ENV) bench/data dist $(DEPLOY_ENV) $(TYPESCRIPT_ENV)
+	rm -rf $(GOLDEN_ENV) $(BENCH_ENV) $(BENCH_ENV)-python $(LEARNERS_ENV) $(OBP_ENV) $(CONTRACT_ENV) $(POSTGRES_ENV) $(ENGINES_ENV) $(PYTHON_ENV) bench/data dist $(DEPLOY_ENV) $(TYPESCRIPT_ENV) $(CLIENTS_ENV) $(PAGE_ENV)
