@@ -21,13 +21,19 @@ REPO = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="session")
-def command() -> Callable[..., Any]:
-    """The command line, whose numbers are ours; ``SUREFOOT`` names the binary."""
+def binary() -> Path:
+    """The binary of the command line; ``SUREFOOT`` names it."""
     name = os.environ.get("SUREFOOT")
-    binary = shutil.which(str(REPO / name)) if name else None
-    binary = binary or shutil.which(str(REPO / "target/debug/surefoot"))
-    if binary is None:
+    found = shutil.which(str(REPO / name)) if name else None
+    found = found or shutil.which(str(REPO / "target/debug/surefoot"))
+    if found is None:
         pytest.skip("no surefoot binary: build it, or name it in SUREFOOT")
+    return Path(found)
+
+
+@pytest.fixture(scope="session")
+def command(binary: Path) -> Callable[..., Any]:
+    """The command line, whose numbers are ours."""
 
     def run(*arguments: str, parse: bool = True) -> Any:
         done = subprocess.run([binary, *arguments], cwd=REPO, capture_output=True, text=True, check=True)
