@@ -9,6 +9,7 @@ OBP_ENV := .venv-obp
 CLIENTS_ENV := .venv-clients
 CONTRACT_ENV := .venv-contract
 DEPLOY_ENV := .venv-deploy
+DOCS_ENV := .venv-docs
 PAGE_ENV := .venv-page
 POSTGRES_ENV := .venv-postgres
 ENGINES_ENV := .venv-engines
@@ -18,12 +19,12 @@ STORES_ENV := .venv-stores
 PYTHON_PACKAGE := crates/surefoot-python
 export CARGO_TARGET_DIR ?= target
 
-.PHONY: help test test-rust test-contract test-page test-python test-engines wheel environments lint lint-rust lint-python fmt doc bench bench-candidates bench-engines bench-evaluate bench-learners bench-python bench-rivals bench-scale bench-serve soak-serve golden attack fuzz fuzz-quick coverage demo paper clean test-typescript test-deploy client-types
+.PHONY: help test test-rust test-contract test-page test-python test-engines wheel environments lint lint-rust lint-python fmt doc bench bench-candidates bench-engines bench-evaluate bench-learners bench-python bench-rivals bench-scale bench-serve soak-serve golden attack fuzz fuzz-quick coverage demo paper clean test-typescript test-deploy client-types docs
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-test: test-rust test-contract test-page test-python test-engines test-typescript test-deploy ## all tests, of every crate and of the Python package, with the examples in the documentation
+test: test-rust test-contract test-page test-python test-engines test-typescript test-deploy docs ## all tests, of every crate and of the Python package, with the examples in the documentation
 
 test-rust: $(OBP_ENV)/tried $(POSTGRES_ENV)/tried $(STORES_ENV)/tried $(CLIENTS_ENV)/tried ## those of the crates
 	$(CARGO) test --workspace --locked
@@ -31,6 +32,19 @@ test-rust: $(OBP_ENV)/tried $(POSTGRES_ENV)/tried $(STORES_ENV)/tried $(CLIENTS_
 test-contract: $(CONTRACT_ENV)/tried ## the HTTP contract of the service, by schemathesis against its own /openapi.json
 	$(CARGO) test --workspace --locked --quiet --no-run
 	$(PYTHON) scripts/check-contract --surefoot $(CARGO_TARGET_DIR)/debug/surefoot --schemathesis $(CONTRACT_ENV)/bin/schemathesis
+
+# Without the programs that build the site, the check says that it is skipped.
+docs: $(DOCS_ENV)/tried ## the documentation as a site, into target/docs/site; fails if a link leads nowhere
+	$(CARGO) test --workspace --locked --quiet --no-run
+	if [ -x $(DOCS_ENV)/bin/mkdocs ]; then NO_MKDOCS_2_WARNING=1 \
+		$(DOCS_ENV)/bin/python scripts/docs/build.py --surefoot $(CARGO_TARGET_DIR)/debug/surefoot --out $(CARGO_TARGET_DIR)/docs; \
+	else echo "SKIPPED: the documentation site, because mkdocs cannot be installed here"; fi
+
+$(DOCS_ENV)/tried: scripts/docs/requirements.txt
+	$(PYTHON) -m venv $(DOCS_ENV) \
+		&& $(DOCS_ENV)/bin/pip install --quiet --disable-pip-version-check --retries 1 --timeout 20 --requirement $< \
+		|| { echo "mkdocs cannot be installed here"; rm -rf $(DOCS_ENV); mkdir $(DOCS_ENV); }
+	touch $@
 
 # Without schemathesis, the check says that it is skipped.
 $(CONTRACT_ENV)/tried: scripts/contract-requirements.txt
@@ -145,7 +159,7 @@ $(OBP_ENV)/tried: crates/surefoot-cli/tests/obp/requirements.txt
 		|| { echo "Open Bandit Pipeline cannot be installed here"; rm -rf $(OBP_ENV); mkdir $(OBP_ENV); }
 	touch $@
 
-environments: $(PYTHON_ENV)/installed $(OBP_ENV)/tried $(CONTRACT_ENV)/tried $(PAGE_ENV)/tried $(POSTGRES_ENV)/tried $(ENGINES_ENV)/tried $(STORES_ENV)/tried $(TYPESCRIPT_ENV)/tried $(DEPLOY_ENV)/tried $(CLIENTS_ENV)/tried ## the Python packages that lint and test need
+environments: $(PYTHON_ENV)/installed $(OBP_ENV)/tried $(CONTRACT_ENV)/tried $(PAGE_ENV)/tried $(POSTGRES_ENV)/tried $(ENGINES_ENV)/tried $(STORES_ENV)/tried $(TYPESCRIPT_ENV)/tried $(DEPLOY_ENV)/tried $(CLIENTS_ENV)/tried $(DOCS_ENV)/tried ## the Python packages that lint and test need
 
 lint: lint-rust lint-python ## formatting and lints, warnings denied, documentation included
 
@@ -155,13 +169,13 @@ lint-rust:
 	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --workspace --no-deps --locked
 
 lint-python: $(PYTHON_ENV)/installed
-	$(PYTHON_ENV)/bin/ruff check $(PYTHON_PACKAGE) bench/engines.py bench/candidates bench/learners bench/python examples
-	$(PYTHON_ENV)/bin/ruff format --check $(PYTHON_PACKAGE) bench/engines.py bench/candidates bench/learners bench/python examples
+	$(PYTHON_ENV)/bin/ruff check $(PYTHON_PACKAGE) bench/engines.py bench/candidates bench/learners bench/python examples scripts/docs
+	$(PYTHON_ENV)/bin/ruff format --check $(PYTHON_PACKAGE) bench/engines.py bench/candidates bench/learners bench/python examples scripts/docs
 	$(PYTHON_ENV)/bin/python scripts/check-dependencies
 
 fmt: $(PYTHON_ENV)/installed ## format the code
 	$(CARGO) fmt --all
-	$(PYTHON_ENV)/bin/ruff format $(PYTHON_PACKAGE) bench/engines.py bench/candidates bench/learners bench/python examples
+	$(PYTHON_ENV)/bin/ruff format $(PYTHON_PACKAGE) bench/engines.py bench/candidates bench/learners bench/python examples scripts/docs
 
 bench: ## our own benchmarks: ratios measured side by side, growth, memory and reading, into bench/results/
 	$(CARGO) build --release --locked --package surefoot-bench
@@ -277,4 +291,4 @@ $(GOLDEN_ENV)/installed: reference/requirements.txt
 
 clean: ## remove what was built
 	$(CARGO) clean
-	rm -rf $(GOLDEN_ENV) $(BENCH_ENV) $(BENCH_ENV)-python $(LEARNERS_ENV) $(OBP_ENV) $(CONTRACT_ENV) $(POSTGRES_ENV) $(ENGINES_ENV) $(PYTHON_ENV) bench/data dist $(DEPLOY_ENV) $(TYPESCRIPT_ENV) $(CLIENTS_ENV) $(PAGE_ENV)
+	rm -rf $(GOLDEN_ENV) $(BENCH_ENV) $(BENCH_ENV)-python $(LEARNERS_ENV) $(OBP_ENV) $(CONTRACT_ENV) $(POSTGRES_ENV) $(ENGINES_ENV) $(PYTHON_ENV) bench/data dist $(DEPLOY_ENV) $(TYPESCRIPT_ENV) $(CLIENTS_ENV) $(PAGE_ENV) $(DOCS_ENV)

@@ -10,19 +10,7 @@ import csv
 import pathlib
 import random
 
-ACTIONS = ["banner", "coupon", "nothing"]
-SHARES = {"NO": 0.4, "SE": 0.4, "DK": 0.2}
-
-
-def buys(country: str, device: str, age: float, action: str) -> float:
-    """The probability that a visitor buys."""
-    if country == "NO":
-        best = "coupon" if device == "phone" else "banner"
-    elif country == "SE":
-        best = "banner"
-    else:
-        best = "nothing" if age > 45 else "coupon"
-    return 0.55 if action == best else 0.2
+from shop import ACTIONS, buys, visitor
 
 
 def preferring(best: str, much: float) -> list[float]:
@@ -37,9 +25,7 @@ def main() -> None:
         features = ["country", "device", "age"]
         writer.writerow(["event_id", *features, "action", "pscore", "reward", "policy_version", *pi])
         for i in range(6000):
-            country = chance.choices(list(SHARES), SHARES.values())[0]
-            device = chance.choice(["phone", "desktop", "tablet"])
-            age = chance.randint(18, 75)
+            country, device, age = visitor(chance)
             version = "v1" if i < 3000 else "v2"
             second = preferring({"NO": "coupon", "SE": "banner", "DK": "coupon"}[country], 0.6)
             logged = [1 / 3] * 3 if version == "v1" else second
@@ -52,4 +38,5 @@ def main() -> None:
             writer.writerow([round(x, 12) if isinstance(x, float) else x for x in row])
 
 
-main()
+if __name__ == "__main__":
+    main()

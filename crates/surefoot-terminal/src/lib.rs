@@ -13,4 +13,4 @@ pub mod progress;
 mod running;
 
 pub use failure::{Failure, Result};
-pub use running::{Running, clean_up_on_interrupt, escaped, note, print, shown, threads};
+pub use running::{Running, clean_up_on_interrupt, escaped, note, percent, print, shown, threads};

@@ -71,6 +71,12 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
+/// A probability in percent, with as many digits as it needs: 99.99 % must not read as 100 %.
+pub fn percent(probability: f64) -> String {
+    let digits = format!("{:.6}", 100.0 * probability);
+    format!("{} %", digits.trim_end_matches('0').trim_end_matches('.'))
+}
+
 /// Serialises a path as text. Bytes that are not UTF-8 become the replacement character.
 pub fn shown<S: Serializer>(path: &impl AsRef<Path>, serializer: S) -> std::result::Result<S::Ok, S::Error> {
     serializer.collect_str(&path.as_ref().display())
@@ -91,4 +97,18 @@ const INTERRUPTED: i32 = 130;
 pub fn clean_up_on_interrupt() {
     // The only error is that the signals are handled already.
     let _ = ctrlc::try_set_handler(|| surefoot_data::interrupted(INTERRUPTED));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_probability_below_1_never_reads_as_100_percent() {
+        for (probability, text) in
+            [(0.95, "95 %"), (0.999, "99.9 %"), (1.0 - 1e-6, "99.9999 %"), (1.0, "100 %"), (0.2, "20 %")]
+        {
+            assert_eq!(percent(probability), text);
+        }
+    }
 }

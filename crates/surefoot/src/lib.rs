@@ -103,10 +103,10 @@ pub use policy::{LinearGaussian, Policy};
 pub use session::Session;
 pub use simulate::simulate;
 
-/// Compiles the example of the README as a test.
+/// Compiles the example of docs/rust.md as a test.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
+#[doc = include_str!("../../../docs/rust.md")]
+struct Page;
 
 /// For benchmarks only; not part of the public interface.
 #[cfg(feature = "internals")]

@@ -7,7 +7,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use surefoot::evaluation::Interval;
 use surefoot_data::{EvaluateRequest, Evaluated, ModelRequest, NamedEstimate, evaluate};
 use surefoot_terminal::figure::{self, Forest, Mark};
-use surefoot_terminal::{Failure, Result, Running, progress};
+use surefoot_terminal::{Failure, Result, Running, percent, progress};
 
 use super::Versioned;
 use crate::logs::{LogFlags, POLICY, RewardFlags, logs_failure, policies};
@@ -94,7 +94,7 @@ impl Evaluate {
 }
 
 fn text(output: &Evaluated) -> String {
-    let percent = format!("{:.0} %", 100.0 * output.confidence);
+    let percent = percent(output.confidence);
     let interval = |i: &Interval| format!("{:.4} .. {:.4}", i.lower, i.upper);
     let mut parts = Vec::new();
     for policy in &output.policies {
@@ -181,9 +181,9 @@ fn forest(output: &Evaluated) -> Forest {
     }
     Forest {
         title: format!(
-            "What {} logged records say, with {:.0} % intervals",
+            "What {} logged records say, with {} intervals",
             grouped(output.records),
-            100.0 * output.confidence
+            percent(output.confidence)
         ),
         x_label: "reward".into(),
         note: "thick: bootstrap, and the proven interval; thin: empirical Bernstein".into(),

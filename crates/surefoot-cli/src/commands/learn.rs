@@ -12,7 +12,7 @@ use surefoot_data::{
     EncodingSettings, LearnRequest, LearnSummary, MemberSummary, Prior, ReadRequest, Reveals, Rounds,
     certificates_path, check_learned_to, check_new_folder, learn_from, write_learned_to,
 };
-use surefoot_terminal::{Failure, Result, Running, progress};
+use surefoot_terminal::{Failure, Result, Running, percent, progress};
 
 use super::folder_failure;
 use crate::logs::{LogFlags, RewardFlags, logs_failure};
@@ -249,7 +249,7 @@ fn text(output: &Output, certificates: &Path, rewards: [f64; 2]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     let total: usize = summary.rounds.iter().map(|round| round.records).sum();
-    let percent = format!("{:.0} %", 100.0 * summary.confidence);
+    let percent = percent(summary.confidence);
     let rounds = match summary.rounds.len() {
         1 => "1 round".to_owned(),
         n => format!("{n} rounds"),

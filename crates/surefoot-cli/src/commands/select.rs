@@ -8,7 +8,7 @@ use surefoot::Policy;
 use surefoot_data::{
     NamedPolicy, Part, ProvenReward, RecordPolicy, SelectRequest, Selected, check_output, select, write_mixture,
 };
-use surefoot_terminal::{Failure, Result, Running, progress};
+use surefoot_terminal::{Failure, Result, Running, percent, progress};
 
 use super::Versioned;
 use crate::logs::{LogFlags, POLICY, RewardFlags, logs_failure, policies};
@@ -101,7 +101,7 @@ fn text(output: &Selected, written: Option<&Path>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     let proven = if output.certified { "" } else { "NOT certified: " };
-    let at_least = format!("{proven}at least ({:.0} %)", 100.0 * output.confidence);
+    let at_least = format!("{proven}at least ({})", percent(output.confidence));
     table.set_header(["policy", "estimate", at_least.as_str(), "weight", ""]);
     for candidate in &output.candidates {
         let ProvenReward { estimate, at_least, .. } = candidate.proven;

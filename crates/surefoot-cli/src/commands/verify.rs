@@ -8,7 +8,7 @@ use surefoot::Fingerprint;
 use surefoot::audit::{Checked, Report, audit};
 use surefoot::certificate::Quantity;
 use surefoot_data::RunFiles;
-use surefoot_terminal::{Failure, Result, Running, progress};
+use surefoot_terminal::{Failure, Result, Running, percent, progress};
 
 use super::Versioned;
 
@@ -140,16 +140,14 @@ fn closing(report: &Report) -> String {
         ));
     }
     if let Some(delta) = report.delta {
-        let percent =
-            |delta: f64| format!("{:.4}", 100.0 * (1.0 - delta)).trim_end_matches('0').trim_end_matches('.').to_owned();
         lines.push(format!(
-            "delta {delta}: the statements of each kind hold together with probability {} %",
-            percent(delta)
+            "delta {delta}: the statements of each kind hold together with probability {}",
+            percent(1.0 - delta)
         ));
         let all = report.budget.len() as f64 * delta;
         if report.budget.len() > 1 && all < 1.0 {
             let kinds = count(report.budget.len(), "kind");
-            lines.push(format!("all {kinds} together: {} %", percent(all)));
+            lines.push(format!("all {kinds} together: {}", percent(1.0 - all)));
         }
         for budget in &report.budget {
             lines.push(format!(

@@ -102,6 +102,11 @@ class Table:
         return f"<table>{title}<thead>{line(header, 'th')}</thead><tbody>{body}</tbody></table>{notes}"
 
 
+def _percent(probability: float) -> str:
+    """With as many digits as it needs: 99.99 % must not read as 100 %."""
+    return f"{100 * probability:.6f}".rstrip("0").rstrip(".") + " %"
+
+
 def _ends(name: str, interval: Interval | None) -> dict[str, float | None]:
     lower, upper = interval if interval is not None else (None, None)
     return {f"{name}_lower": lower, f"{name}_upper": upper}
@@ -187,7 +192,7 @@ class Evaluation(Table):
         ]
 
     def _shown(self) -> list[dict[str, Any]]:
-        percent = f"{100 * self.confidence:.0f} %"
+        percent = _percent(self.confidence)
         return [
             {
                 "estimator": e.estimator,
@@ -204,7 +209,7 @@ class Evaluation(Table):
         return self.name
 
     def _notes(self) -> list[str]:
-        w, percent = self.weights, f"{100 * self.confidence:.0f} %"
+        w, percent = self.weights, _percent(self.confidence)
         proven = "proven, at any time" if self.certified else "NOT proven"
         return [
             "",
@@ -237,7 +242,7 @@ class Selection(Table):
         return [{"policy": n, "estimate": e, "at_least": a, "mixture_weight": w} for n, e, a, w in columns]
 
     def _notes(self) -> list[str]:
-        percent = f"{100 * self.confidence:.0f} %"
+        percent = _percent(self.confidence)
         return [
             "",
             f"best: {self.best}; their mixture brings at least {self.mixture_at_least:.4f} ({percent}, all at once)",

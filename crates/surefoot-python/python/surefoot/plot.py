@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from surefoot._results import Evaluation, History, Simulation
+from surefoot._results import Evaluation, History, Simulation, _percent
 from surefoot._surefoot import Logs, Policy
 from surefoot.errors import refused
 from surefoot.evaluation import _own_actions
@@ -305,7 +305,7 @@ def evaluation(found: Evaluation | Mapping[str, Evaluation], ax: Axes | None = N
     ax.set_yticks(range(len(rows)), rows)
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.tick_params(axis="y", length=0)
-    percent = " and ".join(sorted({f"{100 * one.confidence:.0f} %" for one in several.values()}))
+    percent = " and ".join(sorted({_percent(one.confidence) for one in several.values()}))
     ax.set_xlabel(f"reward, with intervals of {percent} (thick: bootstrap; thin: Bernstein)")
     ax.grid(axis="x", color=_LIGHT)
     if len(several) > 1 or next(iter(several)):
