@@ -79,7 +79,9 @@ fn what_is_not_there_is_said() {
     let folder = folder();
     let at = folder.path();
     let lint = |url: &str| failed(&run(at, &store, &format!("lint {url}")));
-    assert!(lint("s3://bkt/none.csv").starts_with("error: s3://bkt/none.csv: cannot be read: there is no such object\n"));
+    assert!(
+        lint("s3://bkt/none.csv").starts_with("error: s3://bkt/none.csv: cannot be read: there is no such object\n")
+    );
     assert!(lint("s3://none/a.csv").starts_with("error: s3://none/a.csv: cannot be read: there is no such bucket\n"));
     assert!(lint("s3://bkt/none/").contains("s3://bkt/none/: should be a folder of log files, but has none"));
     assert!(lint("s3:///a.csv").contains("s3:///a.csv: should name a bucket"));

@@ -213,15 +213,17 @@ pub(super) fn explained(error: &StoreError) -> io::Error {
     }
     let inner = inner.to_string();
     match error {
-        StoreError::NotFound { source, .. } if source.to_string().contains("NoSuchBucket") => {
-            io::Error::new(NotFound, "there is no such bucket")
-        }
+        _ if inner.contains("<Code>NoSuchBucket</Code>") => io::Error::new(NotFound, "there is no such bucket"),
         StoreError::NotFound { .. } => io::Error::new(NotFound, "there is no such object"),
         StoreError::PermissionDenied { .. } | StoreError::Unauthenticated { .. } => {
             let reason = "the store denies access: the credentials in the environment are wrong, or do not allow it (S3 also \
                           says so of an object that does not exist, if it may not be listed)";
             io::Error::new(PermissionDenied, reason)
         }
-        _ => io::Error::new(Other, inner),
+        // The answer of a store is XML with a message.
+        _ => {
+            let message = inner.split_once("<Message>").and_then(|(_, rest)| rest.split_once("</Message>"));
+            io::Error::new(Other, message.map_or(inner.clone(), |(message, _)| message.to_owned()))
+        }
     }
 }
