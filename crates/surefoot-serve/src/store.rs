@@ -73,13 +73,15 @@ pub struct DecisionRow {
     pub policy: Option<Fingerprint>,
     /// When it was drawn.
     pub decided_at: Time,
+    /// When it became active: at once, or, if it was deferred, when the caller said that it is shown.
+    pub activated_at: Option<Time>,
 }
 
 /// What became of a reward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RewardStatus {
-    /// Its decision has not come yet.
+    /// Its decision has not come yet, or is not active yet.
     Parked = 0,
     /// It counts.
     Joined = 1,
@@ -117,6 +119,8 @@ pub struct RoundRow {
     pub closed: Option<Closed>,
     /// When it was learned from, and the report as JSON.
     pub learned: Option<(Time, String)>,
+    /// Whether all its records are erased: they are read as such, also if some are not overwritten yet.
+    pub erased: bool,
 }
 
 /// How a round ended.
@@ -215,6 +219,8 @@ pub trait Reader: Debug + Send {
     fn statements(&self) -> Result<Vec<Statement>>;
     /// The policy that an operator has pinned.
     fn pinned(&self) -> Result<Option<Fingerprint>>;
+    /// How many decisions were looked at because of their age.
+    fn swept(&self) -> Result<u64>;
     /// All acts of operators, in order.
     fn acts(&self) -> Result<Vec<Act>>;
     /// Gives the policy files in a folder to the other servers of the loop, if there are any.
@@ -259,6 +265,8 @@ pub trait Store: Reader {
     fn open(&mut self, rules: &str, secret: &[u8; 32], ledger: &str, running: Option<Fingerprint>) -> Result<()>;
     /// Adds a decision.
     fn add_decision(&mut self, row: &DecisionRow) -> Result<()>;
+    /// Says when a deferred decision became active.
+    fn activate(&mut self, event_id: &str, at: Time) -> Result<()>;
     /// Adds a reward.
     fn add_reward(&mut self, row: &RewardRow) -> Result<()>;
     /// Changes what became of the parked rewards of an event that came at this time or later, and of those before.
@@ -269,6 +277,8 @@ pub trait Store: Reader {
     fn put_learned(&mut self, at: Time, learned: &Learned) -> Result<()>;
     /// Erases everything about an event: its rewards, and its decision, in whose place this row comes.
     fn erase(&mut self, event_id: &str, instead: Option<&DecisionRow>) -> Result<()>;
+    /// Says how many decisions were looked at because of their age.
+    fn set_swept(&mut self, decisions: u64) -> Result<()>;
     /// Replaces the ledger.
     fn put_ledger(&mut self, ledger: &str) -> Result<()>;
     /// Pins a policy, or none.

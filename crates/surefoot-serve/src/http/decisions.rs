@@ -17,7 +17,7 @@ use super::problem::Problem;
 use super::{App, reading};
 use crate::config::{Mode, Role, Rules};
 use crate::engine::{Answer, Ask, DecideAsk, Decided, Refusal};
-use crate::request::{DecisionRequest, action_value};
+use crate::request::{DecisionRequest, action_value, stored_action};
 use crate::store::{RewardRow, RewardStatus};
 use crate::time::written;
 
@@ -26,7 +26,7 @@ use crate::time::written;
 pub(super) struct DecisionAnswer {
     /// The id of the event.
     event_id: String,
-    /// The chosen action, by name or number.
+    /// The chosen action, by name or number; the id of the chosen candidate in a loop over candidates.
     action: Value,
     /// The probability with which it was chosen.
     propensity: f64,
@@ -37,6 +37,9 @@ pub(super) struct DecisionAnswer {
     round: u64,
     /// Until when its rewards count.
     reward_until: String,
+    /// If true, rewards count only if the decision is activated until then.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    deferred: bool,
     /// In shadow mode: true. Nobody should follow the decision.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     shadow: bool,
@@ -55,7 +58,9 @@ pub(super) struct DecisionAnswer {
             content((DecisionAnswer = "application/json"), (String = "application/x-ndjson"))),
         (status = "4XX", description = "What is allowed, and what came.", body = Problem,
             content_type = "application/problem+json"),
-        (status = 503, description = "Nothing was drawn or stored.", body = Problem,
+        (status = 503, description = "Overload: nothing was drawn or stored. With urn:surefoot:store-unavailable, a \
+            connection to PostgreSQL that was lost during a commit may have left the decision stored: ask again with the \
+            same event_id, which gives the stored decision, or a first one.", body = Problem,
             content_type = "application/problem+json")))]
 pub(super) async fn decide(
     State(app): State<App>,
@@ -112,11 +117,15 @@ pub(super) async fn decide(
 fn described(rules: &Rules, event_id: String, decided: &Decided, head: Fingerprint) -> DecisionAnswer {
     DecisionAnswer {
         event_id,
-        action: action_value(&rules.actions, decided.action),
+        action: match &decided.candidate {
+            Some(id) => Value::from(id.as_str()),
+            None => action_value(&rules.actions, decided.action),
+        },
         propensity: decided.propensity,
         policy_version: decided.policy,
         round: decided.round,
         reward_until: written(decided.reward_until),
+        deferred: decided.deferred,
         shadow: rules.mode == Mode::Shadow,
         ledger_head: head,
     }
@@ -167,6 +176,8 @@ pub(super) struct StoredDecision {
     decided_at: String,
     /// Until when its rewards count.
     reward_until: String,
+    /// When it became active; null if it was deferred, and nobody has said that it is shown.
+    activated_at: Option<String>,
     /// Its rewards; absent in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     rewards: Option<Vec<StoredReward>>,
@@ -194,16 +205,18 @@ impl StoredDecision {
             received_at: written(row.received_at),
             status: row.status,
         };
+        let request = DecisionRequest::stored(&row).unwrap_or_default();
         StoredDecision {
             number: row.number,
             event_id: row.event_id,
             request: serde_json::from_str(&row.request).unwrap_or_default(),
-            action: action_value(&rules.actions, row.action),
+            action: stored_action(rules, &request, row.action),
             propensity: row.propensity,
             policy_version: row.policy,
             round: row.round,
             decided_at: written(row.decided_at),
             reward_until: written(row.decided_at.saturating_add(rules.window.0)),
+            activated_at: row.activated_at.map(written),
             rewards: rewards.map(|rows| rows.into_iter().map(stored).collect()),
         }
     }
@@ -246,8 +259,7 @@ pub(super) async fn one(
     let id = event_id.clone();
     let found = reading::blocking(lp, move |reader| Ok((reader.decision(&id)?, reader.rewards(&id)?))).await?;
     let (Some(row), rewards) = found else {
-        let detail = format!("there is no decision on an event {event_id:?}");
-        return Err(Problem::new(StatusCode::NOT_FOUND, "no-such-event", detail));
+        return Err(Problem::from(Refusal::no_decision(&event_id)));
     };
     let stored = StoredDecision::of(lp.rules(), row, Some(rewards));
     Ok(with_head(Json(stored).into_response(), lp.status().ledger_head))

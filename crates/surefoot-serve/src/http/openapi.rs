@@ -4,7 +4,7 @@ use axum::response::{IntoResponse, Response};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
-use super::{admin, challengers, decisions, erasing, evaluating, reading, rewards};
+use super::{activating, admin, challengers, decisions, erasing, evaluating, reading, rewards};
 
 /// The document.
 #[derive(OpenApi)]
@@ -14,6 +14,7 @@ use super::{admin, challengers, decisions, erasing, evaluating, reading, rewards
         decisions::decide,
         decisions::list,
         decisions::one,
+        activating::activate,
         rewards::any,
         rewards::of_event,
         reading::loops,

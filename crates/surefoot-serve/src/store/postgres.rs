@@ -13,6 +13,8 @@ mod files;
 mod link;
 mod read;
 mod rows;
+mod settings;
+mod tls;
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -25,7 +27,7 @@ use crate::clock::Time;
 use crate::error::Result;
 
 /// The version of the tables.
-const VERSION: i32 = 1;
+const VERSION: i32 = 2;
 
 /// How often a server looks whether another has written, if it has nothing to write itself.
 const LOOK: Duration = Duration::from_millis(500);
@@ -57,7 +59,8 @@ const TABLES: &str = "
         propensity float8 NOT NULL,
         round bigint NOT NULL,
         policy text,
-        decided_at bigint NOT NULL
+        decided_at bigint NOT NULL,
+        activated_at bigint
     );
     CREATE TABLE rewards (
         number bigint PRIMARY KEY,
@@ -77,7 +80,8 @@ const TABLES: &str = "
         last_at bigint,
         by_hand boolean,
         learned_at bigint,
-        report text
+        report text,
+        erased boolean NOT NULL
     );
     CREATE TABLE statements (number bigserial PRIMARY KEY, statement text NOT NULL);
     CREATE TABLE acts (number bigserial PRIMARY KEY, at bigint NOT NULL, by text NOT NULL, act text NOT NULL);
@@ -316,6 +320,14 @@ impl Store for PostgresStore {
         Ok(())
     }
 
+    fn activate(&mut self, event_id: &str, at: Time) -> Result<()> {
+        self.write(rows::ACTIVATE, &[&event_id, &at])?;
+        if let Some(Some(row)) = self.step()?.decisions.get_mut(event_id) {
+            row.activated_at = Some(at);
+        }
+        Ok(())
+    }
+
     fn add_reward(&mut self, row: &RewardRow) -> Result<()> {
         let known = self.rewards(&row.event_id)?;
         let step = self.step()?;
@@ -348,6 +360,7 @@ impl Store for PostgresStore {
             &closed.map(|closed| rows::signed(closed.records)),
             &closed.map(|closed| closed.last_at),
             &closed.map(|closed| closed.by_hand),
+            &row.erased,
         ];
         self.restructure(rows::PUT_ROUND, columns).map(|_| ())
     }
@@ -388,6 +401,10 @@ impl Store for PostgresStore {
             step.decisions.insert(row.event_id.clone(), Some(row.clone()));
         }
         Ok(())
+    }
+
+    fn set_swept(&mut self, decisions: u64) -> Result<()> {
+        self.restructure(rows::SET_ABOUT, &[&"swept", &Some(decisions.to_string())]).map(|_| ())
     }
 
     fn put_ledger(&mut self, ledger: &str) -> Result<()> {

@@ -65,6 +65,9 @@ impl Reader for Flaky {
     fn pinned(&self) -> Result<Option<Fingerprint>> {
         self.inner.pinned()
     }
+    fn swept(&self) -> Result<u64> {
+        self.inner.swept()
+    }
     fn acts(&self) -> Result<Vec<Act>> {
         self.inner.acts()
     }
@@ -99,6 +102,10 @@ impl Store for Flaky {
         self.operation()?;
         self.inner.add_decision(row)
     }
+    fn activate(&mut self, event_id: &str, at: Time) -> Result<()> {
+        self.operation()?;
+        self.inner.activate(event_id, at)
+    }
     fn add_reward(&mut self, row: &RewardRow) -> Result<()> {
         self.operation()?;
         self.inner.add_reward(row)
@@ -118,6 +125,10 @@ impl Store for Flaky {
     fn erase(&mut self, event_id: &str, instead: Option<&DecisionRow>) -> Result<()> {
         self.operation()?;
         self.inner.erase(event_id, instead)
+    }
+    fn set_swept(&mut self, decisions: u64) -> Result<()> {
+        self.operation()?;
+        self.inner.set_swept(decisions)
     }
     fn put_ledger(&mut self, ledger: &str) -> Result<()> {
         self.operation()?;

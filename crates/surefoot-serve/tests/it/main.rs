@@ -2,9 +2,12 @@
 
 #![allow(missing_docs)]
 
+mod candidates;
 mod challengers;
 mod common;
+mod deferred;
 mod delayed;
+mod encrypted;
 mod erasing;
 mod faults;
 mod flaky;
@@ -14,4 +17,5 @@ mod limits;
 mod live;
 mod machine;
 mod postgres;
+mod retention;
 mod servers;

@@ -191,7 +191,8 @@ const showTraffic = (metrics) => {
 const showRules = () => {
   const round = rules.round.records ? `${rules.round.records.toLocaleString()} decisions`
     : `${rules.round.every}, at least ${rules.round.at_least} decisions`;
-  pairs($("rules"), [["mode", rules.mode], ["actions", rules.actions.slice(0, 20).join(", ") + (rules.actions.length > 20 ? ", ..." : "")],
+  pairs($("rules"), [["mode", rules.mode], ["actions", rules.most_candidates ? `candidates of each decision, at most ${rules.most_candidates}`
+    : rules.actions.slice(0, 20).join(", ") + (rules.actions.length > 20 ? ", ..." : "")],
     ["reward", `from ${rules.reward_range[0]} to ${rules.reward_range[1]}, ${rules.aggregation} within ${rules.window_seconds} s, else ${rules.default_reward}`],
     ["a round ends after", round], ["gate", rules.gate], ["delta", String(rules.delta)]]);
   const assumed = ["every decision of a round counts, with the probability it was drawn with",

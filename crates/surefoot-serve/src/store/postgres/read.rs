@@ -117,6 +117,10 @@ impl Reader for PostgresStore {
         self.about_policy("pinned")
     }
 
+    fn swept(&self) -> Result<u64> {
+        Ok(self.about("swept")?.and_then(|text| text.parse().ok()).unwrap_or(0))
+    }
+
     fn acts(&self) -> Result<Vec<Act>> {
         let found = self.link.query(rows::ACTS, &[])?;
         Ok(found.iter().map(|row| Act { at: row.get(0), by: row.get(1), act: row.get(2) }).collect())

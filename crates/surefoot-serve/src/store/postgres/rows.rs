@@ -16,17 +16,18 @@ pub(super) const SET_STATE: &str =
 pub(super) const ABOUT: &str = "SELECT value FROM about WHERE name = $1";
 pub(super) const SET_ABOUT: &str =
     "INSERT INTO about VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
-pub(super) const DECISIONS_OF: &str = "SELECT number, event_id, request, action, propensity, round, policy, decided_at \
-                                       FROM decisions WHERE event_id = ANY($1::text[])";
-pub(super) const DECISIONS_FROM: &str = "SELECT number, event_id, request, action, propensity, round, policy, decided_at \
-                                         FROM decisions WHERE number >= $1 ORDER BY number LIMIT $2";
+pub(super) const DECISIONS_OF: &str = "SELECT number, event_id, request, action, propensity, round, policy, decided_at, activated_at \
+     FROM decisions WHERE event_id = ANY($1::text[])";
+pub(super) const DECISIONS_FROM: &str = "SELECT number, event_id, request, action, propensity, round, policy, decided_at, activated_at \
+     FROM decisions WHERE number >= $1 ORDER BY number LIMIT $2";
 pub(super) const REWARDS_OF: &str = "SELECT event_id, reward_id, value, received_at, status FROM rewards \
                                      WHERE event_id = ANY($1::text[]) ORDER BY number";
 pub(super) const COUNTED_OF: &str =
     "SELECT event_id, value FROM rewards WHERE event_id = ANY($1::text[]) AND status = 1 ORDER BY number";
 pub(super) const ADD_DECISIONS: &str = "INSERT INTO decisions \
      SELECT * FROM UNNEST($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::float8[], $6::bigint[], $7::text[], \
-     $8::bigint[])";
+     $8::bigint[], $9::bigint[])";
+pub(super) const ACTIVATE: &str = "UPDATE decisions SET activated_at = $2 WHERE event_id = $1";
 pub(super) const ADD_REWARDS: &str = "INSERT INTO rewards \
      SELECT * FROM UNNEST($1::bigint[], $2::text[], $3::text[], $4::float8[], $5::bigint[], $6::bigint[])";
 pub(super) const SETTLE: &str = "UPDATE rewards SET status = CASE WHEN received_at >= $2 THEN 1 ELSE 2 END \
@@ -34,11 +35,11 @@ pub(super) const SETTLE: &str = "UPDATE rewards SET status = CASE WHEN received_
 pub(super) const ERASE_REWARDS: &str = "DELETE FROM rewards WHERE event_id = $1";
 pub(super) const ERASE_DECISION: &str =
     "UPDATE decisions SET event_id = $2, request = $3, action = $4, propensity = $5 WHERE number = $1";
-pub(super) const ROUNDS: &str =
-    "SELECT round, policy, first, opened_at, records, last_at, by_hand, learned_at, report FROM rounds ORDER BY round";
-pub(super) const PUT_ROUND: &str = "INSERT INTO rounds (round, policy, first, opened_at, records, last_at, by_hand) \
-     VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (round) DO UPDATE SET \
-     records = excluded.records, last_at = excluded.last_at, by_hand = excluded.by_hand";
+pub(super) const ROUNDS: &str = "SELECT round, policy, first, opened_at, records, last_at, by_hand, learned_at, report, erased FROM rounds \
+     ORDER BY round";
+pub(super) const PUT_ROUND: &str = "INSERT INTO rounds (round, policy, first, opened_at, records, last_at, by_hand, erased) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (round) DO UPDATE SET records = excluded.records, \
+     last_at = excluded.last_at, by_hand = excluded.by_hand, erased = excluded.erased";
 pub(super) const LEARNED: &str =
     "UPDATE rounds SET learned_at = $2, report = $3 WHERE round = $1 AND learned_at IS NULL";
 pub(super) const STATEMENTS: &str = "SELECT statement FROM statements ORDER BY number";
@@ -91,6 +92,7 @@ pub(super) fn decision(place: &Place, row: &Row) -> Result<DecisionRow> {
         round: unsigned(place, row.get(5))?,
         policy: policy(place, row.get(6))?,
         decided_at: row.get(7),
+        activated_at: row.get(8),
     })
 }
 
@@ -126,6 +128,7 @@ pub(super) fn round(place: &Place, row: &Row) -> Result<RoundRow> {
         opened_at: row.get(3),
         closed,
         learned: learned_at.map(|at| (at, report.unwrap_or_default())),
+        erased: row.get(9),
     })
 }
 
@@ -140,6 +143,7 @@ pub(super) struct DecisionColumns {
     round: Vec<i64>,
     policy: Vec<Option<String>>,
     decided_at: Vec<i64>,
+    activated_at: Vec<Option<i64>>,
 }
 
 impl DecisionColumns {
@@ -154,6 +158,7 @@ impl DecisionColumns {
             columns.round.push(signed(row.round));
             columns.policy.push(text(row.policy));
             columns.decided_at.push(row.decided_at);
+            columns.activated_at.push(row.activated_at);
         }
         columns
     }
@@ -162,7 +167,7 @@ impl DecisionColumns {
         self.number.is_empty()
     }
 
-    pub(super) fn params(&self) -> [&(dyn ToSql + Sync); 8] {
+    pub(super) fn params(&self) -> [&(dyn ToSql + Sync); 9] {
         [
             &self.number,
             &self.event_id,
@@ -172,6 +177,7 @@ impl DecisionColumns {
             &self.round,
             &self.policy,
             &self.decided_at,
+            &self.activated_at,
         ]
     }
 }
