@@ -65,7 +65,7 @@ pub(crate) fn records(
 ) -> Result<()> {
     reader.records(round.first, round.records, &mut |record| match round.erased {
         false => each(record),
-        true => each(RecordRow { decision: erased(rules, record.decision), rewards: vec![rules.reward_range[0]] }),
+        true => each(RecordRow { decision: erased(rules, &record.decision), rewards: vec![rules.reward_range[0]] }),
     })
 }
 

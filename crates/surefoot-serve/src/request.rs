@@ -153,12 +153,12 @@ impl DecisionRequest {
 
 /// What comes in the place of an erased decision: one on an empty context that had no choice. So its propensity is 1, and no
 /// record contradicts the propensities of its round, however many are erased.
-pub(crate) fn erased(rules: &Rules, row: DecisionRow) -> DecisionRow {
+pub(crate) fn erased(rules: &Rules, row: &DecisionRow) -> DecisionRow {
     // Among candidates, it has a single one without features.
     let eligible = rules.candidates.is_none().then(|| vec![action_value(&rules.actions, 0)]);
     let request = DecisionRequest { eligible, ..DecisionRequest::default() };
     let request = serde_json::to_string(&request).expect("an empty request is a text");
-    DecisionRow { event_id: format!("{ERASED}{}", row.number), request, action: 0, propensity: 1.0, ..row }
+    DecisionRow { event_id: format!("{ERASED}{}", row.number), request, action: 0, propensity: 1.0, ..row.clone() }
 }
 
 impl RewardRequest {

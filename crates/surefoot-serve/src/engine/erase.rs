@@ -42,7 +42,7 @@ impl Engine {
     pub(super) fn overwrite(&mut self, event_id: &str) -> Result<(Option<DecisionRow>, u64)> {
         let rewards = self.store.rewards(event_id)?;
         let parked = rewards.iter().filter(|reward| reward.status == RewardStatus::Parked).count() as u64;
-        let instead = self.store.decision(event_id)?.map(|row| erased(&self.rules, row));
+        let instead = self.store.decision(event_id)?.map(|row| erased(&self.rules, &row));
         if instead.is_some() || !rewards.is_empty() {
             self.store.erase(event_id, instead.as_ref())?;
         }

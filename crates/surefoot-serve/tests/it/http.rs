@@ -136,7 +136,7 @@ fn a_bad_request_is_told_what_is_allowed_and_what_came() {
         (
             json!({ "contexts": {} }),
             422,
-            "unknown field `contexts`, expected one of `event_id`, `context`, `eligible`, `baseline` at line 1 column 11",
+            "unknown field `contexts`, expected one of `event_id`, `context`, `eligible`, `candidates`, `baseline`, `defer` at line 1 column 11",
         ),
         (
             json!({ "context": { "a": 1, "b": 1, "c": 1, "d": 1, "e": 1, "f": 1 } }),

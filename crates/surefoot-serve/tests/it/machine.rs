@@ -63,7 +63,7 @@ fn op() -> impl Strategy<Value = Op> {
 
 /// Whether the decision on this event is deferred.
 fn deferred(event: u8) -> bool {
-    event % 3 == 0
+    event.is_multiple_of(3)
 }
 
 /// What the model knows of an event.

@@ -1,6 +1,5 @@
 //! Records that are older than a loop keeps them.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -13,11 +12,12 @@ use surefoot_serve::clock::Time;
 use surefoot_serve::engine::{AdminAsk, Answer, Ask, Command, Engine, RewardAsk};
 use surefoot_serve::export;
 use surefoot_serve::request::DecisionRequest;
-use surefoot_serve::store::{Reader as _, SqliteStore};
+use surefoot_serve::store::{PostgresStore, Reader, SqliteStore, Store};
 
 use crate::challengers::{Gated, gated};
 use crate::common::{SHOP, get, rules, visit};
 use crate::flaky::{Flaky, Fuse};
+use crate::postgres::Postgres;
 
 /// Waits until a decision is gone.
 fn gone(shop: &Gated, event: &str) {
@@ -69,11 +69,10 @@ fn rounds_that_are_too_old_are_erased_whole_and_the_run_is_still_verified() {
     assert!(report.trust.iter().any(|trust| trust.starts_with("800 records were erased")), "{:?}", report.trust);
 }
 
-fn engine(folder: &Path, fuse: &Fuse) -> Engine {
+fn engine(inner: Box<dyn Store>, fuse: &Fuse) -> Engine {
     let text = SHOP.replace("records = 40 }", "records = 2000 }\nretention = \"10s\"");
     let (rules, first) = rules(&text);
     let ledger = rules.session("test", first.clone()).unwrap().ledger().clone();
-    let inner = Box::new(SqliteStore::open(&folder.join("loop.sqlite")).unwrap());
     let first: Arc<dyn Policy> = Arc::new(first);
     let find = Box::new(move |_| Ok(Arc::clone(&first)));
     Engine::open("shop", Arc::new(rules), &ledger, Box::new(Flaky { inner, fuse: Arc::clone(fuse) }), find).unwrap()
@@ -82,8 +81,22 @@ fn engine(folder: &Path, fuse: &Fuse) -> Engine {
 #[test]
 fn a_few_records_are_erased_with_every_step_and_a_crash_in_between_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("loop.sqlite");
+    in_steps(&|| Box::new(SqliteStore::open(&path).unwrap()), &|| Box::new(SqliteStore::open_to_read(&path).unwrap()));
+}
+
+#[test]
+fn so_they_are_in_postgresql() {
+    let Some(database) = Postgres::start() else { return };
+    let address = database.address();
+    in_steps(&|| Box::new(PostgresStore::open(&address, "shop").unwrap()), &|| {
+        Box::new(PostgresStore::open_to_read(&address, "shop").unwrap())
+    });
+}
+
+fn in_steps(store: &dyn Fn() -> Box<dyn Store>, reader: &dyn Fn() -> Box<dyn Reader>) {
     let fuse: Fuse = Arc::new((-1).into());
-    let mut shop = engine(folder.path(), &fuse);
+    let mut shop = engine(store(), &fuse);
     let decide = |shop: &mut Engine, range: std::ops::Range<usize>, time: Time| {
         let asks = range.clone().map(|i| {
             let request: DecisionRequest = serde_json::from_value(visit(i)).unwrap();
@@ -98,7 +111,7 @@ fn a_few_records_are_erased_with_every_step_and_a_crash_in_between_changes_nothi
     };
     decide(&mut shop, 0..700, 0);
     decide(&mut shop, 700..1200, 5000);
-    let reader = SqliteStore::open_to_read(&folder.path().join("loop.sqlite")).unwrap();
+    let reader = reader();
     let erased = || {
         let rows = reader.decisions(0, 2000).unwrap();
         assert!(rows.iter().enumerate().all(|(i, row)| row.number == i as u64));
@@ -112,19 +125,19 @@ fn a_few_records_are_erased_with_every_step_and_a_crash_in_between_changes_nothi
     assert_eq!(erased(), (0, 0));
     // If the store fails, nothing happens, and it is tried again a second later.
     for fails in 0..40 {
-        let mut other = engine(folder.path(), &fuse);
+        let mut other = engine(store(), &fuse);
         fuse.store(fails, Ordering::SeqCst);
         assert!(other.retain(10_001).is_err(), "{fails}");
         fuse.store(-1, Ordering::SeqCst);
         assert_eq!(erased(), (0, 0));
     }
-    let mut shop = engine(folder.path(), &fuse);
+    let mut shop = engine(store(), &fuse);
     shop.retain(10_001).unwrap();
     assert_eq!(erased(), (500, 500));
     shop.retain(10_001).unwrap();
     assert_eq!(erased(), (500, 500), "there is a pause between two steps");
     drop(shop);
-    let mut shop = engine(folder.path(), &fuse);
+    let mut shop = engine(store(), &fuse);
     shop.retain(10_001).unwrap();
     assert_eq!(erased(), (700, 700), "the others are younger");
     shop.retain(15_000).unwrap();
@@ -137,7 +150,7 @@ fn a_few_records_are_erased_with_every_step_and_a_crash_in_between_changes_nothi
     assert_eq!(erased(), (1200, 1200));
     let ready = shop.take_ready().unwrap();
     assert!(ready.erased);
-    let logs = surefoot_serve::round_logs(&reader, shop.rules(), &ready).unwrap();
+    let logs = surefoot_serve::round_logs(reader.as_ref(), shop.rules(), &ready).unwrap();
     assert_eq!(logs.len(), 1200);
     assert!(logs.cost().iter().all(|cost| *cost == 0.0));
     assert!(logs.propensity().iter().all(|propensity| *propensity == 1.0));

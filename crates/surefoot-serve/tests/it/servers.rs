@@ -144,13 +144,22 @@ fn what_was_acknowledged_survives_a_database_that_is_killed_under_load() {
                 }
             });
         }
+        let (began, enough) = (Instant::now(), AtomicUsize::new(40));
+        let wait = || {
+            while answered.load(Ordering::SeqCst) < enough.load(Ordering::SeqCst) {
+                assert!(began.elapsed() < Duration::from_secs(300), "nobody is answered");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            enough.store(answered.load(Ordering::SeqCst) + 40, Ordering::SeqCst);
+        };
         for kill in 0..kills {
-            std::thread::sleep(Duration::from_millis(300 + 170 * kill as u64 % 400));
+            wait();
+            std::thread::sleep(Duration::from_millis(170 * kill as u64 % 400));
             database.kill();
             std::thread::sleep(Duration::from_millis(100));
             database.run().unwrap();
         }
-        std::thread::sleep(Duration::from_millis(300));
+        wait();
         over.store(true, Ordering::SeqCst);
     });
     let told = told.into_inner().unwrap();
@@ -208,6 +217,13 @@ fn a_server_process_that_is_killed_beside_another_loses_nothing() {
             assert!(reward.0 == 201, "{reward:?}");
         }
         assert!(killer.join().unwrap().success());
+    }
+    // Enough for rounds to learn from and to certify.
+    while told.len() < 130 {
+        let (status, answer) = stays.send("POST", "/decisions", &visit(told.len())).unwrap();
+        assert_eq!(status, 201, "{answer}");
+        stays.send("POST", &format!("/decisions/e{}/rewards", told.len()), &json!({ "reward": 1 })).unwrap();
+        told.push(answer);
     }
     let began = Instant::now();
     loop {
