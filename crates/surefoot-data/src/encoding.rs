@@ -11,6 +11,7 @@ mod identity;
 mod listed;
 mod namespaces;
 mod object;
+mod reader;
 
 pub use candidates::CandidateInputs;
 pub use encode::Rows;
@@ -21,6 +22,7 @@ pub(crate) use fit::{NAMES, VALUES};
 pub use identity::Identity;
 pub use listed::NamedPart;
 pub(crate) use namespaces::joint;
+pub use reader::ContextReader;
 
 use serde::{Deserialize, Serialize};
 

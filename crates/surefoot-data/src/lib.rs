@@ -72,7 +72,8 @@ pub use cache::Storage;
 pub use certificate_file::{Certificates, read_certificates, write_certificates};
 pub use convert::{Converted, convert};
 pub use encoding::{
-    CandidateInputs, Encoding, EncodingFit, EncodingSettings, Field, Identity, NamedPart, Rows as EncodedRows,
+    CandidateInputs, ContextReader, Encoding, EncodingFit, EncodingSettings, Field, Identity, NamedPart,
+    Rows as EncodedRows,
 };
 pub use error::{Error, Result};
 pub use evaluate::{EvaluateRequest, Evaluated, EvaluatedPolicy, ModelRequest, NamedEstimate, NamedPolicy, evaluate};

@@ -236,6 +236,20 @@ impl Engine {
         Ok(())
     }
 
+    /// Tells the store what a step will ask it for.
+    fn expect(&mut self, asks: &[Ask]) {
+        let (mut decided, mut rewarded): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
+        for ask in asks {
+            match ask {
+                Ask::Decide(asks) => decided.extend(asks.iter().map(|ask| ask.event_id.as_str())),
+                Ask::Reward(asks) => rewarded.extend(asks.iter().map(|ask| ask.event_id.as_str())),
+                Ask::Activate(event_id) => decided.push(event_id),
+                _ => {}
+            }
+        }
+        self.store.expect(&decided, &rewarded);
+    }
+
     fn work(&mut self, asks: &[Ask], now: Time) -> Result<Vec<Answer>> {
         self.position.time = self.position.time.max(now);
         let writes = !asks.is_empty() || self.is_over();
@@ -243,10 +257,9 @@ impl Engine {
             self.look()?;
             return Ok(Vec::new());
         }
+        self.expect(asks);
         self.store.begin()?;
         self.look()?;
-        let events: Vec<&str> = asks.iter().flat_map(Ask::events).collect();
-        self.store.expect(&events)?;
         self.close_if_over()?;
         let mut answers = Vec::with_capacity(asks.len());
         for ask in asks {

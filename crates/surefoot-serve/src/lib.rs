@@ -2,7 +2,7 @@
 //! come, learning when a round is complete, certificates, the gate, and redeployment.
 //!
 //! ```text
-//! HTTP (`http/`) -> requests, checked (`request.rs`) -> queue -> one thread per loop (`sequencer.rs`)
+//! HTTP (`http/`) -> requests, checked (`request.rs`) -> `queue.rs` -> one thread per loop (`sequencer.rs`)
 //!                                                                     |
 //!                                     rules (`engine/`) -> commit (`store/`) -> answers
 //!                                                                     |
@@ -24,6 +24,7 @@ mod learning;
 mod logs;
 mod metrics;
 mod policies;
+mod queue;
 pub mod request;
 mod run;
 mod sequencer;

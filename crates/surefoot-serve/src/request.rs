@@ -1,6 +1,9 @@
 //! REQUESTS: what callers send, and how it is checked against the rules of a loop before it is queued.
 
 pub(crate) mod candidates;
+mod usual;
+
+pub(crate) use usual::Usual;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -82,6 +85,13 @@ impl DecisionRequest {
         })
     }
 
+    /// Whether two requests ask the same, each as it is stored: as it came, or with keys in order and without the event.
+    pub(crate) fn same(a: &str, b: &str) -> bool {
+        // Keys of a JSON object are in order, so equal requests are equal texts.
+        let ordered = |text: &str| serde_json::to_string(&serde_json::from_str::<DecisionRequest>(text).ok()?).ok();
+        a == b || ordered(a).is_some_and(|a| Some(a) == ordered(b))
+    }
+
     /// The numbers of the eligible actions, in order.
     pub(crate) fn eligible(&self, actions: &Actions) -> Result<Option<Vec<u32>>, Refusal> {
         let Some(list) = &self.eligible else { return Ok(None) };
@@ -113,7 +123,6 @@ impl DecisionRequest {
             let detail = "defer should be absent in a loop in shadow mode, whose decisions nobody shows, but is given";
             return Err(Refusal::unprocessable("defer", detail));
         }
-        // Keys of a JSON object are in order, so equal requests are equal texts.
         let request = serde_json::to_string(&self).map_err(|e| Refusal::unprocessable("context", e.to_string()))?;
         Ok(DecideAsk { event_id, request, context, eligible, candidates, baseline, defer: self.defer })
     }

@@ -1,12 +1,13 @@
 //! SEQUENCER: one thread per loop that alone draws, numbers, commits and swaps policies, and one that learns.
 //!
-//! Callers queue what they ask, and wait. The thread takes everything that is queued, makes one step of the
-//! [engine](crate::engine) of it, and answers after the commit: many asks share one flush of the disk. If too much is
-//! queued, an ask is refused before anything is drawn for it.
+//! Callers [queue](crate::queue) what they ask, and wait. The thread takes everything that is queued, makes one step of the
+//! [engine](crate::engine) of it, and answers after the commit: many asks share one flush of the disk. If there were other
+//! callers a moment ago, it waits for them, but not for long. If too much is queued, an ask is refused before anything is
+//! drawn for it.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -22,12 +23,16 @@ use crate::error::{Error, Result};
 use crate::learning::{self, Learning};
 use crate::metrics::Metrics;
 use crate::policies::Policies;
+use crate::queue::{Queue, When};
+use crate::request::Usual;
 use crate::store::{Reader, Storage};
 
 /// The largest number of decisions and rewards that may wait.
 const MOST_QUEUED: usize = 8192;
 /// The largest number of decisions and rewards in one commit.
 const MOST_TOGETHER: usize = 1024;
+/// How long an ask waits for those of other callers, to share a commit with them.
+const GATHER: Duration = Duration::from_millis(1);
 /// How often a loop looks at the clock without being asked anything.
 const TICK: Duration = Duration::from_millis(50);
 /// How soon the learner tries again what the store has refused.
@@ -83,6 +88,7 @@ pub enum Event {
 /// What an ask is answered with: the answer, and the head of the ledger at that time.
 pub(crate) type Reply = (Answer, Fingerprint);
 
+#[derive(Debug)]
 enum Message {
     Ask(Ask, Option<oneshot::Sender<Reply>>),
     Stop,
@@ -93,9 +99,10 @@ enum Message {
 pub struct Loop {
     name: String,
     rules: Arc<Rules>,
+    usual: Usual,
     shared: Arc<Shared>,
     policies: Policies,
-    queue: Sender<Message>,
+    queue: Arc<Queue<Message>>,
     reader: Mutex<Box<dyn Reader>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -151,7 +158,7 @@ impl Loop {
         let engine = Engine::open(name, Arc::clone(&rules), opening.ledger(), store, find)?;
         let learning = Learning::new(name, Arc::clone(&rules), first, policies.clone(), engine.reader()?);
         let reader = Mutex::new(engine.reader()?);
-        let (queue, asked) = mpsc::channel();
+        let queue = Arc::new(Queue::new());
         let (ready, to_learn) = mpsc::channel();
         let shared = Arc::new(Shared {
             status: RwLock::new(engine.status()),
@@ -160,21 +167,22 @@ impl Loop {
             queued: AtomicUsize::new(0),
         });
         let sequencer = {
-            let shared = Arc::clone(&shared);
+            let (shared, asked) = (Arc::clone(&shared), Arc::clone(&queue));
             let work = move || {
                 let _lock = lock;
                 let decides = engine.status().policy;
-                Sequencer { engine, shared, clock, asked, ready, decides, unsaved: None }.run();
+                Sequencer { engine, shared, clock, asked, callers: 1, ready, decides, unsaved: None }.run();
             };
             spawn(format!("decide-{name}"), work).map_err(system)?
         };
         let learner = {
-            let (queue, shared) = (queue.clone(), Arc::clone(&shared));
-            let work = move || learn(learning, to_learn, queue, shared, learning_threads);
+            let (queue, shared) = (Arc::clone(&queue), Arc::clone(&shared));
+            let work = move || learn(learning, to_learn, &queue, &shared, learning_threads);
             spawn(format!("learn-{name}"), work).map_err(system)?
         };
         let threads = Mutex::new(vec![sequencer, learner]);
-        Ok(Loop { name: name.into(), rules, shared, policies, queue, reader, threads })
+        let usual = Usual::new(&rules);
+        Ok(Loop { name: name.into(), rules, usual, shared, policies, queue, reader, threads })
     }
 
     /// The name of the loop.
@@ -185,6 +193,11 @@ impl Loop {
     /// Its rules.
     pub fn rules(&self) -> &Arc<Rules> {
         &self.rules
+    }
+
+    /// Parses the usual requests for decisions.
+    pub(crate) fn usual(&self) -> &Usual {
+        &self.usual
     }
 
     /// Where it stands.
@@ -229,14 +242,16 @@ impl Loop {
             return Err(Refusal::overloaded());
         }
         let (reply, answer) = oneshot::channel();
-        self.queue.send(Message::Ask(ask, Some(reply))).map_err(|_| stopped())?;
-        Ok(answer)
+        match self.queue.push(Message::Ask(ask, Some(reply)), n) {
+            true => Ok(answer),
+            false => Err(stopped()),
+        }
     }
 
     /// Ends the threads after what is queued was answered. What is being learned is given up, and learned again after the
     /// next start.
     pub fn stop(&self) {
-        let _ = self.queue.send(Message::Stop);
+        self.queue.push(Message::Stop, 0);
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sequencer) = (!threads.is_empty()).then(|| threads.remove(0)) {
             let _ = sequencer.join();
@@ -277,7 +292,9 @@ struct Sequencer {
     engine: Engine,
     shared: Arc<Shared>,
     clock: Arc<dyn Clock>,
-    asked: Receiver<Message>,
+    asked: Arc<Queue<Message>>,
+    /// How many callers there were at the last step: those whose asks it took, and those who asked meanwhile.
+    callers: usize,
     ready: Sender<Ready>,
     /// The policy that took the newest decision.
     decides: Option<Fingerprint>,
@@ -289,31 +306,17 @@ impl Sequencer {
     fn run(mut self) {
         let mut go = true;
         while go {
+            let when = When { first: TICK, enough: self.callers, others: GATHER, weight: MOST_TOGETHER };
             let (mut asks, mut replies, mut n) = (Vec::new(), Vec::new(), 0);
-            let mut take = |message: Message| match message {
-                Message::Stop => false,
-                Message::Ask(ask, reply) => {
-                    // What the learner sends was never counted.
-                    n += if reply.is_some() { ask.len() } else { 0 };
-                    asks.push(ask);
-                    replies.push(reply);
-                    n < MOST_TOGETHER
-                }
-            };
-            match self.asked.recv_timeout(TICK) {
-                Ok(message) => {
-                    go = !matches!(message, Message::Stop);
-                    let mut more = take(message);
-                    while more && go {
-                        match self.asked.try_recv() {
-                            Ok(Message::Stop) => go = false,
-                            Ok(message) => more = take(message),
-                            Err(_) => break,
-                        }
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => go = false,
+            for message in self.asked.take(when) {
+                let Message::Ask(ask, reply) = message else {
+                    go = false;
+                    break;
+                };
+                // What the learner sends was never counted.
+                n += if reply.is_some() { ask.len() } else { 0 };
+                asks.push(ask);
+                replies.push(reply);
             }
             self.step(&asks, replies, n);
             self.retain();
@@ -327,6 +330,7 @@ impl Sequencer {
     fn step(&mut self, asks: &[Ask], replies: Vec<Option<oneshot::Sender<Reply>>>, n: usize) {
         let before = self.engine.status();
         let answers = self.engine.step(asks, self.clock.now());
+        self.callers = asks.len() + self.asked.len();
         self.shared.metrics.count(&answers);
         let ready = self.engine.take_ready();
         let (status, head) = (self.engine.status(), self.engine.head());
@@ -391,9 +395,15 @@ impl Sequencer {
     }
 }
 
+impl Drop for Sequencer {
+    /// Whoever still asks is told that the loop has stopped.
+    fn drop(&mut self) {
+        self.asked.close();
+    }
+}
+
 /// The work of the thread that learns.
-fn learn(mut learning: Learning, ready: Receiver<Ready>, queue: Sender<Message>, shared: Arc<Shared>, threads: usize) {
-    let failures = queue.clone();
+fn learn(mut learning: Learning, ready: Receiver<Ready>, queue: &Queue<Message>, shared: &Shared, threads: usize) {
     let work = move || {
         while let Ok(round) = ready.recv() {
             let began = Instant::now();
@@ -410,12 +420,12 @@ fn learn(mut learning: Learning, ready: Receiver<Ready>, queue: Sender<Message>,
                 Err(error) => Ask::LearningFailed { round: round.round, reason: error.to_string() },
             };
             shared.metrics.learned(began.elapsed());
-            if queue.send(Message::Ask(ask, None)).is_err() {
+            if !queue.push(Message::Ask(ask, None), 0) {
                 return;
             }
         }
     };
     if let Err(reason) = learning::in_background(threads, work) {
-        let _ = failures.send(Message::Ask(Ask::LearningFailed { round: 0, reason }, None));
+        queue.push(Message::Ask(Ask::LearningFailed { round: 0, reason }, None), 0);
     }
 }

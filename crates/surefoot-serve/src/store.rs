@@ -61,7 +61,8 @@ pub struct DecisionRow {
     pub number: u64,
     /// The id of the event.
     pub event_id: String,
-    /// What was asked: JSON with keys in order. The same event must ask the same again.
+    /// What was asked, as JSON: as it came, or with keys in order and without the event. The same event must ask the same
+    /// again.
     pub request: String,
     /// The chosen action.
     pub action: u32,
@@ -205,6 +206,10 @@ pub trait Reader: Debug + Send {
     fn ends(&self) -> Result<Ends>;
     /// The decision of an event.
     fn decision(&self, event_id: &str) -> Result<Option<DecisionRow>>;
+    /// When the event was decided, and whether its decision is active.
+    fn decided_at(&self, event_id: &str) -> Result<Option<(Time, bool)>> {
+        Ok(self.decision(event_id)?.map(|row| (row.decided_at, row.activated_at.is_some())))
+    }
     /// The decisions from a number on, at most so many.
     fn decisions(&self, from: u64, most: u64) -> Result<Vec<DecisionRow>>;
     /// All rewards of an event, in the order in which they came.
@@ -246,16 +251,15 @@ pub enum Moved {
 
 /// Writes, in transactions. Reads within a transaction see what it has written.
 pub trait Store: Reader {
+    /// Says of which events decisions and rewards will be asked for in the next transaction, so that a store that is far
+    /// away can fetch them together.
+    fn expect(&mut self, _decisions: &[&str], _rewards: &[&str]) {}
     /// Begins a transaction. Until it ends, no other server writes.
     fn begin(&mut self) -> Result<()>;
     /// What other servers have written since this was last asked. Asked after [`begin`](Store::begin), and now and then
     /// without a transaction.
     fn moved(&mut self) -> Result<Moved> {
         Ok(Moved::Nothing)
-    }
-    /// Says which events the transaction will look for, so that a store that is far away can fetch them together.
-    fn expect(&mut self, _events: &[&str]) -> Result<()> {
-        Ok(())
     }
     /// Ends it. When this returns, everything in it is on disk; if it fails, nothing is.
     fn commit(&mut self) -> Result<()>;

@@ -18,7 +18,17 @@ pub(crate) fn written(time: Time) -> String {
     let year = year + 400 * era + i64::from(month <= 2);
     let (seconds, thousandths) = (rest / 1000, rest % 1000);
     let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    format!("{year:04}-{month:02}-{date:02}T{hour:02}:{minute:02}:{second:02}.{thousandths:03}Z")
+    if !(0..10_000).contains(&year) {
+        return format!("{year:04}-{month:02}-{date:02}T{hour:02}:{minute:02}:{second:02}.{thousandths:03}Z");
+    }
+    // By hand, since every decision has one.
+    let mut text = String::with_capacity(24);
+    let parts = [(year, 4, '-'), (month, 2, '-'), (date, 2, 'T'), (hour, 2, ':'), (minute, 2, ':'), (second, 2, '.')];
+    for (value, digits, after) in parts.into_iter().chain([(thousandths, 3, 'Z')]) {
+        text.extend((0..digits).rev().map(|i| char::from(b'0' + (value / 10_i64.pow(i) % 10) as u8)));
+        text.push(after);
+    }
+    text
 }
 
 #[cfg(test)]
@@ -35,6 +45,8 @@ mod tests {
             (4_107_542_400, "2100-03-01T00:00:00"),
             (1_793_882_096, "2026-11-05T12:34:56"),
             (-1, "1969-12-31T23:59:59"),
+            (253_402_300_799, "9999-12-31T23:59:59"),
+            (253_402_300_800, "10000-01-01T00:00:00"),
         ] {
             assert_eq!(written(seconds * 1000 + 7), format!("{text}.007Z"));
         }

@@ -18,11 +18,21 @@ impl Fingerprint {
     pub fn of_bytes(bytes: &[u8]) -> Self {
         Fingerprint(Sha256::digest(bytes).into())
     }
+
+    /// Its hexadecimal digits. A service writes some for every decision.
+    fn hex<'a>(&self, digits: &'a mut [u8; 64]) -> &'a str {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        for (two, byte) in digits.chunks_exact_mut(2).zip(self.0) {
+            two[0] = DIGITS[usize::from(byte >> 4)];
+            two[1] = DIGITS[usize::from(byte & 15)];
+        }
+        str::from_utf8(digits).expect("digits are ASCII")
+    }
 }
 
 impl Display for Fingerprint {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(self.hex(&mut [0; 64]))
     }
 }
 
@@ -37,12 +47,11 @@ impl FromStr for Fingerprint {
 
     fn from_str(text: &str) -> Result<Self> {
         let bad = || Error::setting("a fingerprint", "64 hexadecimal digits", text);
-        if text.len() != 64 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
-            return Err(bad());
-        }
+        let digits: &[u8; 64] = text.as_bytes().try_into().map_err(|_| bad())?;
+        let digit = |digit: u8| (digit as char).to_digit(16).map(|value| value as u8).ok_or_else(bad);
         let mut bytes = [0; 32];
-        for (i, byte) in bytes.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&text[2 * i..2 * i + 2], 16).map_err(|_| bad())?;
+        for (byte, two) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            *byte = digit(two[0])? << 4 | digit(two[1])?;
         }
         Ok(Fingerprint(bytes))
     }
@@ -50,7 +59,7 @@ impl FromStr for Fingerprint {
 
 impl Serialize for Fingerprint {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        serializer.serialize_str(self.hex(&mut [0; 64]))
     }
 }
 
@@ -291,6 +300,10 @@ mod tests {
         let mut other = Hasher::new("test");
         other.double(0.0);
         assert_eq!(other.finish(), print);
+        assert!(print.to_string().to_uppercase().parse::<Fingerprint>().unwrap() == print);
+        for wrong in [format!("{print}0"), print.to_string().replace(char::is_numeric, "g"), "\u{e9}".repeat(32)] {
+            assert!(wrong.parse::<Fingerprint>().is_err(), "{wrong}");
+        }
         let text = "zz".parse::<Fingerprint>().unwrap_err().to_string();
         assert_eq!(text, "a fingerprint should be 64 hexadecimal digits, but is zz");
     }

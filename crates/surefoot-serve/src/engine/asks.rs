@@ -39,7 +39,7 @@ pub enum Ask {
 pub struct DecideAsk {
     /// The id of the event.
     pub event_id: String,
-    /// What was asked, as JSON with keys in order.
+    /// What was asked, as JSON: as it came, or with keys in order and without the event.
     pub request: String,
     /// The features of the context: one row.
     pub context: Contexts,
@@ -259,16 +259,6 @@ impl Ask {
     /// Whether nothing is asked.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// The events that it is about.
-    pub(super) fn events(&self) -> Vec<&str> {
-        match self {
-            Ask::Decide(asks) => asks.iter().map(|ask| ask.event_id.as_str()).collect(),
-            Ask::Reward(asks) => asks.iter().map(|ask| ask.event_id.as_str()).collect(),
-            Ask::Activate(event_id) => vec![event_id],
-            _ => Vec::new(),
-        }
     }
 
     /// The answer if nothing of it was done.

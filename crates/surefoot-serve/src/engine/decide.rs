@@ -6,12 +6,13 @@ use surefoot::logs::Eligible;
 use super::{DecideAsk, Decided, Engine, Refusal, keyed};
 use crate::config::Mode;
 use crate::error::{Error, Result};
+use crate::request::DecisionRequest;
 use crate::store::{DecisionRow, RewardStatus};
 
 impl Engine {
     pub(super) fn decide(&mut self, ask: &DecideAsk) -> Result<Result<Decided, Refusal>> {
         if let Some(row) = self.store.decision(&ask.event_id)? {
-            return Ok(match row.request == ask.request {
+            return Ok(match DecisionRequest::same(&row.request, &ask.request) {
                 true => Ok(self.answer(&row, ask, true)),
                 false => Err(Refusal::unprocessable(
                     "other-body",
@@ -37,9 +38,8 @@ impl Engine {
                     });
                 };
                 let policy = self.policy(fingerprint)?;
-                let sets = ask.eligible.as_ref().map(|set| Eligible::new([set]));
-                let place = format!("event {}", ask.event_id);
-                let sets = sets.transpose().map_err(Error::core(&place))?;
+                let sets = ask.eligible.as_ref().map(|set| Eligible::new([set])).transpose();
+                let sets = sets.map_err(|reason| Error::core(&format!("event {}", ask.event_id))(reason))?;
                 let sets = ask.candidates.as_ref().map(|candidates| candidates.encoded.clone()).or(sets);
                 let key = keyed(&self.secret, ask.event_id.as_bytes());
                 let key = u64::from_le_bytes(key[..8].try_into().expect("8 bytes"));

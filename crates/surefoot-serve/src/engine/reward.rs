@@ -27,11 +27,11 @@ impl Engine {
             });
         }
         let now = self.position.time;
-        let status = match self.store.decision(&ask.event_id)? {
+        let status = match self.store.decided_at(&ask.event_id)? {
             None => RewardStatus::Parked,
-            Some(decision) if now > decision.decided_at.saturating_add(self.rules.window.0) => RewardStatus::Late,
-            Some(decision) if decision.activated_at.is_none() => RewardStatus::Parked,
-            Some(_) => RewardStatus::Joined,
+            Some((decided_at, _)) if now > decided_at.saturating_add(self.rules.window.0) => RewardStatus::Late,
+            Some((_, true)) => RewardStatus::Joined,
+            Some((_, false)) => RewardStatus::Parked,
         };
         if self.rules.aggregation == Aggregation::Sum && status != RewardStatus::Late {
             let counted = others.iter().filter(|row| row.status != RewardStatus::Late);

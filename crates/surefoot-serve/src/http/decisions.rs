@@ -11,23 +11,25 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use surefoot::Fingerprint;
+use surefoot_data::Actions;
 
-use super::body::{Parsed, lines, parse, with_head};
+use super::body::{Texts, lines, object, with_head};
 use super::problem::Problem;
 use super::{App, reading};
 use crate::config::{Mode, Role, Rules};
 use crate::engine::{Answer, Ask, DecideAsk, Decided, Refusal};
-use crate::request::{DecisionRequest, action_value, stored_action};
+use crate::request::{DecisionRequest, stored_action};
 use crate::store::{RewardRow, RewardStatus};
 use crate::time::written;
 
 /// A decision.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
-pub(super) struct DecisionAnswer {
+pub(super) struct DecisionAnswer<'a> {
     /// The id of the event.
     event_id: String,
     /// The chosen action, by name or number; the id of the chosen candidate in a loop over candidates.
-    action: Value,
+    #[schema(value_type = Value)]
+    action: Action<'a>,
     /// The probability with which it was chosen.
     propensity: f64,
     /// The fingerprint of the policy that chose it; null if your own policy did.
@@ -46,6 +48,15 @@ pub(super) struct DecisionAnswer {
     /// The head of the ledger.
     #[schema(value_type = String)]
     ledger_head: Fingerprint,
+}
+
+/// An action as callers name it.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Action<'a> {
+    Number(u32),
+    Name(&'a str),
+    Candidate(String),
 }
 
 /// Decide on an event, or on one per line.
@@ -72,22 +83,27 @@ pub(super) async fn decide(
     let lp = app.open(&headers, Role::Decide, &reading::segment(path)?)?;
     let rules = lp.rules();
     let most = app.limits().features;
-    let check = |request: DecisionRequest| -> Result<DecideAsk, Problem> {
+    let check = |text: &[u8]| -> Result<DecideAsk, Problem> {
+        if let Some(ask) = lp.usual().parse(text, most) {
+            return Ok(ask);
+        }
+        let request: DecisionRequest = object(text)?;
         if request.context.len() > most {
             let detail = format!("context should have at most {most} fields, but has {}", request.context.len());
             return Err(Problem::from(Refusal::unprocessable("context", detail)));
         }
         Ok(request.check(rules)?)
     };
-    let parsed = parse::<DecisionRequest>(&headers, body, app.limits().batch)?;
-    let (single, asks) = match parsed {
-        Parsed::One(request) => (true, vec![Ok(check(request)?)]),
-        Parsed::Lines(all) => (false, all.into_iter().map(|request| request.and_then(check)).collect::<Vec<_>>()),
-    };
-    let ids: Vec<String> = asks.iter().flatten().map(|ask| ask.event_id.clone()).collect();
-    let (good, bad): (Vec<_>, Vec<_>) = asks.into_iter().enumerate().partition(|(_, ask)| ask.is_ok());
-    let places: Vec<usize> = good.iter().map(|(place, _)| *place).collect();
-    let good: Vec<DecideAsk> = good.into_iter().filter_map(|(_, ask)| ask.ok()).collect();
+    let (single, asks) = Texts::of(&headers, body, app.limits().batch)?.each(check)?;
+    let mut good: Vec<DecideAsk> = Vec::with_capacity(asks.len());
+    // The event of each, or what is wrong with it.
+    let events: Vec<Result<String, Problem>> = asks
+        .into_iter()
+        .map(|ask| {
+            good.push(ask?);
+            Ok(good[good.len() - 1].event_id.clone())
+        })
+        .collect();
     let (answers, head) = match good.is_empty() {
         true => (Vec::new(), lp.status().ledger_head),
         false => match lp.ask(Ask::Decide(good)).await? {
@@ -95,32 +111,31 @@ pub(super) async fn decide(
             (_, head) => (Vec::new(), head),
         },
     };
-    let answer = |(answer, event_id): (Result<Decided, Refusal>, String)| match answer {
-        Ok(decided) => {
-            let status = if decided.again { StatusCode::OK } else { StatusCode::CREATED };
-            Ok((status, described(rules, event_id, &decided, head)))
-        }
-        Err(refusal) => Err(Problem::from(refusal)),
-    };
-    let answered = answers.into_iter().zip(ids).map(answer);
+    let mut answers = answers.into_iter();
+    let answered = events.into_iter().map(|event_id| {
+        let event_id = event_id?;
+        let decided = answers.next().ok_or_else(lost)??;
+        let status = if decided.again { StatusCode::OK } else { StatusCode::CREATED };
+        Ok((status, described(rules, event_id, &decided, head)))
+    });
+    let all: Vec<Result<_, Problem>> = answered.collect();
     lp.metrics().answered(began.elapsed());
     if single {
-        let (status, body) = answered.into_iter().next().ok_or_else(lost)??;
+        let (status, body) = all.into_iter().next().ok_or_else(lost)??;
         return Ok(with_head((status, Json(body)).into_response(), head));
     }
-    let mut all: Vec<(usize, Result<_, Problem>)> = places.into_iter().zip(answered).collect();
-    all.extend(bad.into_iter().filter_map(|(place, ask)| Some((place, Err(ask.err()?)))));
-    all.sort_by_key(|(place, _)| *place);
-    Ok(lines(all.into_iter().map(|(_, answer)| answer).collect(), head))
+    Ok(lines(all, head))
 }
 
-fn described(rules: &Rules, event_id: String, decided: &Decided, head: Fingerprint) -> DecisionAnswer {
+fn described<'a>(rules: &'a Rules, event_id: String, decided: &Decided, head: Fingerprint) -> DecisionAnswer<'a> {
+    let action = match (&decided.candidate, &rules.actions) {
+        (Some(id), _) => Action::Candidate(id.clone()),
+        (None, Actions::Count(_)) => Action::Number(decided.action),
+        (None, Actions::Names(names)) => Action::Name(&names[decided.action as usize]),
+    };
     DecisionAnswer {
         event_id,
-        action: match &decided.candidate {
-            Some(id) => Value::from(id.as_str()),
-            None => action_value(&rules.actions, decided.action),
-        },
+        action,
         propensity: decided.propensity,
         policy_version: decided.policy,
         round: decided.round,
@@ -209,8 +224,8 @@ impl StoredDecision {
         StoredDecision {
             number: row.number,
             event_id: row.event_id,
-            request: serde_json::from_str(&row.request).unwrap_or_default(),
             action: stored_action(rules, &request, row.action),
+            request: serde_json::to_value(request).unwrap_or_default(),
             propensity: row.propensity,
             policy_version: row.policy,
             round: row.round,

@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-use super::body::{Parsed, lines, parse, with_head};
+use super::body::{Texts, lines, object, with_head};
 use super::decisions::lost;
 use super::problem::Problem;
 use super::{App, reading};
@@ -81,11 +81,8 @@ async fn take(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Problem> {
     let lp = app.open(headers, Role::Reward, name)?;
-    let check = |request: RewardRequest| -> Result<RewardAsk, Problem> { Ok(request.check(event)?) };
-    let (single, asks) = match parse::<RewardRequest>(headers, body, app.limits().batch)? {
-        Parsed::One(request) => (true, vec![Ok(check(request)?)]),
-        Parsed::Lines(all) => (false, all.into_iter().map(|request| request.and_then(check)).collect::<Vec<_>>()),
-    };
+    let check = |text: &[u8]| -> Result<RewardAsk, Problem> { Ok(object::<RewardRequest>(text)?.check(event)?) };
+    let (single, asks) = Texts::of(headers, body, app.limits().batch)?.each(check)?;
     let good: Vec<RewardAsk> = asks.iter().flatten().cloned().collect();
     let (answers, head) = match good.is_empty() {
         true => (Vec::new(), lp.status().ledger_head),

@@ -6,8 +6,8 @@
 //! ends it with the connection. The row has the version of what is stored. A server that finds another version than it left
 //! reads again where the loop stands before it does anything.
 //!
-//! Within a transaction, what is added is kept here and sent together before the commit, and what a step will look for is
-//! fetched at once: the database is asked a few times per step, not per decision.
+//! What a step will look for is fetched with the lease, and what it adds is kept here and sent with the commit: most steps
+//! wait for the database twice, however many decisions they take.
 
 mod files;
 mod link;
@@ -17,9 +17,11 @@ mod settings;
 mod tls;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use surefoot::Fingerprint;
+use tokio_postgres::types::ToSql;
 
 use self::link::{Link, Place};
 use super::{Act, DecisionRow, Learned, Moved, Reader, RewardRow, RewardStatus, RoundRow, Store};
@@ -96,6 +98,8 @@ pub struct PostgresStore {
     server: String,
     /// What was stored when this server last looked, and the counts of then; `None` if it does not know.
     known: Option<State>,
+    /// The events whose decisions and whose rewards the next transaction will ask for.
+    expected: [Vec<String>; 2],
     /// The transaction, if there is one.
     step: Option<Step>,
     look: Duration,
@@ -123,10 +127,12 @@ struct Step {
     state: State,
     restructured: bool,
     /// What is stored of the events that this step was told of, with what was added since.
-    decisions: HashMap<String, Option<DecisionRow>>,
+    decisions: HashMap<String, Option<Arc<DecisionRow>>>,
+    /// When those were decided whose rewards came, and whether they are active.
+    decided_at: HashMap<String, Option<(Time, bool)>>,
     rewards: HashMap<String, Vec<RewardRow>>,
     /// What was added and not sent.
-    new_decisions: Vec<DecisionRow>,
+    new_decisions: Vec<Arc<DecisionRow>>,
     new_rewards: Vec<(i64, RewardRow)>,
 }
 
@@ -172,7 +178,8 @@ impl PostgresStore {
     fn of(place: Place) -> Result<Self> {
         let (link, looked) = (Link::new(place)?, Instant::now());
         let server = files::drawn_name()?;
-        Ok(PostgresStore { link, server, known: None, step: None, look: LOOK, looked, claimed: None })
+        let expected = Default::default();
+        Ok(PostgresStore { link, server, known: None, expected, step: None, look: LOOK, looked, claimed: None })
     }
 
     fn set_about(&mut self, name: &str, value: Option<&str>) -> Result<()> {
@@ -196,20 +203,12 @@ impl PostgresStore {
     /// Sends what was added.
     fn flush(&mut self) -> Result<()> {
         let Some(step) = &mut self.step else { return Ok(()) };
-        let decisions = rows::DecisionColumns::of(std::mem::take(&mut step.new_decisions));
-        let rewards = rows::RewardColumns::of(std::mem::take(&mut step.new_rewards));
+        let (decisions, rewards) = (std::mem::take(&mut step.new_decisions), std::mem::take(&mut step.new_rewards));
         if decisions.is_empty() && rewards.is_empty() {
             return Ok(());
         }
-        self.link.with("written", async |db| {
-            if !decisions.is_empty() {
-                db.execute(rows::ADD_DECISIONS, &decisions.params()).await?;
-            }
-            if !rewards.is_empty() {
-                db.execute(rows::ADD_REWARDS, &rewards.params()).await?;
-            }
-            Ok(())
-        })
+        let added = rows::Added::of(&decisions, &rewards);
+        self.link.with("written", async |db| db.together("", &added.writes(), "").await).map(|_| ())
     }
 
     fn step(&mut self) -> Result<&mut Step> {
@@ -227,16 +226,60 @@ impl PostgresStore {
 }
 
 impl Store for PostgresStore {
+    fn expect(&mut self, decisions: &[&str], rewards: &[&str]) {
+        self.expected = [decisions, rewards].map(|events| events.iter().map(|&event| event.to_owned()).collect());
+        // A decision asks for rewards that came before it; mostly there are none, and nothing is fetched for it.
+        if self.known.is_some_and(|known| known.parked > 0) {
+            self.expected[1].extend(decisions.iter().map(|&event| event.to_owned()));
+        }
+    }
+
     fn begin(&mut self) -> Result<()> {
-        let state = rows::state(&self.link.begin(rows::LEASE)?[0]);
-        self.step = Some(Step {
+        let [decided, rewarded] = std::mem::take(&mut self.expected);
+        let mut queries: Vec<link::Query<'_>> = vec![(rows::LEASE, Vec::new())];
+        if !decided.is_empty() {
+            queries.push((rows::DECISIONS_OF, vec![&decided]));
+        }
+        if !rewarded.is_empty() {
+            queries.push((rows::DECIDED_AT_OF, vec![&rewarded]));
+            queries.push((rows::REWARDS_OF, vec![&rewarded]));
+        }
+        let mut found = self.link.begin(&queries)?.into_iter();
+        let mut next = || found.next().unwrap_or_default();
+        let state = rows::state(next().first().ok_or_else(|| self.link.place.error("read", "it has no state"))?);
+        let mut step = Step {
             state,
             restructured: false,
             decisions: HashMap::new(),
+            decided_at: HashMap::new(),
             rewards: HashMap::new(),
             new_decisions: Vec::new(),
             new_rewards: Vec::new(),
-        });
+        };
+        if !decided.is_empty() {
+            for row in next() {
+                let row = rows::decision(&self.link.place, &row)?;
+                step.decisions.insert(row.event_id.clone(), Some(Arc::new(row)));
+            }
+        }
+        if !rewarded.is_empty() {
+            for row in next() {
+                step.decided_at.insert(row.get(0), Some((row.get(1), row.get(2))));
+            }
+            for row in next() {
+                let row = rows::reward(&row);
+                step.rewards.entry(row.event_id.clone()).or_default().push(row);
+            }
+        }
+        // What was not found is known too.
+        for event in decided {
+            step.decisions.entry(event).or_insert(None);
+        }
+        for event in rewarded {
+            step.rewards.entry(event.clone()).or_default();
+            step.decided_at.entry(event).or_insert(None);
+        }
+        self.step = Some(step);
         Ok(())
     }
 
@@ -254,41 +297,18 @@ impl Store for PostgresStore {
         Ok(moved)
     }
 
-    fn expect(&mut self, events: &[&str]) -> Result<()> {
-        if self.step.is_none() || events.is_empty() {
-            return Ok(());
-        }
-        let (decisions, rewards) = self.link.with("read", async |db| {
-            let decisions = db.query(rows::DECISIONS_OF, &[&events]).await?;
-            Ok((decisions, db.query(rows::REWARDS_OF, &[&events]).await?))
-        })?;
-        let mut found = HashMap::new();
-        for row in &decisions {
-            let row = rows::decision(&self.link.place, row)?;
-            found.insert(row.event_id.clone(), Some(row));
-        }
-        let step = self.step()?;
-        for event in events {
-            step.rewards.entry((*event).to_owned()).or_default();
-            step.decisions.entry((*event).to_owned()).or_insert(None);
-        }
-        step.decisions.extend(found);
-        for row in &rewards {
-            let row = rows::reward(row);
-            step.rewards.entry(row.event_id.clone()).or_default().push(row);
-        }
-        Ok(())
-    }
-
     fn commit(&mut self) -> Result<()> {
-        self.flush()?;
         let step = self.step()?;
         let mut state = step.state;
         state.version += 1;
         state.structure += i64::from(step.restructured);
-        let counts: link::Params<'_> =
-            &[&state.version, &state.structure, &state.decisions, &state.rewards, &state.parked, &state.time];
-        self.link.commit(rows::SET_STATE, counts)?;
+        let counts: [&(dyn ToSql + Sync); 6] =
+            [&state.version, &state.structure, &state.decisions, &state.rewards, &state.parked, &state.time];
+        let (decisions, rewards) = (std::mem::take(&mut step.new_decisions), std::mem::take(&mut step.new_rewards));
+        let added = rows::Added::of(&decisions, &rewards);
+        let mut writes = added.writes();
+        writes.push((rows::SET_STATE, counts.to_vec()));
+        self.link.commit(&writes)?;
         self.step = None;
         self.known = Some(state);
         self.looked = Instant::now();
@@ -315,15 +335,20 @@ impl Store for PostgresStore {
         let step = self.step()?;
         step.state.decisions += 1;
         step.state.time = step.state.time.max(row.decided_at);
-        step.decisions.insert(row.event_id.clone(), Some(row.clone()));
-        step.new_decisions.push(row.clone());
+        let row = Arc::new(row.clone());
+        step.decisions.insert(row.event_id.clone(), Some(Arc::clone(&row)));
+        step.new_decisions.push(row);
         Ok(())
     }
 
     fn activate(&mut self, event_id: &str, at: Time) -> Result<()> {
         self.write(rows::ACTIVATE, &[&event_id, &at])?;
-        if let Some(Some(row)) = self.step()?.decisions.get_mut(event_id) {
-            row.activated_at = Some(at);
+        let step = self.step()?;
+        if let Some(Some(row)) = step.decisions.get_mut(event_id) {
+            Arc::make_mut(row).activated_at = Some(at);
+        }
+        if let Some(Some((_, active))) = step.decided_at.get_mut(event_id) {
+            *active = true;
         }
         Ok(())
     }
@@ -398,7 +423,7 @@ impl Store for PostgresStore {
         step.rewards.insert(event_id.to_owned(), Vec::new());
         step.decisions.insert(event_id.to_owned(), None);
         if let Some(row) = instead {
-            step.decisions.insert(row.event_id.clone(), Some(row.clone()));
+            step.decisions.insert(row.event_id.clone(), Some(Arc::new(row.clone())));
         }
         Ok(())
     }

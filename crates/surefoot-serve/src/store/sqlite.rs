@@ -253,6 +253,13 @@ impl Reader for SqliteStore {
         })
     }
 
+    fn decided_at(&self, event_id: &str) -> Result<Option<(Time, bool)>> {
+        self.read(|db| {
+            let query = "SELECT decided_at, activated_at IS NOT NULL FROM decisions WHERE event_id = ?1";
+            db.prepare_cached(query)?.query_row([event_id], |row| Ok((row.get(0)?, row.get(1)?))).optional()
+        })
+    }
+
     fn decisions(&self, from: u64, most: u64) -> Result<Vec<DecisionRow>> {
         self.read(|db| {
             let query = format!("SELECT {DECISION} FROM decisions WHERE number >= ?1 ORDER BY number LIMIT ?2");

@@ -43,6 +43,10 @@ impl Reader for Flaky {
         self.operation()?;
         self.inner.decision(event_id)
     }
+    fn decided_at(&self, event_id: &str) -> Result<Option<(Time, bool)>> {
+        self.operation()?;
+        self.inner.decided_at(event_id)
+    }
     fn decisions(&self, from: u64, most: u64) -> Result<Vec<DecisionRow>> {
         self.inner.decisions(from, most)
     }
@@ -88,9 +92,8 @@ impl Store for Flaky {
     fn moved(&mut self) -> Result<Moved> {
         self.inner.moved()
     }
-    fn expect(&mut self, events: &[&str]) -> Result<()> {
-        self.operation()?;
-        self.inner.expect(events)
+    fn expect(&mut self, decisions: &[&str], rewards: &[&str]) {
+        self.inner.expect(decisions, rewards);
     }
     fn claim(&mut self, round: u64) -> Result<bool> {
         self.inner.claim(round)

@@ -46,7 +46,14 @@ fn an_event_is_decided_once() {
     assert_eq!(first.header("surefoot-ledger-head"), answer["ledger_head"].as_str());
     clock.set(2_000_000);
     let again = post(*to, DECISIONS, &visit(1));
-    assert_eq!((again.status, again.json()), (200, answer));
+    assert_eq!((again.status, &again.json()), (200, &answer));
+    // The order of fields, white space and escapes do not count, and the request is shown without its event.
+    let context = &visit(1)["context"];
+    let (x, device) = (&context["x"], &context["device"]);
+    let text = format!(r#"{{ "context": {{"device": {device}, "x": {x}}},{}"event_id": "\u00651" }}"#, '\n');
+    let same = request(*to, "POST", DECISIONS, &["Content-Type: application/json"], text.as_bytes());
+    assert_eq!((same.status, &same.json()), (200, &answer));
+    assert_eq!(get(*to, &format!("{DECISIONS}/e1")).json()["request"], json!({ "context": context }));
     let mut other = visit(1);
     other["context"]["x"] = json!(9);
     let refused = post(*to, DECISIONS, &other);

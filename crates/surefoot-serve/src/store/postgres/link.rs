@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
+use futures_util::future::{join_all, join3};
 use tokio::runtime::Runtime;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, Row, Statement};
@@ -26,6 +27,8 @@ const SESSION: &str = "SET synchronous_commit = on; SET idle_in_transaction_sess
 
 /// Parameters of a query.
 pub(super) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
+/// A query with its parameters.
+pub(super) type Query<'a> = (&'static str, Vec<&'a (dyn ToSql + Sync)>);
 
 /// A database, and the schema of a loop in it.
 #[derive(Debug, Clone)]
@@ -96,6 +99,28 @@ impl Connected {
         self.client.execute(&query, with).await
     }
 
+    /// Sends all queries at once, with commands before and after them, and then waits for the answers. The database works on
+    /// them in order, and on none after one that failed; a commit is then none.
+    pub(super) async fn together(
+        &self,
+        before: &str,
+        queries: &[Query<'_>],
+        after: &str,
+    ) -> Result<Vec<Vec<Row>>, tokio_postgres::Error> {
+        let mut prepared = Vec::new();
+        for (query, _) in queries {
+            prepared.push(self.prepared(query).await?);
+        }
+        let command = async |text: &str| if text.is_empty() { Ok(()) } else { self.batch(text).await };
+        // A query is sent when it is first polled, and these are polled in order.
+        let queries = join_all(prepared.iter().zip(queries).map(|(query, (_, with))| self.client.query(query, with)));
+        let (before, found, after) = join3(command(before), queries, command(after)).await;
+        before?;
+        let found = found.into_iter().collect::<Result<_, _>>()?;
+        after?;
+        Ok(found)
+    }
+
     pub(super) async fn batch(&self, queries: &str) -> Result<(), tokio_postgres::Error> {
         self.client.batch_execute(queries).await
     }
@@ -162,20 +187,18 @@ impl Link {
         self.with("read", async |db| db.query(query, with).await)
     }
 
-    /// Begins a transaction with a query.
-    pub(super) fn begin(&self, query: &'static str) -> Result<Vec<Row>> {
+    /// Begins a transaction with some queries.
+    pub(super) fn begin(&self, queries: &[Query<'_>]) -> Result<Vec<Vec<Row>>> {
         self.with("written", async |db| {
-            db.batch("BEGIN").await?;
             self.transaction.set(true);
-            db.query(query, &[]).await
+            db.together("BEGIN", queries, "").await
         })
     }
 
-    /// Commits the transaction, after a last query in it. If this fails, nobody here knows whether it was committed.
-    pub(super) fn commit(&self, query: &'static str, with: Params<'_>) -> Result<()> {
+    /// Commits the transaction, after some queries in it. If this fails, nobody here knows whether it was committed.
+    pub(super) fn commit(&self, queries: &[Query<'_>]) -> Result<()> {
         self.with("written", async |db| {
-            db.execute(query, with).await?;
-            db.batch("COMMIT").await?;
+            db.together("", queries, "COMMIT").await?;
             self.transaction.set(false);
             Ok(())
         })

@@ -7,6 +7,7 @@ use surefoot::Fingerprint;
 use surefoot::audit::Statement;
 
 use super::{PostgresStore, files, rows};
+use crate::clock::Time;
 use crate::error::Result;
 use crate::store::{Act, DecisionRow, Ends, Reader, RecordRow, RewardRow, RoundRow, SessionRow};
 
@@ -53,10 +54,24 @@ impl Reader for PostgresStore {
 
     fn decision(&self, event_id: &str) -> Result<Option<DecisionRow>> {
         if let Some(known) = self.step.as_ref().and_then(|step| step.decisions.get(event_id)) {
-            return Ok(known.clone());
+            return Ok(known.as_deref().cloned());
         }
         let found = self.link.query(rows::DECISIONS_OF, &[&vec![event_id]])?;
         found.first().map(|row| rows::decision(&self.link.place, row)).transpose()
+    }
+
+    fn decided_at(&self, event_id: &str) -> Result<Option<(Time, bool)>> {
+        if let Some(step) = &self.step {
+            // What the step has decided or erased itself comes first.
+            if let Some(known) = step.decisions.get(event_id) {
+                return Ok(known.as_ref().map(|row| (row.decided_at, row.activated_at.is_some())));
+            }
+            if let Some(known) = step.decided_at.get(event_id) {
+                return Ok(*known);
+            }
+        }
+        let found = self.link.query(rows::DECIDED_AT_OF, &[&vec![event_id]])?;
+        Ok(found.first().map(|row| (row.get(1), row.get(2))))
     }
 
     fn decisions(&self, from: u64, most: u64) -> Result<Vec<DecisionRow>> {

@@ -1,11 +1,13 @@
 //! The queries, and what is in their rows and columns.
 
+use std::sync::Arc;
+
 use surefoot::Fingerprint;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::State;
-use super::link::Place;
+use super::link::{Place, Query};
 use crate::error::Result;
 use crate::store::{Closed, DecisionRow, RewardRow, RewardStatus, RoundRow};
 
@@ -18,6 +20,8 @@ pub(super) const SET_ABOUT: &str =
     "INSERT INTO about VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
 pub(super) const DECISIONS_OF: &str = "SELECT number, event_id, request, action, propensity, round, policy, decided_at, activated_at \
      FROM decisions WHERE event_id = ANY($1::text[])";
+pub(super) const DECIDED_AT_OF: &str =
+    "SELECT event_id, decided_at, activated_at IS NOT NULL FROM decisions WHERE event_id = ANY($1::text[])";
 pub(super) const DECISIONS_FROM: &str = "SELECT number, event_id, request, action, propensity, round, policy, decided_at, activated_at \
      FROM decisions WHERE number >= $1 ORDER BY number LIMIT $2";
 pub(super) const REWARDS_OF: &str = "SELECT event_id, reward_id, value, received_at, status FROM rewards \
@@ -132,86 +136,73 @@ pub(super) fn round(place: &Place, row: &Row) -> Result<RoundRow> {
     })
 }
 
-/// Decisions by column, to be added by one query.
+/// Decisions and rewards by column, so that one query adds all of a kind.
 #[derive(Debug, Default)]
-pub(super) struct DecisionColumns {
+pub(super) struct Added<'a> {
     number: Vec<i64>,
-    event_id: Vec<String>,
-    request: Vec<String>,
+    event_id: Vec<&'a str>,
+    request: Vec<&'a str>,
     action: Vec<i64>,
     propensity: Vec<f64>,
     round: Vec<i64>,
     policy: Vec<Option<String>>,
     decided_at: Vec<i64>,
     activated_at: Vec<Option<i64>>,
+    reward: RewardColumns<'a>,
 }
 
-impl DecisionColumns {
-    pub(super) fn of(rows: Vec<DecisionRow>) -> Self {
-        let mut columns = Self::default();
-        for row in rows {
-            columns.number.push(signed(row.number));
-            columns.event_id.push(row.event_id);
-            columns.request.push(row.request);
-            columns.action.push(i64::from(row.action));
-            columns.propensity.push(row.propensity);
-            columns.round.push(signed(row.round));
-            columns.policy.push(text(row.policy));
-            columns.decided_at.push(row.decided_at);
-            columns.activated_at.push(row.activated_at);
-        }
-        columns
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.number.is_empty()
-    }
-
-    pub(super) fn params(&self) -> [&(dyn ToSql + Sync); 9] {
-        [
-            &self.number,
-            &self.event_id,
-            &self.request,
-            &self.action,
-            &self.propensity,
-            &self.round,
-            &self.policy,
-            &self.decided_at,
-            &self.activated_at,
-        ]
-    }
-}
-
-/// Rewards by column, with their numbers.
 #[derive(Debug, Default)]
-pub(super) struct RewardColumns {
+struct RewardColumns<'a> {
     number: Vec<i64>,
-    event_id: Vec<String>,
-    reward_id: Vec<String>,
+    event_id: Vec<&'a str>,
+    reward_id: Vec<&'a str>,
     value: Vec<f64>,
     received_at: Vec<i64>,
     status: Vec<i64>,
 }
 
-impl RewardColumns {
-    pub(super) fn of(rows: Vec<(i64, RewardRow)>) -> Self {
-        let mut columns = Self::default();
-        for (number, row) in rows {
-            columns.number.push(number);
-            columns.event_id.push(row.event_id);
-            columns.reward_id.push(row.reward_id);
+impl<'a> Added<'a> {
+    pub(super) fn of(decisions: &'a [Arc<DecisionRow>], rewards: &'a [(i64, RewardRow)]) -> Self {
+        let mut added = Self::default();
+        for row in decisions {
+            added.number.push(signed(row.number));
+            added.event_id.push(&row.event_id);
+            added.request.push(&row.request);
+            added.action.push(i64::from(row.action));
+            added.propensity.push(row.propensity);
+            added.round.push(signed(row.round));
+            added.policy.push(text(row.policy));
+            added.decided_at.push(row.decided_at);
+            added.activated_at.push(row.activated_at);
+        }
+        let columns = &mut added.reward;
+        for (number, row) in rewards {
+            columns.number.push(*number);
+            columns.event_id.push(&row.event_id);
+            columns.reward_id.push(&row.reward_id);
             columns.value.push(row.value);
             columns.received_at.push(row.received_at);
             columns.status.push(row.status as i64);
         }
-        columns
+        added
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.number.is_empty()
-    }
-
-    pub(super) fn params(&self) -> [&(dyn ToSql + Sync); 6] {
-        [&self.number, &self.event_id, &self.reward_id, &self.value, &self.received_at, &self.status]
+    /// The queries that add them.
+    pub(super) fn writes(&self) -> Vec<Query<'_>> {
+        let mut writes: Vec<Query<'_>> = Vec::new();
+        if !self.number.is_empty() {
+            let Added {
+                number, event_id, request, action, propensity, round, policy, decided_at, activated_at, ..
+            } = self;
+            let columns: [&(dyn ToSql + Sync); 9] =
+                [number, event_id, request, action, propensity, round, policy, decided_at, activated_at];
+            writes.push((ADD_DECISIONS, columns.to_vec()));
+        }
+        if !self.reward.number.is_empty() {
+            let RewardColumns { number, event_id, reward_id, value, received_at, status } = &self.reward;
+            let columns: [&(dyn ToSql + Sync); 6] = [number, event_id, reward_id, value, received_at, status];
+            writes.push((ADD_REWARDS, columns.to_vec()));
+        }
+        writes
     }
 }
