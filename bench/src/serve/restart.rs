@@ -44,7 +44,8 @@ fn fill(store: &mut SqliteStore, count: u64) -> Result<()> {
     let bodies = Bodies::new();
     let running = store.session()?.running;
     store.begin()?;
-    store.put_round(&RoundRow { round: 0, policy: running, first: 0, opened_at: 0, closed: None, learned: None })?;
+    let (closed, learned, erased) = (None, None, false);
+    store.put_round(&RoundRow { round: 0, policy: running, first: 0, opened_at: 0, closed, learned, erased })?;
     for number in 0..count {
         let (event_id, request) = bodies.stored(number);
         let (action, propensity) = ((number % 10) as u32, 0.1);
@@ -58,6 +59,7 @@ fn fill(store: &mut SqliteStore, count: u64) -> Result<()> {
             round: 0,
             policy: running,
             decided_at,
+            activated_at: Some(decided_at),
         })?;
         if number % TOGETHER == TOGETHER - 1 {
             store.commit()?;

@@ -189,7 +189,7 @@ impl Encoding {
     }
 
     /// The encoding of contexts without features.
-    pub(crate) fn constant() -> Self {
+    pub fn constant() -> Self {
         Encoding { fields: vec![Field::Constant {}] }
     }
 

@@ -94,7 +94,7 @@ pub use npz::write_npz;
 pub use policy_file::{PolicyReader, read_policy, write_policy, write_policy_with};
 pub use record_policy::{Cells, RecordPolicy};
 pub use round_file::{SavedRound, read_round, write_round};
-pub use rounds::{ReadRequest, Rounds};
+pub use rounds::{ReadRequest, Rounds, fit_encodings};
 pub use run_folder::{RunFiles, check_new_folder, read_session, write_learned, write_session};
 pub use saved_session::SavedSession;
 pub use scan::{Grouping, Scan};

@@ -505,6 +505,16 @@ pub(crate) fn given_with_candidates(given: &Actions) -> Error {
     Error::setting("actions", allowed, given.described())
 }
 
+/// Fits encodings to all records of a log: that of contexts and, if the records have candidates, that of candidates.
+pub fn fit_encodings(
+    reader: &LogReader,
+    settings: &EncodingSettings,
+    scan: &Scan,
+) -> Result<(Encoding, Option<CandidateInputs>)> {
+    let fitted = Fitted::to(reader, settings, usize::MAX, scan)?;
+    Ok((fitted.encoding, fitted.candidates))
+}
+
 /// Encodings, and what their user should know about the columns.
 struct Fitted {
     encoding: Encoding,

@@ -119,6 +119,23 @@ pub struct RewardConfig {
     pub aggregation: Aggregation,
 }
 
+/// Candidates with features of their own.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CandidatesConfig {
+    /// The largest number of candidates of a decision.
+    pub most: usize,
+    /// The features of a candidate; `id` may be one. Those of the policy file if absent.
+    #[serde(default)]
+    pub features: Option<Vec<Feature>>,
+    /// The field that is the identity, if it has none of the usual names.
+    #[serde(default)]
+    pub identity: Option<String>,
+    /// The products of namespaces, as `user:article`; all if absent.
+    #[serde(default)]
+    pub cross: Option<Vec<String>>,
+}
+
 /// The settings of the learner, as the flags of the command line have them.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -149,6 +166,9 @@ pub struct LoopConfig {
     /// The features of a context; those of the policy file if absent.
     #[serde(default)]
     pub features: Option<Vec<Feature>>,
+    /// The candidates of decisions, if they are other ones each time; those of the policy file if absent.
+    #[serde(default)]
+    pub candidates: Option<CandidatesConfig>,
     /// A policy file: the first policy. Without it, the first policy prefers no action.
     #[serde(default)]
     pub policy: Option<PathBuf>,
@@ -156,6 +176,9 @@ pub struct LoopConfig {
     pub reward: RewardConfig,
     /// When a round ends.
     pub round: RoundRule,
+    /// How long records are kept; as long as the loop if absent.
+    #[serde(default)]
+    pub retention: Option<Milliseconds>,
     /// The learner.
     #[serde(default)]
     pub learner: LearnerConfig,

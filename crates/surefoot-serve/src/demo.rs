@@ -72,7 +72,7 @@ impl<'a> Visitors<'a> {
         let event_id = format!("visit-{}", self.count);
         self.count += 1;
         let context = Map::from_iter([("pixels".to_owned(), json!(pixels))]);
-        let request = DecisionRequest { event_id: Some(event_id.clone()), context, eligible: None, baseline: None };
+        let request = DecisionRequest { event_id: Some(event_id.clone()), context, ..DecisionRequest::default() };
         let Ok(ask) = request.check(self.lp.rules()) else { return false };
         let began = Instant::now();
         let answered = self.lp.ask_blocking(Ask::Decide(vec![ask]));

@@ -6,23 +6,27 @@
 //!
 //! | file | what |
 //! | --- | --- |
+//! | `activate.rs` | deferred decisions that are shown |
 //! | `asks.rs` | what callers ask, and the answers |
 //! | `challenges.rs` | challengers of the caller's own |
 //! | `decide.rs` | decisions: drawn once, then found again |
 //! | `erase.rs` | records that are erased |
 //! | `reward.rs` | rewards: joined, duplicate, late, parked |
+//! | `retain.rs` | records that are older than the loop keeps them |
 //! | `rounds.rs` | rounds: opened, closed, ready to be learned from; which policy collects |
 
+mod activate;
 mod asks;
 mod challenges;
 mod decide;
 mod erase;
+mod retain;
 mod reward;
 mod rounds;
 
 pub use asks::{
-    AdminAsk, Answer, Ask, Baseline, ChallengeAsk, Command, DecideAsk, Decided, EraseAsk, Erased, Refusal, RewardAsk,
-    RewardOutcome, Rewarded,
+    Activation, AdminAsk, Answer, Ask, Baseline, CandidateAsk, ChallengeAsk, Command, DecideAsk, Decided, EraseAsk,
+    Erased, Refusal, RewardAsk, RewardOutcome, Rewarded,
 };
 pub use rounds::Ready;
 
@@ -86,6 +90,9 @@ struct Position {
     pinned: Option<Fingerprint>,
     /// The head of the ledger.
     head: Fingerprint,
+    /// How many decisions were looked at because of their age, and when to look at the next ones.
+    swept: u64,
+    sweep_at: Time,
 }
 
 /// Where a loop stands, for people.
@@ -236,6 +243,7 @@ impl Engine {
             match ask {
                 Ask::Decide(asks) => decided.extend(asks.iter().map(|ask| ask.event_id.as_str())),
                 Ask::Reward(asks) => rewarded.extend(asks.iter().map(|ask| ask.event_id.as_str())),
+                Ask::Activate(event_id) => decided.push(event_id),
                 _ => {}
             }
         }
@@ -262,6 +270,7 @@ impl Engine {
                 Ask::Reward(asks) => {
                     Answer::Rewarded(asks.iter().map(|ask| self.reward(ask)).collect::<Result<Vec<_>>>()?)
                 }
+                Ask::Activate(event_id) => Answer::Activated(self.activate(event_id)?),
                 Ask::Admin(ask) => Answer::Done(self.admin(ask)?),
                 Ask::Erase(ask) => Answer::Erased(self.erase(ask)?),
                 Ask::Challenge(ask) => Answer::Challenged(self.challenge(ask)?),
@@ -302,6 +311,8 @@ impl Position {
             running: session.running,
             pinned: store.pinned()?,
             head: ledger.head(),
+            swept: store.swept()?,
+            sweep_at: Time::MIN,
         })
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use surefoot_data::{ColumnNames, Format, LogReader, convert, replace, write_policy_with, write_session};
 
 use crate::config::Rules;
+use crate::engine::Ready;
 use crate::error::{Error, Result};
 use crate::learning::Learning;
 use crate::logs;
@@ -17,8 +18,8 @@ use crate::store::{PostgresStore, Reader, RoundRow, SqliteStore, store_path};
 /// The log of a round as JSON lines.
 pub(crate) fn lines(reader: &dyn Reader, rules: &Rules, round: &RoundRow) -> Result<Vec<u8>> {
     let mut out = Vec::new();
-    let records = round.closed.as_ref().map_or(0, |closed| closed.records);
-    reader.records(round.first, records, &mut |record| {
+    let Some(round) = Ready::of(round) else { return Ok(out) };
+    logs::records(reader, rules, &round, &mut |record| {
         let line = logs::line(rules, &record)?;
         writeln!(out, "{line}").map_err(|reason| Error::System { place: "a log".into(), reason })
     })?;

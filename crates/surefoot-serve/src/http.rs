@@ -2,6 +2,7 @@
 //!
 //! Bodies are JSON in snake_case. Errors are `application/problem+json`, and say what is allowed and what came.
 
+mod activating;
 mod activity;
 mod admin;
 mod body;
@@ -97,6 +98,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/v1/loops/{loop}/decisions", post(decisions::decide).get(decisions::list))
         .route("/v1/loops/{loop}/decisions/{event_id}", get(decisions::one))
         .route("/v1/loops/{loop}/decisions/{event_id}/rewards", post(rewards::of_event))
+        .route("/v1/loops/{loop}/decisions/{event_id}/activate", post(activating::activate))
         .route("/v1/loops/{loop}/rewards", post(rewards::any))
         .route("/v1/loops/{loop}/rounds", get(reading::rounds))
         .route("/v1/loops/{loop}/rounds/{round}/logs", get(reading::logs))

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use surefoot_data::{Actions, EncodingFit, EncodingSettings, Field, Grouping, LogReader, Scan};
+use surefoot_data::{Actions, Encoding, EncodingSettings, Field, Grouping, LogReader, NamedPart, Scan, fit_encodings};
 
 use crate::error::{Error, Result};
 
@@ -11,27 +11,26 @@ use crate::error::{Error, Result};
 pub fn init(name: &str, reader: &LogReader, ignore: &[String]) -> Result<String> {
     let place = reader.place();
     let scan = Scan::of(reader, &Grouping::File)?;
-    if scan.candidates.is_some() {
-        let allowed = "a log whose actions are the same in every record";
-        return Err(Error::setting(&place, "the log", allowed, "one with candidates"));
-    }
-    let malformed = |reason| Error::Malformed { place: place.clone(), reason };
     let settings = EncodingSettings { ignore: ignore.to_vec(), ..EncodingSettings::default() };
-    let mut fit = EncodingFit::new(settings).map_err(&malformed)?;
     let (mut lowest, mut highest) = (f64::INFINITY, f64::NEG_INFINITY);
     for batch in reader.batches() {
         let batch = batch?;
-        fit.add(&batch)?;
         for &reward in batch.reward()?.iter() {
             (lowest, highest) = (lowest.min(reward), highest.max(reward));
         }
     }
-    let encoding = fit.finish(&place)?;
+    let (encoding, candidates) = fit_encodings(reader, &settings, &scan)?;
     let actions = match &scan.actions {
         Actions::Count(count) => count.to_string(),
         Actions::Names(names) => json(names),
     };
-    let features: Vec<String> = encoding.fields().iter().map(|field| feature(&place, field)).collect::<Result<_>>()?;
+    let listed = |encoding: &Encoding| -> Result<Vec<String>> {
+        // A context without features needs no declaration.
+        let fields = encoding.fields().iter().filter(|field| !matches!(field, Field::Constant {}));
+        fields.map(|field| feature(&place, field)).collect()
+    };
+    let features = listed(&encoding)?;
+    let of_candidates = candidates.as_ref().map(|candidates| listed(&candidates.encoding)).transpose()?;
     let (lowest, highest) = if lowest >= 0.0 && highest <= 1.0 { (0.0, 1.0) } else { (lowest, highest) };
     let mut out = String::new();
     let mut line = |text: &str| {
@@ -55,10 +54,24 @@ pub fn init(name: &str, reader: &LogReader, ignore: &[String]) -> Result<String>
     );
     line("# action and propensity as baseline, and the loop says when it could do better, with a proof.");
     line("mode = \"live\"");
-    line(&format!("actions = {actions}"));
-    line("features = [");
-    features.iter().for_each(|feature| line(&format!("    {feature},")));
-    line("]");
+    if let (Some(features), Some(candidates)) = (&of_candidates, &candidates) {
+        line(
+            "# Every decision has its own candidates, at most this many, each with an id. Products of features of contexts and",
+        );
+        line("# candidates are those of all, or of namespaces: cross = [\"user:article\"].");
+        let identity =
+            candidates.identity.as_ref().map_or(String::new(), |name| format!("identity = {}, ", json(name)));
+        line(&format!("candidates = {{ most = {}, {identity}features = [", scan.actions.len()));
+        features.iter().for_each(|feature| line(&format!("    {feature},")));
+        line("] }");
+    } else {
+        line(&format!("actions = {actions}"));
+    }
+    if !features.is_empty() {
+        line("features = [");
+        features.iter().for_each(|feature| line(&format!("    {feature},")));
+        line("]");
+    }
     line("# The range of the reward of a decision. Certificates are false if a reward can lie outside it: check it.");
     line("# Rewards count for this long after their decision; a decision without one has the default.");
     line("# Several rewards of one decision: first, last, sum or max.");
@@ -97,9 +110,28 @@ fn feature(place: &str, field: &Field) -> Result<String> {
         }
         Field::Hashed { column, bits } => format!("{{ name = {}, kind = \"hashed\", bits = {bits} }}", json(column)),
         Field::Vector { column, width } => format!("{{ name = {}, kind = \"vector\", width = {width} }}", json(column)),
+        Field::Named { bits, namespace: None, .. } => format!("{{ kind = \"named\", bits = {bits} }}"),
+        Field::Listed { parts, .. } => {
+            let parts: Vec<String> = parts.iter().map(part).collect();
+            format!("{{ kind = \"listed\", parts = [{}] }}", parts.join(", "))
+        }
         _ => {
-            let allowed = "a log with a column per feature, or with lists of numbers of one length";
-            return Err(Error::setting(place, "the log", allowed, "one with sparse or named features"));
+            let allowed =
+                "a log with a column per feature, with lists of numbers of one length, or with named features";
+            return Err(Error::setting(place, "the log", allowed, "one with sparse features, or with many namespaces"));
         }
     })
+}
+
+/// What is made of a name, as TOML.
+fn part(part: &NamedPart) -> String {
+    match part {
+        NamedPart::Number { name, mean, scale } => {
+            format!("{{ kind = \"number\", name = {}, mean = {mean:?}, scale = {scale:?} }}", json(name))
+        }
+        NamedPart::OneHot { name, categories } => {
+            format!("{{ kind = \"one-hot\", name = {}, categories = {} }}", json(name), json(categories))
+        }
+        NamedPart::Hashed { name, bits } => format!("{{ kind = \"hashed\", name = {}, bits = {bits} }}", json(name)),
+    }
 }

@@ -18,7 +18,7 @@ use crate::engine::Ready;
 use crate::error::{Error, Result};
 use crate::logs::round_logs;
 use crate::policies::Policies;
-use crate::store::{Learned, Reader};
+use crate::store::{Learned, Reader, SessionRow};
 use crate::verdict::{GateReport, verdict};
 
 /// The session of a loop, and what it needs to go on.
@@ -147,9 +147,19 @@ impl Learning {
 
     /// The session as the store has it.
     pub(crate) fn resumed(&self) -> Result<Session> {
-        let stored = self.reader.session()?;
+        loop {
+            let stored = self.reader.session()?;
+            let resumed = self.resumed_from(&stored);
+            // What was read in several steps belongs together only if nothing was learned or erased meanwhile.
+            if self.reader.session()?.ledger == stored.ledger {
+                return resumed;
+            }
+        }
+    }
+
+    fn resumed_from(&self, stored: &SessionRow) -> Result<Session> {
         let ledger: Ledger = stored.ledger.parse().map_err(Error::core(&self.place))?;
-        let Some(text) = stored.session else {
+        let Some(text) = &stored.session else {
             let new = self.rules.session(&self.place, self.first.clone())?;
             let reason = "its ledger is not that of a loop with these rules".into();
             let other = || Error::Malformed { place: self.place.clone(), reason };
@@ -157,8 +167,7 @@ impl Learning {
         };
         let mut rounds = Vec::new();
         for round in self.reader.rounds()? {
-            let (Some(closed), Some(_)) = (round.closed, round.learned) else { continue };
-            let ready = Ready { round: round.round, first: round.first, records: closed.records, policy: round.policy };
+            let Some(ready) = Ready::of(&round).filter(|_| round.learned.is_some()) else { continue };
             let logs = round_logs(self.reader.as_ref(), &self.rules, &ready)?;
             rounds.push(SavedRound { logs, policy: ready.policy });
         }

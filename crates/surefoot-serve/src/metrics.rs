@@ -74,7 +74,7 @@ impl Metrics {
                         Err(refusal) => refused(refusal.status),
                     });
                 }
-                Answer::Challenged(_) | Answer::Erased(_) | Answer::Done(_) => {}
+                Answer::Activated(_) | Answer::Challenged(_) | Answer::Erased(_) | Answer::Done(_) => {}
             }
         }
     }

@@ -1,5 +1,6 @@
 //! REQUESTS: what callers send, and how it is checked against the rules of a loop before it is queued.
 
+pub(crate) mod candidates;
 mod usual;
 
 pub(crate) use usual::Usual;
@@ -9,7 +10,7 @@ use serde_json::{Map, Value};
 use surefoot_data::Actions;
 
 use crate::config::{Mode, Rules};
-use crate::engine::{Baseline, DecideAsk, Refusal, RewardAsk};
+use crate::engine::{Baseline, CandidateAsk, DecideAsk, Refusal, RewardAsk};
 use crate::error::{Error, Result};
 use crate::store::DecisionRow;
 
@@ -36,9 +37,17 @@ pub struct DecisionRequest {
     /// The eligible actions, by name or number; all if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eligible: Option<Vec<Value>>,
+    /// For a loop over candidates: those of this decision, each an object of its features and its id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<std::collections::BTreeMap<String, Value>>>)]
+    pub candidates: Option<Vec<Map<String, Value>>>,
     /// For a loop in apprentice mode: what your own policy has chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<BaselineRequest>,
+    /// Whether it is not certain yet that the action is shown. Rewards then count only after an activation, within the same
+    /// window; without one, the decision has the default reward.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub defer: bool,
 }
 
 /// The id of an event is no part of its stored request.
@@ -108,18 +117,28 @@ impl DecisionRequest {
             None => new_id()?,
         };
         let eligible = self.eligible(&rules.actions)?;
+        let candidates = candidates::checked(self.candidates.as_deref(), self.eligible.is_some(), rules)?;
         let mut rows = rules.encoding.rows();
         rules
             .encoding
             .encode_object("context", &self.context, &mut rows)
             .map_err(|reason| Refusal::unprocessable("context", reason.to_string()))?;
         let context = rows.contexts().map_err(|reason| Refusal::unprocessable("context", reason.to_string()))?;
-        let baseline = self.baseline(rules, eligible.as_deref())?;
+        let baseline = self.baseline(rules, eligible.as_deref(), candidates.as_ref())?;
+        if self.defer && rules.mode == Mode::Shadow {
+            let detail = "defer should be absent in a loop in shadow mode, whose decisions nobody shows, but is given";
+            return Err(Refusal::unprocessable("defer", detail));
+        }
         let request = serde_json::to_string(&self).map_err(|e| Refusal::unprocessable("context", e.to_string()))?;
-        Ok(DecideAsk { event_id, request, context, eligible, baseline })
+        Ok(DecideAsk { event_id, request, context, eligible, candidates, baseline, defer: self.defer })
     }
 
-    fn baseline(&self, rules: &Rules, eligible: Option<&[u32]>) -> Result<Option<Baseline>, Refusal> {
+    fn baseline(
+        &self,
+        rules: &Rules,
+        eligible: Option<&[u32]>,
+        candidates: Option<&CandidateAsk>,
+    ) -> Result<Option<Baseline>, Refusal> {
         let refused = |detail: String| Err(Refusal::unprocessable("baseline", detail));
         match (&self.baseline, rules.mode) {
             (None, Mode::Apprentice) => {
@@ -130,7 +149,10 @@ impl DecisionRequest {
                 refused("baseline should be absent, unless the loop is in apprentice mode, but is given".into())
             }
             (Some(baseline), Mode::Apprentice) => {
-                let action = action(&rules.actions, "baseline.action", &baseline.action)?;
+                let action = match candidates {
+                    None => action(&rules.actions, "baseline.action", &baseline.action)?,
+                    Some(candidates) => candidates::chosen(candidates, &baseline.action)?,
+                };
                 let propensity = baseline.propensity;
                 if !(propensity > 0.0 && propensity <= 1.0) {
                     return refused(format!("baseline.propensity should be in (0, 1], but is {propensity}"));
@@ -142,6 +164,16 @@ impl DecisionRequest {
             }
         }
     }
+}
+
+/// What comes in the place of an erased decision: one on an empty context that had no choice. So its propensity is 1, and no
+/// record contradicts the propensities of its round, however many are erased.
+pub(crate) fn erased(rules: &Rules, row: &DecisionRow) -> DecisionRow {
+    // Among candidates, it has a single one without features.
+    let eligible = rules.candidates.is_none().then(|| vec![action_value(&rules.actions, 0)]);
+    let request = DecisionRequest { eligible, ..DecisionRequest::default() };
+    let request = serde_json::to_string(&request).expect("an empty request is a text");
+    DecisionRow { event_id: format!("{ERASED}{}", row.number), request, action: 0, propensity: 1.0, ..row.clone() }
 }
 
 impl RewardRequest {
@@ -165,7 +197,7 @@ impl RewardRequest {
     }
 }
 
-fn check_id<'a>(what: &str, id: &'a str) -> Result<&'a str, Refusal> {
+pub(crate) fn check_id<'a>(what: &str, id: &'a str) -> Result<&'a str, Refusal> {
     match id.len() {
         _ if id.starts_with(ERASED) => {
             let detail = format!("{what} should not begin with {ERASED}, which names erased events, but is {id}");
@@ -207,6 +239,14 @@ fn action(actions: &Actions, what: &str, value: &Value) -> Result<u32, Refusal> 
         let shown: String = value.to_string().chars().take(80).collect();
         Refusal::unprocessable("action", format!("{what} should be {allowed}, but is {shown}"))
     })
+}
+
+/// The action of a stored decision as callers name it: in a loop over candidates, by the id of the candidate.
+pub(crate) fn stored_action(rules: &Rules, request: &DecisionRequest, action: u32) -> Value {
+    match &rules.candidates {
+        None => action_value(&rules.actions, action),
+        Some(inputs) => candidates::id(inputs, request, action),
+    }
 }
 
 /// An action as callers name it.

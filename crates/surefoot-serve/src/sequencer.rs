@@ -71,6 +71,11 @@ pub enum Event {
         /// Why.
         reason: String,
     },
+    /// Records that are too old could not be erased; it is tried again.
+    RetentionFailed {
+        /// Why.
+        reason: String,
+    },
     /// Another policy decides.
     PolicyDeployed {
         /// The policy.
@@ -319,6 +324,7 @@ impl Sequencer {
                 replies.push(reply);
             }
             self.step(&asks, replies, n);
+            self.retain();
             // Alone: if it fails again, nobody else should.
             if let Some((_, ask)) = self.unsaved.take_if(|(tried, _)| tried.elapsed() >= AGAIN) {
                 self.step(&[ask], vec![None], 0);
@@ -350,6 +356,17 @@ impl Sequencer {
             self.send(Event::LearningStarted { round: ready.round });
             // Without a learner there is nobody left to tell.
             let _ = self.ready.send(ready);
+        }
+    }
+
+    /// Erases what is too old. Nobody waits for it.
+    fn retain(&mut self) {
+        let head = self.engine.head();
+        if let Err(reason) = self.engine.retain(self.clock.now()) {
+            self.send(Event::RetentionFailed { reason: reason.to_string() });
+        }
+        if self.engine.head() != head {
+            *self.shared.status.write().unwrap_or_else(PoisonError::into_inner) = self.engine.status();
         }
     }
 

@@ -74,13 +74,15 @@ pub struct DecisionRow {
     pub policy: Option<Fingerprint>,
     /// When it was drawn.
     pub decided_at: Time,
+    /// When it became active: at once, or, if it was deferred, when the caller said that it is shown.
+    pub activated_at: Option<Time>,
 }
 
 /// What became of a reward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RewardStatus {
-    /// Its decision has not come yet.
+    /// Its decision has not come yet, or is not active yet.
     Parked = 0,
     /// It counts.
     Joined = 1,
@@ -118,6 +120,8 @@ pub struct RoundRow {
     pub closed: Option<Closed>,
     /// When it was learned from, and the report as JSON.
     pub learned: Option<(Time, String)>,
+    /// Whether all its records are erased: they are read as such, also if some are not overwritten yet.
+    pub erased: bool,
 }
 
 /// How a round ended.
@@ -202,9 +206,9 @@ pub trait Reader: Debug + Send {
     fn ends(&self) -> Result<Ends>;
     /// The decision of an event.
     fn decision(&self, event_id: &str) -> Result<Option<DecisionRow>>;
-    /// When the event was decided.
-    fn decided_at(&self, event_id: &str) -> Result<Option<Time>> {
-        Ok(self.decision(event_id)?.map(|row| row.decided_at))
+    /// When the event was decided, and whether its decision is active.
+    fn decided_at(&self, event_id: &str) -> Result<Option<(Time, bool)>> {
+        Ok(self.decision(event_id)?.map(|row| (row.decided_at, row.activated_at.is_some())))
     }
     /// The decisions from a number on, at most so many.
     fn decisions(&self, from: u64, most: u64) -> Result<Vec<DecisionRow>>;
@@ -220,6 +224,8 @@ pub trait Reader: Debug + Send {
     fn statements(&self) -> Result<Vec<Statement>>;
     /// The policy that an operator has pinned.
     fn pinned(&self) -> Result<Option<Fingerprint>>;
+    /// How many decisions were looked at because of their age.
+    fn swept(&self) -> Result<u64>;
     /// All acts of operators, in order.
     fn acts(&self) -> Result<Vec<Act>>;
     /// Gives the policy files in a folder to the other servers of the loop, if there are any.
@@ -263,6 +269,8 @@ pub trait Store: Reader {
     fn open(&mut self, rules: &str, secret: &[u8; 32], ledger: &str, running: Option<Fingerprint>) -> Result<()>;
     /// Adds a decision.
     fn add_decision(&mut self, row: &DecisionRow) -> Result<()>;
+    /// Says when a deferred decision became active.
+    fn activate(&mut self, event_id: &str, at: Time) -> Result<()>;
     /// Adds a reward.
     fn add_reward(&mut self, row: &RewardRow) -> Result<()>;
     /// Changes what became of the parked rewards of an event that came at this time or later, and of those before.
@@ -273,6 +281,8 @@ pub trait Store: Reader {
     fn put_learned(&mut self, at: Time, learned: &Learned) -> Result<()>;
     /// Erases everything about an event: its rewards, and its decision, in whose place this row comes.
     fn erase(&mut self, event_id: &str, instead: Option<&DecisionRow>) -> Result<()>;
+    /// Says how many decisions were looked at because of their age.
+    fn set_swept(&mut self, decisions: u64) -> Result<()>;
     /// Replaces the ledger.
     fn put_ledger(&mut self, ledger: &str) -> Result<()>;
     /// Pins a policy, or none.

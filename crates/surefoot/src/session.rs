@@ -231,14 +231,7 @@ impl Session {
             return Err(Error::setting("the ledger", allowed, value));
         }
         let rounds = logs.len();
-        let collected: Vec<Option<Fingerprint>> = ledger
-            .entries()
-            .iter()
-            .filter_map(|entry| match entry {
-                Entry::Collect { by, .. } => Some(*by),
-                _ => None,
-            })
-            .collect();
+        let collected: Vec<(Option<Fingerprint>, Fingerprint)> = Law::of(&ledger).0.collected().collect();
         if collected.len() != rounds {
             return Err(Error::size("the ledger", format!("{rounds} rounds, as the logs"), collected.len()));
         }
@@ -251,11 +244,15 @@ impl Session {
                 return Err(Error::size(what, format!("{rounds} policies, one for each round"), found));
             }
         }
-        if deployed.iter().zip(&collected).any(|(policy, by)| policy.identity() != *by) {
+        if deployed.iter().zip(&collected).any(|(policy, (by, _))| policy.identity() != *by) {
             let (allowed, value) = ("collected by the policies of its ledger", "collected by others");
             return Err(Error::setting("the rounds of a session", allowed, value));
         }
-        for logs in &logs {
+        for (round, (logs, (_, named))) in logs.iter().zip(&collected).enumerate() {
+            if logs.fingerprint() != *named {
+                let (what, found) = (format!("the fingerprint of round {round}"), logs.fingerprint());
+                return Err(Error::setting(&what, format!("{named}, as its ledger says"), found));
+            }
             session.state = session.learner.remember(&session.state, logs)?;
         }
         if let Some(newest) = learned.last() {

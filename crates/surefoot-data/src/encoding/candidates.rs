@@ -1,11 +1,16 @@
 //! How candidates become features.
 
-use serde::{Deserialize, Serialize};
-use surefoot::logs::Eligible;
+use std::borrow::Cow;
 
-use super::{Encoding, EncodingSettings, Rows};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use surefoot::logs::Eligible;
+use surefoot::policy::{Posterior, Scale};
+use surefoot::{FeatureMap, LinearGaussian};
+
+use super::{Encoding, EncodingSettings, NAMES, Rows, VALUES, joint};
 use crate::error::{Error, Result};
-use crate::logs::{Candidates, LogBatch};
+use crate::logs::{Candidates, ID, IDENTITIES, LogBatch};
 
 /// How the candidates of a record become features.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -35,6 +40,71 @@ impl CandidateInputs {
         self.encoding.encode_into(&candidates.rows, rows)?;
         counts.extend((0..candidates.len()).map(|i| candidates.range(i).len()));
         Ok(())
+    }
+}
+
+/// For a service, which gets one record at a time.
+impl CandidateInputs {
+    /// The identity of a candidate, a JSON object of its fields.
+    pub fn identity_of<'v>(&self, candidate: &'v Map<String, Value>) -> Option<&'v Value> {
+        candidate.get(self.identity_field(candidate)?)
+    }
+
+    fn identity_field(&self, candidate: &Map<String, Value>) -> Option<&str> {
+        let there = |name: &&str| candidate.get(*name).is_some_and(|value| !value.is_null());
+        match &self.identity {
+            Some(name) => Some(name.as_str()),
+            None => IDENTITIES.into_iter().find(there),
+        }
+    }
+
+    /// Encodes a candidate and appends it to `rows`. The features are those of the same candidate in a table.
+    pub fn encode_object(&self, event: &str, candidate: &Map<String, Value>, rows: &mut Rows) -> Result<()> {
+        self.encoding.encode_object(event, &self.as_in_tables(candidate), rows)
+    }
+
+    /// The fields of a candidate that its encoding uses, by name, and its identity.
+    pub fn raw(&self, candidate: &Map<String, Value>) -> Map<String, Value> {
+        let candidate = self.as_in_tables(candidate);
+        let mut raw = self.encoding.raw(&candidate);
+        if let Some(id) = candidate.get(ID) {
+            raw.insert(ID.to_owned(), id.clone());
+        }
+        raw
+    }
+
+    /// The fields with the names that they have in tables of candidates.
+    fn as_in_tables<'v>(&self, candidate: &'v Map<String, Value>) -> Cow<'v, Map<String, Value>> {
+        let mut fields = Cow::Borrowed(candidate);
+        let mut rename = |from: &str, to: &str| {
+            if from != to
+                && let Some(value) = fields.to_mut().remove(from)
+            {
+                fields.to_mut().insert(to.to_owned(), value);
+            }
+        };
+        if candidate.contains_key("names") && candidate.contains_key("values") {
+            rename("names", NAMES);
+            rename("values", VALUES);
+        }
+        if let Some(field) = self.identity_field(candidate) {
+            rename(field, ID);
+        }
+        fields
+    }
+
+    /// The policy that prefers no candidate, for decisions among at most `most`. `crosses` are the products of features, as
+    /// [`EncodingSettings::crosses`] has them.
+    pub fn first_policy(
+        &self,
+        contexts: &Encoding,
+        crosses: Option<Vec<String>>,
+        most: usize,
+    ) -> Result<LinearGaussian> {
+        let settings = EncodingSettings { crosses, ..EncodingSettings::default() };
+        let joint = joint(contexts, &self.encoding, &settings)?;
+        let posterior = Posterior::over_candidates(vec![0.0; joint.output()], Scale::Shared(1.0))?;
+        Ok(LinearGaussian::over_candidates(FeatureMap::identity(contexts.width()), joint, most, posterior)?)
     }
 }
 

@@ -164,6 +164,45 @@ impl<'a> Cells<'a> {
     }
 }
 
+/// Appends the entries of one record, which lists these names and values; the features begin at `start`. It looks at all
+/// parts for every name, and needs no index of them.
+pub(super) fn put_parts(
+    parts: &[NamedPart],
+    pairs: &[(&str, f64)],
+    start: u32,
+    entries: &mut Vec<(u32, f32)>,
+    finite: &dyn Fn(f64) -> Result<f32>,
+) -> Result<()> {
+    let mut first = start;
+    for part in parts {
+        match part {
+            NamedPart::Number { name, mean, scale } => {
+                let sum: f64 = pairs.iter().filter(|(found, _)| found == name).map(|(_, x)| x).sum();
+                let x = finite((sum - mean) / scale)?;
+                if x != 0.0 {
+                    entries.push((first, x));
+                }
+            }
+            NamedPart::OneHot { name, categories } => {
+                for (text, x) in pairs {
+                    let category = text.strip_prefix(name.as_str()).and_then(|rest| rest.strip_prefix('='));
+                    let known = category.and_then(|c| categories.binary_search_by(|known| known.as_str().cmp(c)).ok());
+                    if let Some(place) = known {
+                        entries.push((first + place as u32, finite(*x)?));
+                    }
+                }
+            }
+            NamedPart::Hashed { name, bits } => {
+                for (text, x) in pairs.iter().filter(|(text, _)| text.split_once('=').is_some_and(|(b, _)| b == name)) {
+                    entries.push((first + place(&[text.as_bytes()], *bits), finite(*x)?));
+                }
+            }
+        }
+        first += part.width() as u32;
+    }
+    Ok(())
+}
+
 /// The largest number of names with features of their own, where all `name=category` are one. With more, every name is
 /// hashed.
 const MOST_NAMED: usize = 1024;

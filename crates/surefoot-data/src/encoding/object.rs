@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 
 use super::encode::{Rows, place};
+use super::listed::put_parts;
+use super::namespaces::prefix;
 use super::{Encoding, Field};
 use crate::column::parse;
 use crate::error::{Error, Result};
@@ -12,7 +14,7 @@ use crate::error::{Error, Result};
 impl Encoding {
     /// Encodes one raw record, a JSON object of its columns, and appends its context to `rows`. The features are those of
     /// the same record in a table. A column that is absent or null is missing, and columns that are no features are
-    /// ignored. Features with names of their own in lists are not supported.
+    /// ignored. The fields of inner objects are columns, with a dot between the names.
     pub fn encode_object(&self, event: &str, record: &Map<String, Value>, rows: &mut Rows) -> Result<()> {
         let mut entries = Vec::new();
         let mut first = 0;
@@ -22,6 +24,15 @@ impl Encoding {
         }
         rows.push(&mut entries);
         Ok(())
+    }
+
+    /// The columns of a raw record that become features, by name, without those that are missing.
+    pub fn raw(&self, record: &Map<String, Value>) -> Map<String, Value> {
+        let columns = self.fields().iter().flat_map(|field| match field {
+            Field::Listed { names, values, .. } => vec![names.as_str(), values],
+            field => field.columns(),
+        });
+        columns.filter_map(|column| Some((column.to_owned(), cell(record, column)?.clone()))).collect()
     }
 }
 
@@ -33,7 +44,7 @@ fn put(
     first: u32,
     entries: &mut Vec<(u32, f32)>,
 ) -> Result<()> {
-    let cell = |column: &str| record.get(column).filter(|value| !value.is_null());
+    let cell = |column: &str| cell(record, column);
     match field {
         Field::Number { column, mean, scale, indicator } => match cell(column) {
             Some(value) => {
@@ -79,11 +90,47 @@ fn put(
             }
         }
         Field::Constant {} => entries.push((first, 1.0)),
-        Field::Named { names, .. } | Field::Listed { names, .. } => {
-            return Err(wrong(event, names, "no list of names, which single records cannot have".into(), "one".into()));
+        Field::Named { names, values, bits, namespace } => {
+            for (name, x) in named(event, names, values, record)? {
+                if namespace.as_deref().is_none_or(|namespace| prefix(name) == namespace) {
+                    entries.push((first + place(&[name.as_bytes()], *bits), finite(event, values, x)?));
+                }
+            }
+        }
+        Field::Listed { names, values, parts } => {
+            let pairs = named(event, names, values, record)?;
+            if cell(names).is_none() || cell(values).is_none() {
+                return Ok(());
+            }
+            put_parts(parts, &pairs, first, entries, &|x| finite(event, values, x))?;
         }
     }
     Ok(())
+}
+
+/// The value of a column: a field of the record, or of an object in it.
+fn cell<'a>(record: &'a Map<String, Value>, column: &str) -> Option<&'a Value> {
+    let found = record.get(column).or_else(|| {
+        let dots = column.match_indices('.').map(|(at, _)| (&column[..at], &column[at + 1..]));
+        dots.filter_map(|(outer, inner)| cell(record.get(outer)?.as_object()?, inner)).next()
+    });
+    found.filter(|value| !value.is_null())
+}
+
+/// The names and values of a record that lists them.
+fn named<'a>(event: &str, names: &str, values: &str, record: &'a Map<String, Value>) -> Result<Vec<(&'a str, f64)>> {
+    let (Some(found), Some(list)) = (cell(record, names), cell(record, values)) else { return Ok(Vec::new()) };
+    let texts = found.as_array().ok_or_else(|| refused(event, names, "a list of texts", found))?;
+    let text = |value: &'a Value| value.as_str().ok_or_else(|| refused(event, names, "a list of texts", value));
+    let texts: Vec<&str> = texts.iter().map(text).collect::<Result<_>>()?;
+    let list = numbers(event, values, list)?;
+    match texts.len() == list.len() {
+        true => Ok(texts.into_iter().zip(list).collect()),
+        false => {
+            let allowed = format!("{} numbers, one per name", texts.len());
+            Err(wrong(event, values, allowed, list.len().to_string()))
+        }
+    }
 }
 
 /// A number, or a text or a truth value that stands for one.
@@ -137,6 +184,7 @@ fn wrong(event: &str, column: &str, allowed: String, found: String) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::encoding::NamedPart;
     use crate::logs::{ColumnNames, LogReader};
     use crate::table::{Format, read_table_bytes};
     use serde_json::json;
@@ -187,6 +235,54 @@ mod tests {
             }
         }
         assert_eq!(compared, 8 * 6);
+    }
+
+    /// The features of a record in a table, and as an object.
+    fn both(encoding: &Encoding, record: &Value) -> (Result<Vec<f32>>, Result<Vec<f32>>) {
+        let dense = |contexts: surefoot::Contexts| contexts.to_dense().row(0).values().to_vec();
+        let mut rows = encoding.rows();
+        let object = encoding.encode_object("event 1", record.as_object().unwrap(), &mut rows);
+        let object = object.map(|()| dense(rows.contexts().unwrap()));
+        let mut line = record.to_string().into_bytes();
+        line.push(b'\n');
+        let tables = read_table_bytes("event 1", line, Format::JsonLines).unwrap();
+        let tables = tables.collect::<Result<Vec<_>>>().unwrap();
+        let reader = LogReader::in_memory("event 1".into(), tables, ColumnNames::default());
+        (encoding.encode(&reader.batches().next().unwrap().unwrap()).map(dense), object)
+    }
+
+    #[test]
+    fn lists_of_names_and_inner_objects_have_the_features_of_the_same_record_in_a_table() {
+        let (names, values) = ("context_names".to_owned(), "context_values".to_owned());
+        let named = |namespace: Option<&str>| {
+            let namespace = namespace.map(str::to_owned);
+            Field::Named { names: names.clone(), values: values.clone(), bits: 4, namespace }
+        };
+        let parts = vec![
+            NamedPart::Number { name: "age".into(), mean: 3.0, scale: 2.0 },
+            NamedPart::OneHot { name: "city".into(), categories: vec!["Oslo".into(), "Rome".into()] },
+            NamedPart::Hashed { name: "tag".into(), bits: 3 },
+        ];
+        let listed = Field::Listed { names: names.clone(), values: values.clone(), parts };
+        let inner = Field::Number { column: "user.a.b".into(), mean: 0.0, scale: 1.0, indicator: true };
+        let encoding = Encoding::new(vec![named(None), named(Some("user")), named(Some("")), listed, inner]).unwrap();
+        for record in [
+            json!({ "context_names": ["age", "city=Rome", "tag=x", "tag=y", "age"], "context_values": [5, 1, 2, 1, 0.5] }),
+            json!({ "context_names": ["user.age", "user^x", "city=Nowhere"], "context_values": [-1, 2.5, 1] }),
+            json!({ "context_names": ["age"], "context_values": [1], "user": { "a": { "b": 7 } } }),
+        ] {
+            let (table, object) = both(&encoding, &record);
+            assert_eq!(object.unwrap(), table.unwrap(), "{record}");
+        }
+        let refused = |record: Value| both(&encoding, &record).1.unwrap_err().to_string();
+        assert_eq!(
+            refused(json!({ "context_names": ["a"], "context_values": [] })),
+            "event 1: context_values should be 1 numbers, one per name, but is 0"
+        );
+        assert_eq!(
+            refused(json!({ "context_names": [1], "context_values": [1] })),
+            "event 1: context_names should be a list of texts, but is 1"
+        );
     }
 
     #[test]

@@ -24,7 +24,8 @@ pub struct ContextReader {
 }
 
 impl ContextReader {
-    /// A reader for this encoding. `None` if a field needs two columns, or two fields need the same.
+    /// A reader for this encoding. `None` if a field needs two columns, two fields need the same, or a column may be a field of
+    /// an inner object.
     pub fn new(encoding: &Encoding) -> Option<Self> {
         let (mut first, mut fields, mut next) = (Vec::new(), HashMap::new(), 0);
         for (i, field) in encoding.fields().iter().enumerate() {
@@ -36,7 +37,8 @@ impl ContextReader {
                 Field::Constant {} => false,
                 Field::Sparse { .. } | Field::Named { .. } | Field::Listed { .. } => true,
             };
-            if again {
+            // A column with a dot may be a field of an inner object.
+            if again || field.columns().iter().any(|column| column.contains('.')) {
                 return None;
             }
             first.push(next);

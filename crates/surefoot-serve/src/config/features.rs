@@ -1,7 +1,7 @@
 //! Declared features.
 
 use serde::{Deserialize, Serialize};
-use surefoot_data::{ColumnNames, Encoding, Field};
+use surefoot_data::{ColumnNames, Encoding, Field, NamedPart};
 
 use crate::logs::ROUND;
 
@@ -42,7 +42,21 @@ pub enum Feature {
         /// The length of the list.
         width: usize,
     },
+    /// Numbers with names, in the lists `context_names` and `context_values`, hashed into `2^bits` features.
+    Named {
+        /// The base-2 logarithm of the number of features.
+        #[serde(default = "ten")]
+        bits: u32,
+    },
+    /// The same, with features of their own for the names that are given. Others have none.
+    Listed {
+        /// What is made of each name.
+        parts: Vec<NamedPart>,
+    },
 }
+
+/// The lists of names and numbers.
+const LISTS: [&str; 2] = ["context_names", "context_values"];
 
 fn one() -> f64 {
     1.0
@@ -52,6 +66,10 @@ fn eight() -> u32 {
     8
 }
 
+fn ten() -> u32 {
+    10
+}
+
 impl Feature {
     pub(super) fn name(&self) -> &str {
         match self {
@@ -59,6 +77,7 @@ impl Feature {
             | Feature::Category { name, .. }
             | Feature::Hashed { name, .. }
             | Feature::Vector { name, .. } => name,
+            Feature::Named { .. } | Feature::Listed { .. } => LISTS[0],
         }
     }
 
@@ -75,7 +94,19 @@ impl Feature {
             }
             Feature::Hashed { bits, .. } => Field::Hashed { column, bits: *bits },
             Feature::Vector { width, .. } => Field::Vector { column, width: *width },
+            Feature::Named { bits } => {
+                Field::Named { names: column, values: LISTS[1].into(), bits: *bits, namespace: None }
+            }
+            Feature::Listed { parts } => Field::Listed { names: column, values: LISTS[1].into(), parts: parts.clone() },
         }
+    }
+}
+
+/// The encoding of the declared features of candidates. The field `id` may be one of them.
+pub(super) fn candidate_encoding(features: &[Feature]) -> Result<Encoding, String> {
+    match features.iter().enumerate().find(|(i, one)| features[..*i].iter().any(|two| two.name() == one.name())) {
+        Some((_, twice)) => Err(format!("the names of features should differ, but {} occurs twice", twice.name())),
+        None => Encoding::new(features.iter().map(Feature::field).collect()),
     }
 }
 
@@ -86,7 +117,8 @@ pub(super) fn encoding(features: &[Feature]) -> Result<Encoding, String> {
         if name.is_empty() {
             return Err("the name of a feature should not be empty, but is".into());
         }
-        if ColumnNames::is_usual(name) || name == ROUND {
+        let lists = matches!(feature, Feature::Named { .. } | Feature::Listed { .. });
+        if !lists && (ColumnNames::is_usual(name) || name == ROUND) {
             return Err(format!("a feature should not be called {name}: exported logs have a column of that name"));
         }
         if features[..i].iter().any(|other| other.name() == name) {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use surefoot::audit::Terms;
 use surefoot::logs::RewardRange;
 use surefoot::{FeatureMap, Fingerprint, Gate, Learner, LinearGaussian, Session};
-use surefoot_data::{Actions, Encoding, Inputs, Lineage, PolicyReader};
+use surefoot_data::{Actions, CandidateInputs, Encoding, Inputs, Lineage, PolicyReader};
 
 use super::{ActionsConfig, LoopConfig, Milliseconds, features};
 use crate::error::{Error, Result};
@@ -87,6 +87,9 @@ pub struct Rules {
     pub actions: Actions,
     /// How a context becomes features.
     pub encoding: Encoding,
+    /// How candidates become features, if every decision has its own. The actions are then their places.
+    #[serde(default)]
+    pub candidates: Option<CandidateInputs>,
     /// The lowest and the highest reward.
     pub reward_range: [f64; 2],
     /// How long after a decision its rewards count.
@@ -97,6 +100,9 @@ pub struct Rules {
     pub aggregation: Aggregation,
     /// When a round ends.
     pub round: RoundRule,
+    /// How long records are kept; as long as the loop if `None`.
+    #[serde(default)]
+    pub retention: Option<Milliseconds>,
     /// The learner.
     pub learner: Learner,
     /// The gate.
@@ -114,10 +120,8 @@ impl LoopConfig {
             None => None,
             Some(path) => {
                 let (policy, inputs) = PolicyReader::default().read_with(path)?;
-                let inputs = inputs.filter(|inputs| inputs.candidates.is_none());
                 let Some((policy, inputs)) = policy.as_gaussian().cloned().zip(inputs) else {
-                    let allowed =
-                        "a linear Gaussian policy over fixed actions with its features, as surefoot learn writes";
+                    let allowed = "a linear Gaussian policy with its features, as surefoot learn writes";
                     return Err(wrong("policy", allowed, format!("{}: another", path.display())));
                 };
                 Some((policy, inputs))
@@ -125,7 +129,12 @@ impl LoopConfig {
         };
         let malformed = |reason: String| Error::Malformed { place: place.clone(), reason };
         let given = |actions: surefoot_data::Result<Actions>| actions.map_err(|reason| malformed(reason.to_string()));
+        let candidates = self.candidate_inputs(&place, from_file.as_ref().map(|(_, inputs)| inputs))?;
         let actions = match (&self.actions, &from_file) {
+            _ if candidates.is_some() => {
+                let of_file = from_file.as_ref().map_or(0, |(_, inputs)| inputs.actions.len());
+                given(Actions::counted(self.candidates.as_ref().map_or(of_file, |given| given.most)))?
+            }
             (Some(ActionsConfig::Count(count)), _) => given(Actions::counted(*count))?,
             (Some(ActionsConfig::Names(names)), _) => given(Actions::named(names.clone()))?,
             (None, Some((_, inputs))) => inputs.actions.clone(),
@@ -134,6 +143,7 @@ impl LoopConfig {
         let encoding = match (&self.features, &from_file) {
             (Some(list), _) => features::encoding(list).map_err(malformed)?,
             (None, Some((_, inputs))) => inputs.encoding.clone(),
+            (None, None) if candidates.is_some() => Encoding::constant(),
             (None, None) => return Err(wrong("features", "given, if there is no policy file", "absent".into())),
         };
         let reward_range = match (self.reward.range, &from_file) {
@@ -142,7 +152,10 @@ impl LoopConfig {
             (None, None) => [0.0, 1.0],
         };
         if let Some((_, inputs)) = &from_file
-            && (inputs.actions != actions || inputs.encoding != encoding || inputs.reward != reward_range)
+            && (candidates.is_none() && inputs.actions != actions
+                || inputs.candidates != candidates
+                || inputs.encoding != encoding
+                || inputs.reward != reward_range)
         {
             let allowed = "absent or those of the policy file";
             return Err(wrong("actions, features and reward range", allowed, "others".into()));
@@ -161,11 +174,21 @@ impl LoopConfig {
             let allowed = format!("from {FEWEST_RECORDS} to {MOST_RECORDS} decisions");
             return Err(wrong("round", &allowed, records.to_string()));
         }
+        if let Some(retention) = self.retention.filter(|retention| *retention <= self.reward.window) {
+            let allowed = format!("longer than the reward window, {}", self.reward.window);
+            return Err(wrong("retention", &allowed, retention.to_string()));
+        }
         let settings = self.learner.settings(&self.gate, self.delta);
         let (learner, gate) = settings.learner().map_err(Error::core(&place))?;
-        let first = match from_file {
-            Some((policy, _)) => policy,
-            None => {
+        let first = match (from_file, &candidates) {
+            (Some((policy, _)), None) => policy,
+            (Some((policy, _)), Some(_)) => policy.with_most_candidates(actions.len()).map_err(Error::core(&place))?,
+            (None, Some(candidates)) => {
+                let cross = self.candidates.as_ref().and_then(|given| given.cross.clone());
+                let first = candidates.first_policy(&encoding, cross, actions.len())?;
+                first.with_exploration(self.exploration).map_err(Error::core(&place))?
+            }
+            (None, None) => {
                 let map = FeatureMap::identity(encoding.width());
                 let map = if self.intercept { map.with_intercept() } else { map };
                 LinearGaussian::standard(map, actions.len())
@@ -177,17 +200,40 @@ impl LoopConfig {
             mode: self.mode,
             actions,
             encoding,
+            candidates,
             reward_range,
             window: self.reward.window,
             default: self.reward.default,
             aggregation: self.reward.aggregation,
             round: self.round,
+            retention: self.retention,
             learner,
             gate,
             first: first.fingerprint(),
         };
         rules.session(&place, first.clone())?;
         Ok((rules, first))
+    }
+
+    /// How candidates become features, as this file or the policy file says.
+    fn candidate_inputs(&self, place: &str, of_file: Option<&Inputs>) -> Result<Option<CandidateInputs>> {
+        let of_file = of_file.and_then(|inputs| inputs.candidates.clone());
+        let Some(given) = &self.candidates else { return Ok(of_file) };
+        if self.actions.is_some() {
+            return Err(Error::setting(place, "actions", "absent, if decisions have candidates", "given"));
+        }
+        match (&given.features, of_file) {
+            (Some(list), _) => {
+                let encoding = features::candidate_encoding(list);
+                let encoding = encoding.map_err(|reason| Error::Malformed { place: place.into(), reason })?;
+                Ok(Some(CandidateInputs { encoding, identity: given.identity.clone() }))
+            }
+            (None, Some(of_file)) => Ok(Some(of_file)),
+            (None, None) => {
+                let allowed = "given, if there is no policy file over candidates";
+                Err(Error::setting(place, "the features of candidates", allowed, "absent"))
+            }
+        }
     }
 }
 
@@ -206,6 +252,7 @@ impl Rules {
         let made_by = format!("surefoot {}", env!("CARGO_PKG_VERSION"));
         let lineage = Lineage { prior: Some(self.first), made_by, ..Lineage::default() };
         Inputs::new(self.actions.clone(), self.encoding.clone(), self.reward_range, lineage)
+            .with_candidates(self.candidates.clone())
     }
 
     fn terms(&self) -> Terms {

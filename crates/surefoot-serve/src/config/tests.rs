@@ -55,6 +55,11 @@ fn what_does_not_fit_is_refused_with_what_is_allowed() {
         ("30m", "half an hour", "a duration should be a whole number with ms, s, m, h or d"),
         ("records = 1000", "records = 1", "round should be from 2 to 100000000 decisions, but is 1"),
         ("\"improvement\"", "\"hope\"", "gate should be"),
+        (
+            "gate = ",
+            "retention = \"30m\"\ngate = ",
+            "retention should be longer than the reward window, 30m, but is 30m",
+        ),
         ("[\"red\", \"green\", \"blue\"]", "[\"red\"]", "actions should be at least 2 different names"),
         ("\"age\"", "\"reward\"", "a feature should not be called reward"),
         ("\"age\"", "\"city\"", "the names of features should differ, but city occurs twice"),

@@ -1,6 +1,7 @@
 //! What callers ask of a loop, and what they get.
 
 use serde::{Deserialize, Serialize};
+use surefoot::logs::Eligible;
 use surefoot::{Contexts, Fingerprint};
 
 use crate::clock::Time;
@@ -14,6 +15,8 @@ pub enum Ask {
     Decide(Vec<DecideAsk>),
     /// Rewards, in order.
     Reward(Vec<RewardAsk>),
+    /// A deferred decision is shown: the id of its event.
+    Activate(String),
     /// An act of an operator.
     Admin(AdminAsk),
     /// A challenger of the caller's own.
@@ -42,8 +45,21 @@ pub struct DecideAsk {
     pub context: Contexts,
     /// The eligible actions, strictly increasing, if not all are.
     pub eligible: Option<Vec<u32>>,
+    /// The candidates, in a loop over candidates.
+    pub candidates: Option<CandidateAsk>,
     /// For an apprentice: what the caller's own policy has chosen.
     pub baseline: Option<Baseline>,
+    /// Whether its rewards count only if the caller says that it is shown.
+    pub defer: bool,
+}
+
+/// The candidates of a decision.
+#[derive(Debug, Clone)]
+pub struct CandidateAsk {
+    /// Their ids, in order.
+    pub ids: Vec<String>,
+    /// Their features: one record.
+    pub encoded: Eligible,
 }
 
 /// The choice of the caller's own policy.
@@ -126,6 +142,8 @@ pub enum Answer {
     Decided(Vec<Result<Decided, Refusal>>),
     /// To rewards.
     Rewarded(Vec<Result<Rewarded, Refusal>>),
+    /// To an activation.
+    Activated(Result<Activation, Refusal>),
     /// To a challenger: the first round that judges it.
     Challenged(Result<u64, Refusal>),
     /// To an erasure.
@@ -139,8 +157,10 @@ pub enum Answer {
 pub struct Decided {
     /// Whether it was decided before, and found again.
     pub again: bool,
-    /// The chosen action.
+    /// The chosen action; the place of the chosen candidate in a loop over candidates.
     pub action: u32,
+    /// The id of that candidate.
+    pub candidate: Option<String>,
     /// The probability that it had.
     pub propensity: f64,
     /// The policy that chose it.
@@ -149,6 +169,20 @@ pub struct Decided {
     pub round: u64,
     /// Until when its rewards count.
     pub reward_until: Time,
+    /// Whether they count only if it is activated until then.
+    pub deferred: bool,
+}
+
+/// What became of an activation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Activation {
+    /// The decision is active: its rewards count.
+    Activated,
+    /// It was active before.
+    Duplicate,
+    /// Its window has passed: it keeps the default reward.
+    Late,
 }
 
 /// What became of a reward that was sent.
@@ -161,7 +195,8 @@ pub enum RewardOutcome {
     Duplicate,
     /// It came after the window of its decision: it is kept, and never counts.
     Late,
-    /// Its decision has not come: it is kept, and counts if the decision comes within the window.
+    /// Its decision has not come, or was deferred and is not active: it is kept, and counts if that happens within the
+    /// window.
     Parked,
 }
 
@@ -199,6 +234,11 @@ impl Refusal {
         Refusal { status: 503, kind: "store-unavailable", detail: error.to_string() }
     }
 
+    /// There is no decision on this event.
+    pub fn no_decision(event_id: &str) -> Self {
+        Refusal { status: 404, kind: "no-such-event", detail: format!("there is no decision on an event {event_id:?}") }
+    }
+
     /// There is too much to do.
     pub fn overloaded() -> Self {
         let detail = "more is asked than can be done: nothing was drawn or stored for this request, ask again later";
@@ -226,6 +266,7 @@ impl Ask {
         match self {
             Ask::Decide(asks) => Answer::Decided(vec![Err(refusal.clone()); asks.len()]),
             Ask::Reward(asks) => Answer::Rewarded(vec![Err(refusal.clone()); asks.len()]),
+            Ask::Activate(_) => Answer::Activated(Err(refusal.clone())),
             Ask::Erase(_) => Answer::Erased(Err(refusal.clone())),
             Ask::Challenge(_) => Answer::Challenged(Err(refusal.clone())),
             _ => Answer::Done(Err(refusal.clone())),

@@ -29,8 +29,9 @@ impl Engine {
         let now = self.position.time;
         let status = match self.store.decided_at(&ask.event_id)? {
             None => RewardStatus::Parked,
-            Some(decided_at) if now <= decided_at.saturating_add(self.rules.window.0) => RewardStatus::Joined,
-            Some(_) => RewardStatus::Late,
+            Some((decided_at, _)) if now > decided_at.saturating_add(self.rules.window.0) => RewardStatus::Late,
+            Some((_, true)) => RewardStatus::Joined,
+            Some((_, false)) => RewardStatus::Parked,
         };
         if self.rules.aggregation == Aggregation::Sum && status != RewardStatus::Late {
             let counted = others.iter().filter(|row| row.status != RewardStatus::Late);

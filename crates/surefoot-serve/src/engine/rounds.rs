@@ -21,6 +21,16 @@ pub struct Ready {
     pub records: u64,
     /// The policy that collected it.
     pub policy: Option<Fingerprint>,
+    /// Whether all its records are erased.
+    pub erased: bool,
+}
+
+impl Ready {
+    /// A round that has ended.
+    pub(crate) fn of(row: &RoundRow) -> Option<Self> {
+        let records = row.closed.as_ref()?.records;
+        Some(Ready { round: row.round, first: row.first, records, policy: row.policy, erased: row.erased })
+    }
 }
 
 impl Engine {
@@ -43,7 +53,7 @@ impl Engine {
             return None;
         }
         position.learning = true;
-        Some(Ready { round: round.round, first: round.first, records: closed.records, policy: round.policy })
+        Ready::of(round)
     }
 
     /// The policy that would collect a round that began now.
@@ -65,6 +75,7 @@ impl Engine {
             opened_at: position.time,
             closed: None,
             learned: None,
+            erased: false,
         };
         self.store.put_round(&open)?;
         position.next_round += 1;

@@ -18,7 +18,7 @@ use super::problem::Problem;
 use super::{App, reading};
 use crate::config::{Mode, Role, Rules};
 use crate::engine::{Answer, Ask, DecideAsk, Decided, Refusal};
-use crate::request::{DecisionRequest, action_value};
+use crate::request::{DecisionRequest, stored_action};
 use crate::store::{RewardRow, RewardStatus};
 use crate::time::written;
 
@@ -27,7 +27,7 @@ use crate::time::written;
 pub(super) struct DecisionAnswer<'a> {
     /// The id of the event.
     event_id: String,
-    /// The chosen action, by name or number.
+    /// The chosen action, by name or number; the id of the chosen candidate in a loop over candidates.
     #[schema(value_type = Value)]
     action: Action<'a>,
     /// The probability with which it was chosen.
@@ -39,6 +39,9 @@ pub(super) struct DecisionAnswer<'a> {
     round: u64,
     /// Until when its rewards count.
     reward_until: String,
+    /// If true, rewards count only if the decision is activated until then.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    deferred: bool,
     /// In shadow mode: true. Nobody should follow the decision.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     shadow: bool,
@@ -53,6 +56,7 @@ pub(super) struct DecisionAnswer<'a> {
 enum Action<'a> {
     Number(u32),
     Name(&'a str),
+    Candidate(String),
 }
 
 /// Decide on an event, or on one per line.
@@ -65,7 +69,9 @@ enum Action<'a> {
             content((DecisionAnswer = "application/json"), (String = "application/x-ndjson"))),
         (status = "4XX", description = "What is allowed, and what came.", body = Problem,
             content_type = "application/problem+json"),
-        (status = 503, description = "Nothing was drawn or stored.", body = Problem,
+        (status = 503, description = "Overload: nothing was drawn or stored. With urn:surefoot:store-unavailable, a \
+            connection to PostgreSQL that was lost during a commit may have left the decision stored: ask again with the \
+            same event_id, which gives the stored decision, or a first one.", body = Problem,
             content_type = "application/problem+json")))]
 pub(super) async fn decide(
     State(app): State<App>,
@@ -122,9 +128,10 @@ pub(super) async fn decide(
 }
 
 fn described<'a>(rules: &'a Rules, event_id: String, decided: &Decided, head: Fingerprint) -> DecisionAnswer<'a> {
-    let action = match &rules.actions {
-        Actions::Count(_) => Action::Number(decided.action),
-        Actions::Names(names) => Action::Name(&names[decided.action as usize]),
+    let action = match (&decided.candidate, &rules.actions) {
+        (Some(id), _) => Action::Candidate(id.clone()),
+        (None, Actions::Count(_)) => Action::Number(decided.action),
+        (None, Actions::Names(names)) => Action::Name(&names[decided.action as usize]),
     };
     DecisionAnswer {
         event_id,
@@ -133,6 +140,7 @@ fn described<'a>(rules: &'a Rules, event_id: String, decided: &Decided, head: Fi
         policy_version: decided.policy,
         round: decided.round,
         reward_until: written(decided.reward_until),
+        deferred: decided.deferred,
         shadow: rules.mode == Mode::Shadow,
         ledger_head: head,
     }
@@ -184,6 +192,8 @@ pub(super) struct StoredDecision {
     decided_at: String,
     /// Until when its rewards count.
     reward_until: String,
+    /// When it became active; null if it was deferred, and nobody has said that it is shown.
+    activated_at: Option<String>,
     /// Its rewards; absent in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     rewards: Option<Vec<StoredReward>>,
@@ -211,17 +221,18 @@ impl StoredDecision {
             received_at: written(row.received_at),
             status: row.status,
         };
-        let request = DecisionRequest::stored(&row).ok().and_then(|asked| serde_json::to_value(asked).ok());
+        let request = DecisionRequest::stored(&row).unwrap_or_default();
         StoredDecision {
             number: row.number,
             event_id: row.event_id,
-            request: request.unwrap_or_default(),
-            action: action_value(&rules.actions, row.action),
+            action: stored_action(rules, &request, row.action),
+            request: serde_json::to_value(request).unwrap_or_default(),
             propensity: row.propensity,
             policy_version: row.policy,
             round: row.round,
             decided_at: written(row.decided_at),
             reward_until: written(row.decided_at.saturating_add(rules.window.0)),
+            activated_at: row.activated_at.map(written),
             rewards: rewards.map(|rows| rows.into_iter().map(stored).collect()),
         }
     }
@@ -264,8 +275,7 @@ pub(super) async fn one(
     let id = event_id.clone();
     let found = reading::blocking(lp, move |reader| Ok((reader.decision(&id)?, reader.rewards(&id)?))).await?;
     let (Some(row), rewards) = found else {
-        let detail = format!("there is no decision on an event {event_id:?}");
-        return Err(Problem::new(StatusCode::NOT_FOUND, "no-such-event", detail));
+        return Err(Problem::from(Refusal::no_decision(&event_id)));
     };
     let stored = StoredDecision::of(lp.rules(), row, Some(rewards));
     Ok(with_head(Json(stored).into_response(), lp.status().ledger_head))

@@ -5,7 +5,7 @@ use serde_json::Value;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
-use super::{activity, admin, challengers, decisions, erasing, evaluating, personalizer, reading, rewards};
+use super::{activating, activity, admin, challengers, decisions, erasing, evaluating, personalizer, reading, rewards};
 
 /// The document.
 #[derive(OpenApi)]
@@ -15,6 +15,7 @@ use super::{activity, admin, challengers, decisions, erasing, evaluating, person
         decisions::decide,
         decisions::list,
         decisions::one,
+        activating::activate,
         rewards::any,
         rewards::of_event,
         reading::loops,

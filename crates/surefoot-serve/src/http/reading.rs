@@ -82,8 +82,10 @@ pub(super) struct RulesAnswer {
     /// `live`, `shadow` or `apprentice`.
     #[schema(value_type = String)]
     mode: Mode,
-    /// The actions, by name or number.
+    /// The actions, by name or number; none if every decision has its own candidates.
     actions: Vec<Value>,
+    /// The largest number of candidates of a decision; null if the actions are fixed.
+    most_candidates: Option<usize>,
     /// The lowest and the highest reward.
     reward_range: [f64; 2],
     /// How long after a decision its rewards count.
@@ -96,6 +98,8 @@ pub(super) struct RulesAnswer {
     /// When a round ends: `{records}`, or `{every, at_least}`.
     #[schema(value_type = Object)]
     round: RoundRule,
+    /// How long records are kept; null if as long as the loop.
+    retention_seconds: Option<f64>,
     /// The gate.
     gate: String,
     /// The failure probability of all certificates together.
@@ -118,12 +122,17 @@ pub(super) async fn rules(
     let rules = lp.rules();
     let answer = RulesAnswer {
         mode: rules.mode,
-        actions: (0..rules.actions.len() as u32).map(|a| action_value(&rules.actions, a)).collect(),
+        actions: match &rules.candidates {
+            None => (0..rules.actions.len() as u32).map(|a| action_value(&rules.actions, a)).collect(),
+            Some(_) => Vec::new(),
+        },
+        most_candidates: rules.candidates.as_ref().map(|_| rules.actions.len()),
         reward_range: rules.reward_range,
         window_seconds: rules.window.0 as f64 / 1000.0,
         default_reward: rules.default,
         aggregation: rules.aggregation,
         round: rules.round,
+        retention_seconds: rules.retention.map(|time| time.0 as f64 / 1000.0),
         gate: rules.gate.to_string(),
         delta: rules.learner.protocol.delta,
         first_policy: rules.first,
@@ -149,6 +158,9 @@ pub(super) struct RoundAnswer {
     /// Whether an operator closed it; absent while it is open.
     #[serde(skip_serializing_if = "Option::is_none")]
     closed_by_hand: Option<bool>,
+    /// True if all its records were erased, because of their age.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    erased: bool,
     /// When it was learned from; absent before.
     #[serde(skip_serializing_if = "Option::is_none")]
     learned_at: Option<String>,
@@ -167,6 +179,7 @@ impl RoundAnswer {
             opened_at: written(row.opened_at),
             records: row.closed.as_ref().map(|closed| closed.records),
             closed_by_hand: row.closed.as_ref().map(|closed| closed.by_hand),
+            erased: row.erased,
             learned_at: learned_at.map(written),
             report: report.and_then(|text| serde_json::from_str(&text).ok()),
         }

@@ -37,7 +37,9 @@ macro_rules! paths {
                     content((RewardAnswer = "application/json"), (String = "application/x-ndjson"))),
                 (status = "4XX", description = "What is allowed, and what came.", body = Problem,
                     content_type = "application/problem+json"),
-                (status = 503, description = "Nothing was stored.", body = Problem,
+                (status = 503, description = "Overload: nothing was stored. With urn:surefoot:store-unavailable, a \
+                    connection to PostgreSQL that was lost during a commit may have left the reward stored: send it \
+                    again, which is then a duplicate.", body = Problem,
                     content_type = "application/problem+json")))]
         pub(super) async fn $name(
             State(app): State<App>,

@@ -142,7 +142,8 @@ impl Upload {
 fn check_inputs(rules: &Rules, inputs: Option<&Inputs>) -> Result<(), String> {
     let Some(inputs) = inputs else { return Ok(()) };
     let same = [
-        ("actions", inputs.actions == rules.actions && inputs.candidates.is_none()),
+        ("actions", inputs.actions == rules.actions || rules.candidates.is_some()),
+        ("candidates", inputs.candidates == rules.candidates),
         ("features", inputs.encoding == rules.encoding),
         ("reward range", inputs.reward == rules.reward_range),
     ];

@@ -17,8 +17,8 @@ pub(crate) struct Usual(Option<ContextReader>);
 
 impl Usual {
     pub(crate) fn new(rules: &Rules) -> Self {
-        // An apprentice needs a baseline.
-        let usual = rules.mode != Mode::Apprentice;
+        // An apprentice needs a baseline, and a loop over candidates these.
+        let usual = rules.mode != Mode::Apprentice && rules.candidates.is_none();
         Usual(usual.then(|| ContextReader::new(&rules.encoding)).flatten())
     }
 
@@ -40,7 +40,9 @@ impl Usual {
             request: text.to_owned(),
             context: rows.contexts().ok()?,
             eligible: None,
+            candidates: None,
             baseline: None,
+            defer: false,
         })
     }
 }

@@ -13,6 +13,8 @@ mod files;
 mod link;
 mod read;
 mod rows;
+mod settings;
+mod tls;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,7 +29,7 @@ use crate::clock::Time;
 use crate::error::Result;
 
 /// The version of the tables.
-const VERSION: i32 = 1;
+const VERSION: i32 = 2;
 
 /// How often a server looks whether another has written, if it has nothing to write itself.
 const LOOK: Duration = Duration::from_millis(500);
@@ -59,7 +61,8 @@ const TABLES: &str = "
         propensity float8 NOT NULL,
         round bigint NOT NULL,
         policy text,
-        decided_at bigint NOT NULL
+        decided_at bigint NOT NULL,
+        activated_at bigint
     );
     CREATE TABLE rewards (
         number bigint PRIMARY KEY,
@@ -79,7 +82,8 @@ const TABLES: &str = "
         last_at bigint,
         by_hand boolean,
         learned_at bigint,
-        report text
+        report text,
+        erased boolean NOT NULL
     );
     CREATE TABLE statements (number bigserial PRIMARY KEY, statement text NOT NULL);
     CREATE TABLE acts (number bigserial PRIMARY KEY, at bigint NOT NULL, by text NOT NULL, act text NOT NULL);
@@ -124,8 +128,8 @@ struct Step {
     restructured: bool,
     /// What is stored of the events that this step was told of, with what was added since.
     decisions: HashMap<String, Option<Arc<DecisionRow>>>,
-    /// When those were decided whose rewards came.
-    decided_at: HashMap<String, Option<Time>>,
+    /// When those were decided whose rewards came, and whether they are active.
+    decided_at: HashMap<String, Option<(Time, bool)>>,
     rewards: HashMap<String, Vec<RewardRow>>,
     /// What was added and not sent.
     new_decisions: Vec<Arc<DecisionRow>>,
@@ -260,7 +264,7 @@ impl Store for PostgresStore {
         }
         if !rewarded.is_empty() {
             for row in next() {
-                step.decided_at.insert(row.get(0), Some(row.get(1)));
+                step.decided_at.insert(row.get(0), Some((row.get(1), row.get(2))));
             }
             for row in next() {
                 let row = rows::reward(&row);
@@ -337,6 +341,18 @@ impl Store for PostgresStore {
         Ok(())
     }
 
+    fn activate(&mut self, event_id: &str, at: Time) -> Result<()> {
+        self.write(rows::ACTIVATE, &[&event_id, &at])?;
+        let step = self.step()?;
+        if let Some(Some(row)) = step.decisions.get_mut(event_id) {
+            Arc::make_mut(row).activated_at = Some(at);
+        }
+        if let Some(Some((_, active))) = step.decided_at.get_mut(event_id) {
+            *active = true;
+        }
+        Ok(())
+    }
+
     fn add_reward(&mut self, row: &RewardRow) -> Result<()> {
         let known = self.rewards(&row.event_id)?;
         let step = self.step()?;
@@ -369,6 +385,7 @@ impl Store for PostgresStore {
             &closed.map(|closed| rows::signed(closed.records)),
             &closed.map(|closed| closed.last_at),
             &closed.map(|closed| closed.by_hand),
+            &row.erased,
         ];
         self.restructure(rows::PUT_ROUND, columns).map(|_| ())
     }
@@ -409,6 +426,10 @@ impl Store for PostgresStore {
             step.decisions.insert(row.event_id.clone(), Some(Arc::new(row.clone())));
         }
         Ok(())
+    }
+
+    fn set_swept(&mut self, decisions: u64) -> Result<()> {
+        self.restructure(rows::SET_ABOUT, &[&"swept", &Some(decisions.to_string())]).map(|_| ())
     }
 
     fn put_ledger(&mut self, ledger: &str) -> Result<()> {

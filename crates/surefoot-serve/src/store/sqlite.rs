@@ -15,7 +15,7 @@ use crate::clock::Time;
 use crate::error::{Error, Result};
 
 /// The version of the tables.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 /// Fingerprints are texts: a decision row can be read by any tool. Decisions are in the order of their numbers, and the
 /// rewards of an event are found by its id.
@@ -29,7 +29,8 @@ const TABLES: &str = "
         propensity REAL NOT NULL,
         round INTEGER NOT NULL,
         policy TEXT,
-        decided_at INTEGER NOT NULL
+        decided_at INTEGER NOT NULL,
+        activated_at INTEGER
     ) STRICT;
     CREATE TABLE rewards (
         number INTEGER PRIMARY KEY,
@@ -50,7 +51,8 @@ const TABLES: &str = "
         last_at INTEGER,
         by_hand INTEGER,
         learned_at INTEGER,
-        report TEXT
+        report TEXT,
+        erased INTEGER NOT NULL
     ) STRICT;
     CREATE TABLE statements (number INTEGER PRIMARY KEY, statement TEXT NOT NULL) STRICT;
     CREATE TABLE acts (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, by TEXT NOT NULL, act TEXT NOT NULL) STRICT;
@@ -61,7 +63,7 @@ const PATIENTLY: Duration = Duration::from_secs(5);
 /// How long it waits for something that can be done later.
 const BRIEFLY: Duration = Duration::from_millis(50);
 
-const DECISION: &str = "number, event_id, request, action, propensity, round, policy, decided_at";
+const DECISION: &str = "number, event_id, request, action, propensity, round, policy, decided_at, activated_at";
 
 /// A store in one SQLite file. Only one process may have it open.
 #[derive(Debug)]
@@ -202,6 +204,7 @@ fn decision(row: &Row<'_>) -> rusqlite::Result<DecisionRow> {
         round: unsigned(row, 5)?,
         policy: fingerprint(row, 6)?,
         decided_at: row.get(7)?,
+        activated_at: row.get(8)?,
     })
 }
 
@@ -250,10 +253,10 @@ impl Reader for SqliteStore {
         })
     }
 
-    fn decided_at(&self, event_id: &str) -> Result<Option<Time>> {
+    fn decided_at(&self, event_id: &str) -> Result<Option<(Time, bool)>> {
         self.read(|db| {
-            let mut found = db.prepare_cached("SELECT decided_at FROM decisions WHERE event_id = ?1")?;
-            found.query_row([event_id], |row| row.get(0)).optional()
+            let query = "SELECT decided_at, activated_at IS NOT NULL FROM decisions WHERE event_id = ?1";
+            db.prepare_cached(query)?.query_row([event_id], |row| Ok((row.get(0)?, row.get(1)?))).optional()
         })
     }
 
@@ -311,7 +314,7 @@ impl Reader for SqliteStore {
     fn rounds(&self) -> Result<Vec<RoundRow>> {
         self.read(|db| {
             let mut found = db.prepare_cached(
-                "SELECT round, policy, first, opened_at, records, last_at, by_hand, learned_at, report FROM rounds \
+                "SELECT round, policy, first, opened_at, records, last_at, by_hand, learned_at, report, erased FROM rounds \
                  ORDER BY round",
             )?;
             let row = |row: &Row<'_>| {
@@ -328,6 +331,7 @@ impl Reader for SqliteStore {
                     opened_at: row.get(3)?,
                     closed,
                     learned: learned_at.map(|at| Ok::<_, rusqlite::Error>((at, row.get(8)?))).transpose()?,
+                    erased: row.get(9)?,
                 })
             };
             found.query_map([], row)?.collect()
@@ -352,6 +356,11 @@ impl Reader for SqliteStore {
 
     fn pinned(&self) -> Result<Option<Fingerprint>> {
         self.about_policy("pinned")
+    }
+
+    fn swept(&self) -> Result<u64> {
+        let found: Option<i64> = self.about("swept")?;
+        Ok(found.and_then(|n| u64::try_from(n).ok()).unwrap_or(0))
     }
 
     fn acts(&self) -> Result<Vec<Act>> {
@@ -391,7 +400,7 @@ impl Store for SqliteStore {
 
     fn add_decision(&mut self, row: &DecisionRow) -> Result<()> {
         self.write(|db| {
-            let query = format!("INSERT INTO decisions ({DECISION}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)");
+            let query = format!("INSERT INTO decisions ({DECISION}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)");
             db.prepare_cached(&query)?.execute(params![
                 signed(row.number),
                 row.event_id,
@@ -400,8 +409,16 @@ impl Store for SqliteStore {
                 row.propensity,
                 signed(row.round),
                 text(row.policy),
-                row.decided_at
+                row.decided_at,
+                row.activated_at
             ])
+        })
+    }
+
+    fn activate(&mut self, event_id: &str, at: Time) -> Result<()> {
+        self.write(|db| {
+            db.prepare_cached("UPDATE decisions SET activated_at = ?2 WHERE event_id = ?1")?
+                .execute(params![event_id, at])
         })
     }
 
@@ -429,9 +446,9 @@ impl Store for SqliteStore {
         self.write(|db| {
             let closed = row.closed.as_ref();
             db.prepare_cached(
-                "INSERT INTO rounds (round, policy, first, opened_at, records, last_at, by_hand) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (round) DO UPDATE SET \
-                 records = excluded.records, last_at = excluded.last_at, by_hand = excluded.by_hand",
+                "INSERT INTO rounds (round, policy, first, opened_at, records, last_at, by_hand, erased) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (round) DO UPDATE SET records = excluded.records, \
+                 last_at = excluded.last_at, by_hand = excluded.by_hand, erased = excluded.erased",
             )?
             .execute(params![
                 signed(row.round),
@@ -440,7 +457,8 @@ impl Store for SqliteStore {
                 row.opened_at,
                 closed.map(|closed| signed(closed.records)),
                 closed.map(|closed| closed.last_at),
-                closed.map(|closed| closed.by_hand)
+                closed.map(|closed| closed.by_hand),
+                row.erased
             ])
         })
     }
@@ -473,6 +491,10 @@ impl Store for SqliteStore {
             )?
             .execute(params![signed(row.number), row.event_id, row.request, row.action, row.propensity])
         })
+    }
+
+    fn set_swept(&mut self, decisions: u64) -> Result<()> {
+        self.set_about("swept", signed(decisions))
     }
 
     fn put_ledger(&mut self, ledger: &str) -> Result<()> {

@@ -1,9 +1,10 @@
 //! Whether certificates hold where rewards come late, never or twice: whole loops through the engine, with the true risk of
 //! every policy known. `SUREFOOT_RUNS=2000` runs more of them.
 //!
-//! There are two worlds. In one, visitors click: a reward of 1 comes, or nothing does, which stands for 0. In the other they
-//! complain: a reward of 0 comes, or nothing does, which stands for 1. How often and how soon depends on context and action.
-//! Two rules that are wrong on purpose must be found out.
+//! There are three worlds. In one, visitors click: a reward of 1 comes, or nothing does, which stands for 0. In another they
+//! complain: a reward of 0 comes, or nothing does, which stands for 1. In the third, decisions are deferred, and not all of
+//! them are shown. How often and how soon depends on context and action. Three rules that are wrong on purpose must be
+//! found out.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -37,19 +38,22 @@ enum Rule {
     OneCut,
     /// Wrong: only records with a reward are kept.
     OnlyRewarded,
+    /// Wrong: only records whose decision was shown are kept.
+    OnlyShown,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum World {
     Clicks,
     Complaints,
+    Deferred,
 }
 
 impl World {
     /// What a reward is if one comes, and if none does.
     fn rewards(self) -> (f64, f64) {
         match self {
-            World::Clicks => (1.0, 0.0),
+            World::Clicks | World::Deferred => (1.0, 0.0),
             World::Complaints => (0.0, 1.0),
         }
     }
@@ -75,18 +79,27 @@ impl World {
 /// The contexts of both worlds.
 const CONTEXTS: [[f64; 2]; 4] = [[1.0, 0.0], [0.0, 1.0], [0.7, 0.7], [-0.7, 0.7]];
 
-/// The probability that a reward comes at all, and the longest delay: it is uniform up to there.
-fn response(context: usize, action: usize) -> (f64, Time) {
+/// The probability that a reward comes at all, and the longest delay: it is uniform up to there. Deferred decisions have one
+/// in nine of ten cases, shown or not.
+fn response(world: World, context: usize, action: usize) -> (f64, Time) {
+    if world == World::Deferred {
+        return (0.9, 700);
+    }
     let p = [0.2, 0.5, 0.9][(context + action) % 3];
     (p, [700, 1200, 2000][(2 * context + action) % 3])
 }
 
-/// The expected cost of every action, of rewards that come within the window.
+/// The probability that a decision is shown.
+fn shown(world: World, context: usize, action: usize) -> f64 {
+    if world == World::Deferred { [0.1, 0.3, 0.9][(context + action) % 3] } else { 1.0 }
+}
+
+/// The expected cost of every action, of rewards that come within the window of decisions that are shown.
 fn truth(world: World) -> Truth {
     let contexts = CONTEXTS.iter().flatten().map(|&x| x as f32).collect();
     let cost = |(context, action)| {
-        let (p, longest) = response(context, action);
-        let in_time = p * (WINDOW as f64 / longest as f64).min(1.0);
+        let (p, longest) = response(world, context, action);
+        let in_time = shown(world, context, action) * p * (WINDOW as f64 / longest as f64).min(1.0);
         let (if_any, if_none) = world.rewards();
         -(in_time * if_any + (1.0 - in_time) * if_none)
     };
@@ -122,25 +135,31 @@ fn wrong(world: World, rule: Rule, seed: u64) -> bool {
     let mut time: Time = 0;
     let mut missed = false;
     for round in 0..ROUNDS {
-        let mut coming: Vec<(Time, RewardAsk)> = Vec::new();
+        let mut coming: Vec<(Time, Ask)> = Vec::new();
         for i in 0..RECORDS {
             let context = (4.0 * uniform()) as usize;
             let event_id = format!("{round}-{i}");
-            let answer = engine.step(&[Ask::Decide(vec![ask(&rules, &event_id, context)])], time);
+            let answer = engine.step(&[Ask::Decide(vec![ask(world, &rules, &event_id, context)])], time);
             let [Answer::Decided(decided)] = &answer[..] else { panic!("{answer:?}") };
-            let (p, longest) = response(context, decided[0].as_ref().unwrap().action as usize);
+            let action = decided[0].as_ref().unwrap().action as usize;
+            let (p, longest) = response(world, context, action);
+            if world == World::Deferred && uniform() < shown(world, context, action) {
+                // Before its reward or after it.
+                coming.push((time + (WINDOW as f64 * uniform()) as Time, Ask::Activate(event_id.clone())));
+            }
             let (comes, delay, twice) = (uniform() < p, longest as f64 * uniform(), uniform() < 0.2);
             if comes {
                 let reward = RewardAsk { event_id, reward_id: String::new(), value: world.rewards().0 };
                 let times = if twice { 2 } else { 1 };
+                let reward = Ask::Reward(vec![reward]);
                 coming.extend((0..times).map(|again| (time + delay as Time + again, reward.clone())));
             }
             time += EVERY;
         }
         let end = time;
         coming.sort_by_key(|(when, _)| *when);
-        for (when, reward) in coming {
-            engine.step(&[Ask::Reward(vec![reward])], when);
+        for (when, ask) in coming {
+            engine.step(&[ask], when);
         }
         time = end + 3 * WINDOW;
         engine.step(&[], time);
@@ -165,8 +184,9 @@ fn wrong(world: World, rule: Rule, seed: u64) -> bool {
     missed
 }
 
-fn ask(rules: &Rules, event_id: &str, context: usize) -> DecideAsk {
-    let request = json!({ "event_id": event_id, "context": { "x": CONTEXTS[context] } });
+fn ask(world: World, rules: &Rules, event_id: &str, context: usize) -> DecideAsk {
+    let defer = world == World::Deferred;
+    let request = json!({ "event_id": event_id, "context": { "x": CONTEXTS[context] }, "defer": defer });
     serde_json::from_value::<DecisionRequest>(request).unwrap().check(rules).unwrap()
 }
 
@@ -187,10 +207,14 @@ fn logs(reader: &dyn Reader, rules: &Rules, ready: &Ready, rule: Rule, end: Time
     let mut place = 0;
     let mut each = |record: surefoot_serve::store::RecordRow| {
         let came = reader.rewards(&record.decision.event_id)?;
-        let counted = came.iter().find(|row| rule != Rule::OneCut || row.received_at <= end);
-        if rule == Rule::OneCut || counted.is_some() {
+        let (keeps, counted) = match rule {
+            Rule::Lawful | Rule::OnlyShown => (record.decision.activated_at.is_some(), record.rewards.first().copied()),
+            Rule::OneCut => (true, came.iter().find(|row| row.received_at <= end).map(|row| row.value)),
+            Rule::OnlyRewarded => (!came.is_empty(), came.first().map(|row| row.value)),
+        };
+        if keeps {
             kept.push(place);
-            cost.push(-counted.map_or(rules.default, |row| row.value));
+            cost.push(-counted.unwrap_or(rules.default));
         }
         place += 1;
         Ok(())
@@ -201,9 +225,15 @@ fn logs(reader: &dyn Reader, rules: &Rules, ready: &Ready, rule: Rule, end: Time
     Logs::new(3, lawful.contexts().select(&kept), action, propensity, cost).unwrap()
 }
 
-/// How many loops of so many have a wrong certificate.
+/// How many loops of so many have a wrong certificate. Each has a seed of its own, on any thread.
 fn misses(world: World, rule: Rule, runs: u64) -> u64 {
-    (0..runs).filter(|&seed| wrong(world, rule, seed)).count() as u64
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+    let some =
+        move |first: u64| (first..runs).step_by(threads as usize).filter(|&seed| wrong(world, rule, seed)).count();
+    std::thread::scope(|scope| {
+        let all: Vec<_> = (0..threads).map(|first| scope.spawn(move || some(first) as u64)).collect();
+        all.into_iter().map(|thread| thread.join().unwrap()).sum()
+    })
 }
 
 #[test]
@@ -212,12 +242,14 @@ fn certificates_hold_where_rewards_come_late_never_or_twice_and_wrong_rules_are_
     // Two statements share delta per round, each over all rounds; four standard deviations more are allowed.
     let expected = 2.0 * DELTA * runs as f64;
     let allowed = expected + 4.0 * expected.sqrt();
-    for world in [World::Clicks, World::Complaints] {
+    for world in [World::Clicks, World::Complaints, World::Deferred] {
         let found = misses(world, Rule::Lawful, runs);
         eprintln!("{world:?}, lawful: {found} of {runs}");
         assert!((found as f64) < allowed, "{world:?}: {found} of {runs}");
     }
-    for (world, rule) in [(World::Complaints, Rule::OneCut), (World::Clicks, Rule::OnlyRewarded)] {
+    let wrong =
+        [(World::Complaints, Rule::OneCut), (World::Clicks, Rule::OnlyRewarded), (World::Deferred, Rule::OnlyShown)];
+    for (world, rule) in wrong {
         let found = misses(world, rule, runs);
         eprintln!("{world:?}, {rule:?}: {found} of {runs}");
         assert!(found as f64 > allowed.min(0.5 * runs as f64), "{world:?}, {rule:?}: {found} of {runs}");

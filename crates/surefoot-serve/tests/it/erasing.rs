@@ -39,7 +39,10 @@ fn an_erased_record_is_gone_and_its_certificates_are_marked_in_the_api_and_by_ve
     assert_eq!((&told["decisions"], &told["rewards"], &told["rounds"]), (&json!(1), &json!(1), &json!([1])));
     assert_eq!(told["ledger_head"], json!(lp.status().ledger_head));
     assert_eq!(get(*to, "/v1/loops/shop/decisions/e450").status, 404);
-    assert_eq!(get(*to, "/v1/loops/shop/decisions/erased:450").json()["request"], json!({ "context": {} }));
+    assert_eq!(
+        get(*to, "/v1/loops/shop/decisions/erased:450").json()["request"],
+        json!({ "context": {}, "eligible": ["red"] })
+    );
     let log = get(*to, "/v1/loops/shop/rounds/1/logs?format=jsonl").text();
     let record: Value = serde_json::from_str(log.lines().nth(50).unwrap()).unwrap();
     assert_eq!((&record["event_id"], &record["reward"]), (&json!("erased:450"), &json!(0.0)));

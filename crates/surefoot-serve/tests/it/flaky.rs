@@ -43,7 +43,7 @@ impl Reader for Flaky {
         self.operation()?;
         self.inner.decision(event_id)
     }
-    fn decided_at(&self, event_id: &str) -> Result<Option<Time>> {
+    fn decided_at(&self, event_id: &str) -> Result<Option<(Time, bool)>> {
         self.operation()?;
         self.inner.decided_at(event_id)
     }
@@ -68,6 +68,9 @@ impl Reader for Flaky {
     }
     fn pinned(&self) -> Result<Option<Fingerprint>> {
         self.inner.pinned()
+    }
+    fn swept(&self) -> Result<u64> {
+        self.inner.swept()
     }
     fn acts(&self) -> Result<Vec<Act>> {
         self.inner.acts()
@@ -102,6 +105,10 @@ impl Store for Flaky {
         self.operation()?;
         self.inner.add_decision(row)
     }
+    fn activate(&mut self, event_id: &str, at: Time) -> Result<()> {
+        self.operation()?;
+        self.inner.activate(event_id, at)
+    }
     fn add_reward(&mut self, row: &RewardRow) -> Result<()> {
         self.operation()?;
         self.inner.add_reward(row)
@@ -121,6 +128,10 @@ impl Store for Flaky {
     fn erase(&mut self, event_id: &str, instead: Option<&DecisionRow>) -> Result<()> {
         self.operation()?;
         self.inner.erase(event_id, instead)
+    }
+    fn set_swept(&mut self, decisions: u64) -> Result<()> {
+        self.operation()?;
+        self.inner.set_swept(decisions)
     }
     fn put_ledger(&mut self, ledger: &str) -> Result<()> {
         self.operation()?;

@@ -15,7 +15,7 @@ const DECISIONS: &str = "/v1/loops/shop/decisions";
 
 pub(crate) struct Shop {
     _folder: tempfile::TempDir,
-    clock: Arc<ManualClock>,
+    pub(crate) clock: Arc<ManualClock>,
     pub(crate) to: std::net::SocketAddr,
 }
 
@@ -143,7 +143,7 @@ fn a_bad_request_is_told_what_is_allowed_and_what_came() {
         (
             json!({ "contexts": {} }),
             422,
-            "unknown field `contexts`, expected one of `event_id`, `context`, `eligible`, `baseline` at line 1 column 11",
+            "unknown field `contexts`, expected one of `event_id`, `context`, `eligible`, `candidates`, `baseline`, `defer` at line 1 column 11",
         ),
         (
             json!({ "context": { "a": 1, "b": 1, "c": 1, "d": 1, "e": 1, "f": 1 } }),
@@ -256,7 +256,7 @@ fn a_round_is_learned_and_everything_can_be_read() {
     let metrics = get(*to, "/metrics").text();
     assert!(metrics.contains("surefoot_decisions_total{loop=\"shop\",outcome=\"drawn\"} 45"), "{metrics}");
     let document = get(*to, "/openapi.json").json();
-    assert_eq!(document["paths"].as_object().unwrap().len(), 27);
+    assert_eq!(document["paths"].as_object().unwrap().len(), 28);
     let rules = get(*to, "/v1/loops/shop/rules").json();
     assert_eq!((&rules["round"]["records"], &rules["reward_range"]), (&json!(40), &json!([0.0, 1.0])));
     for (path, begins) in [("/", "<!doctype html>"), ("/loops/shop", "<!doctype html>"), ("/page/page.js", "// ")] {

@@ -20,6 +20,8 @@ use crate::common::{SHOP, visit};
 
 /// The folder of a server process.
 const FOLDER: &str = "SUREFOOT_TEST_SERVER";
+/// Its database, if it has one.
+pub(crate) const DATABASE: &str = "SUREFOOT_TEST_DATABASE";
 
 fn config() -> String {
     SHOP.replace("\"1s\"", "\"60ms\"")
@@ -29,7 +31,8 @@ fn config() -> String {
 #[test]
 fn a_server_of_its_own() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
-    let config = ServerConfig::parse("shop.toml", &config()).unwrap();
+    let mut config = ServerConfig::parse("shop.toml", &config()).unwrap();
+    config.postgres = std::env::var(DATABASE).ok();
     let loops = open_all(&config, "shop.toml", Path::new(&folder), 1).unwrap();
     let ready = |address| {
         let mut out = std::io::stdout();
@@ -65,6 +68,11 @@ impl Server {
         let said = lines.by_ref().map_while(Result::ok);
         let address = said.filter_map(|line| Some(line.strip_prefix("listening on ")?.to_owned())).next();
         Server { process, address: address.expect("the server says where it listens"), _output: lines }
+    }
+
+    /// The id of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
     }
 
     /// Sends a request. `None` if no whole answer came.
@@ -143,7 +151,7 @@ fn what_was_acknowledged_survives_kills_and_what_was_learned_comes_out_again() {
     let mut told = Told::default();
     for kill in 0..kills {
         let server = Server::start(folder.path());
-        let process = server.process.id().to_string();
+        let process = server.id().to_string();
         let killer = std::thread::spawn(move || {
             // Moments that differ from kill to kill, some in the middle of learning.
             std::thread::sleep(Duration::from_millis(20 + (kill * 37) % 180));

@@ -1,6 +1,6 @@
 //! The engine as a state machine: random schedules of asks, clock jumps, failures of the store and crashes, with a naive
 //! model beside it. On SQLite there is one engine, on PostgreSQL there are two, which take turns.
-//! `SUREFOOT_SCHEDULES=1000000` and `SUREFOOT_POSTGRES_SCHEDULES=10000` run more of them.
+//! `SUREFOOT_SCHEDULES=10000000` and `SUREFOOT_POSTGRES_SCHEDULES=10000` run more of them.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -16,7 +16,7 @@ use surefoot::{Fingerprint, LinearGaussian, Policy};
 use surefoot_serve::clock::Time;
 use surefoot_serve::config::{Aggregation, Rules};
 use surefoot_serve::engine::{
-    AdminAsk, Answer, Ask, Command, DecideAsk, Decided, Engine, Ready, RewardAsk, RewardOutcome,
+    Activation, AdminAsk, Answer, Ask, Command, DecideAsk, Decided, Engine, Ready, RewardAsk, RewardOutcome,
 };
 use surefoot_serve::request::DecisionRequest;
 use surefoot_serve::store::{Learned, PostgresStore, Reader, SqliteStore, Store};
@@ -35,6 +35,8 @@ enum Op {
     Decide(Vec<(u8, bool)>),
     /// Event, id of the reward, value in tenths.
     Reward(Vec<(u8, u8, u8)>),
+    /// An event whose decision is shown.
+    Activate(u8),
     /// The clock jumps by so much.
     Jump(i16),
     /// The process ends, and another begins.
@@ -50,6 +52,7 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         6 => prop::collection::vec((event(), prop::bool::weighted(0.1)), 1..5).prop_map(Op::Decide),
         5 => prop::collection::vec((event(), 0u8..2, 0u8..12), 1..4).prop_map(Op::Reward),
+        2 => event().prop_map(Op::Activate),
         3 => (-1500i16..2500).prop_map(Op::Jump),
         1 => Just(Op::Crash),
         1 => (0u8..12).prop_map(Op::Fail),
@@ -58,12 +61,18 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
+/// Whether the decision on this event is deferred.
+fn deferred(event: u8) -> bool {
+    event.is_multiple_of(3)
+}
+
 /// What the model knows of an event.
 #[derive(Debug, Clone)]
 struct Event {
     body: bool,
     decided: Decided,
     at: Time,
+    active: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -74,7 +83,7 @@ struct Round {
     learned: bool,
 }
 
-/// A reward, when it came, and whether it counts; `None` while it is parked.
+/// The id of a reward, its value, when it came, and whether it counts; `None` while it is parked.
 type Reward = (u8, f64, Time, Option<bool>);
 
 /// The loop as a list of everything that happened.
@@ -115,13 +124,36 @@ impl Model {
         let (number, round) = (self.rounds.len() - 1, self.rounds.last_mut().unwrap());
         assert!(!answer.again);
         assert_eq!((answer.round, answer.policy), (number as u64, Some(round.policy)));
-        assert_eq!(answer.reward_until, self.time + WINDOW);
+        assert_eq!((answer.reward_until, answer.deferred), (self.time + WINDOW, deferred(event)));
         self.order.push(event);
         round.closed = self.order.len() - round.first == ROUND;
-        self.events.insert(event, Event { body, decided: answer.clone(), at: self.time });
-        for (_, _, came, counts) in self.rewards.entry(event).or_default() {
-            *counts = Some(*came + WINDOW >= self.time);
+        let active = !deferred(event);
+        self.events.insert(event, Event { body, decided: answer.clone(), at: self.time, active });
+        if active {
+            self.settle(event, self.time);
         }
+    }
+
+    /// Joins the parked rewards of an event that was decided at this time.
+    fn settle(&mut self, event: u8, at: Time) {
+        for (_, _, came, counts) in self.rewards.entry(event).or_default() {
+            *counts = counts.or(Some(*came + WINDOW >= at));
+        }
+    }
+
+    /// What an activation should be answered with; `None` without a decision.
+    fn activate(&mut self, event: u8) -> Option<Activation> {
+        let known = self.events.get_mut(&event)?;
+        if known.active {
+            return Some(Activation::Duplicate);
+        }
+        if self.time > known.at + WINDOW {
+            return Some(Activation::Late);
+        }
+        known.active = true;
+        let at = known.at;
+        self.settle(event, at);
+        Some(Activation::Activated)
     }
 
     /// What a reward should be answered with: an outcome, or a refusal.
@@ -133,7 +165,10 @@ impl Model {
         if let Some((_, known, ..)) = all.iter().find(|(other, ..)| *other == id) {
             return (*known == value).then_some(RewardOutcome::Duplicate);
         }
-        let counts = self.events.get(&event).map(|event| self.time <= event.at + WINDOW);
+        let counts = self.events.get(&event).and_then(|event| match self.time <= event.at + WINDOW {
+            true => event.active.then_some(true),
+            false => Some(false),
+        });
         let sum: f64 = all.iter().filter(|(.., counts)| *counts != Some(false)).map(|(_, value, ..)| value).sum();
         if counts != Some(false) && sum + value > 1.0 {
             return None;
@@ -234,7 +269,7 @@ impl World {
 
     fn ask(&self, event: u8, body: bool) -> DecideAsk {
         let context = json!({ "x": f64::from(event) / 8.0 + f64::from(u8::from(body)), "device": "phone" });
-        let request = json!({ "event_id": format!("e{event}"), "context": context });
+        let request = json!({ "event_id": format!("e{event}"), "context": context, "defer": deferred(event) });
         serde_json::from_value::<DecisionRequest>(request).unwrap().check(&self.rules).unwrap()
     }
 }
@@ -325,6 +360,14 @@ fn run(world: &World, ops: &[Op]) {
                             assert_eq!(answer.as_ref().ok().map(|rewarded| rewarded.outcome), expected, "{answer:?}");
                         }
                     }
+                }
+            }
+            Op::Activate(event) => {
+                let answers = engine.step(&[Ask::Activate(format!("e{event}"))], clock);
+                match &answers[..] {
+                    [Answer::Activated(Err(refusal))] if refusal.status == 503 => failed = true,
+                    [Answer::Activated(answer)] => assert_eq!(answer.as_ref().ok().copied(), model.activate(*event)),
+                    other => panic!("{other:?}"),
                 }
             }
             Op::Learn(policy) => {
@@ -444,6 +487,7 @@ fn check(world: &World, model: &Model) {
             (known.decided.action, known.decided.propensity)
         );
         assert_eq!(record.decision.policy, known.decided.policy);
+        assert_eq!(record.decision.activated_at.is_some(), known.active);
         let rewards = model.rewards.get(event).map_or(&[][..], Vec::as_slice);
         let counted: Vec<f64> = rewards.iter().filter(|reward| reward.3 == Some(true)).map(|reward| reward.1).collect();
         assert_eq!(record.rewards, counted);
@@ -477,7 +521,7 @@ fn cases(name: &str, otherwise: u32) -> u32 {
 #[test]
 fn random_schedules_with_failures_and_crashes_agree_with_a_model() {
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
-    schedules(cases("SUREFOOT_SCHEDULES", 20_000), threads, || World::new(None));
+    schedules(cases("SUREFOOT_SCHEDULES", 100_000), threads, || World::new(None));
 }
 
 #[test]

@@ -2,10 +2,13 @@
 
 #![allow(missing_docs)]
 
+mod candidates;
 mod challengers;
 mod common;
+mod deferred;
 mod delayed;
 mod document;
+mod encrypted;
 mod erasing;
 mod evidence;
 mod faults;
@@ -19,4 +22,5 @@ mod machine;
 mod mcp;
 mod personalizer;
 mod postgres;
+mod retention;
 mod servers;

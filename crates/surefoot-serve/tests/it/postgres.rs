@@ -105,6 +105,11 @@ impl Postgres {
         format!("host={} user=postgres dbname=postgres", self.folder.path().display())
     }
 
+    /// The file of its socket.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.folder.path().join(".s.PGSQL.5432")
+    }
+
     fn ask(&self, query: &str) -> Result<(), String> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {

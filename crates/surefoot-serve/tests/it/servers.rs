@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use serde_json::{Value, json};
 use surefoot::audit::audit;
 use surefoot_data::RunFiles;
 use surefoot_serve::clock::{Clock, ManualClock, SystemClock, Time};
@@ -15,6 +16,7 @@ use surefoot_serve::store::{PostgresStore, SqliteStore, Storage, Store};
 use surefoot_serve::{Loop, export_postgres};
 
 use crate::common::{SHOP, rules, visit};
+use crate::kills::{self, Server};
 use crate::postgres::Postgres;
 
 fn server(storage: &Storage, folder: &Path, text: &str, clock: Arc<dyn Clock>) -> Arc<Loop> {
@@ -142,16 +144,22 @@ fn what_was_acknowledged_survives_a_database_that_is_killed_under_load() {
                 }
             });
         }
+        let (began, enough) = (Instant::now(), AtomicUsize::new(40));
+        let wait = || {
+            while answered.load(Ordering::SeqCst) < enough.load(Ordering::SeqCst) {
+                assert!(began.elapsed() < Duration::from_secs(300), "nobody is answered");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            enough.store(answered.load(Ordering::SeqCst) + 40, Ordering::SeqCst);
+        };
         for kill in 0..kills {
-            std::thread::sleep(Duration::from_millis(300 + 170 * kill as u64 % 400));
+            wait();
+            std::thread::sleep(Duration::from_millis(170 * kill as u64 % 400));
             database.kill();
             std::thread::sleep(Duration::from_millis(100));
             database.run().unwrap();
         }
-        // A slow machine has answered little until then.
-        while told.lock().unwrap().len() <= 100 {
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        wait();
         over.store(true, Ordering::SeqCst);
     });
     let told = told.into_inner().unwrap();
@@ -169,6 +177,73 @@ fn what_was_acknowledged_survives_a_database_that_is_killed_under_load() {
     let full = stored.len() / 40;
     settled(&servers, full.min(5));
     drop(servers);
+    let to = folders[0].path().join("run");
+    export_postgres(&database.address(), "shop", &to).unwrap();
+    let report = audit(&RunFiles::of(&to).unwrap().read().unwrap(), &[], || ());
+    assert!(report.verified, "{:?}", report.all_differences());
+}
+
+/// `SUREFOOT_SERVER_KILLS=100` kills more often.
+#[test]
+fn a_server_process_that_is_killed_beside_another_loses_nothing() {
+    let Some(database) = Postgres::start() else { return };
+    let kills: u64 = std::env::var("SUREFOOT_SERVER_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(5);
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let start = |place: usize| {
+        let mut command = kills::command(folders[place].path());
+        command.env(kills::DATABASE, database.address());
+        Server::of(command)
+    };
+    let stays = start(0);
+    let mut told: Vec<Value> = Vec::new();
+    for kill in 0..kills {
+        let dies = start(1);
+        let process = dies.id().to_string();
+        let killer = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100 + (kill * 37) % 200));
+            std::process::Command::new("kill").args(["-9", &process]).status().unwrap()
+        });
+        let mut lives = true;
+        while lives {
+            let i = told.len();
+            // Whoever gets no answer asks the other server, and gets the stored decision or a first one.
+            let answer = dies.send("POST", "/decisions", &visit(i)).unwrap_or_else(|| {
+                lives = false;
+                stays.send("POST", "/decisions", &visit(i)).unwrap()
+            });
+            assert!(answer.0 == 201 || answer.0 == 200, "{answer:?}");
+            told.push(answer.1);
+            let reward = stays.send("POST", &format!("/decisions/e{i}/rewards"), &json!({ "reward": 1 })).unwrap();
+            assert!(reward.0 == 201, "{reward:?}");
+        }
+        assert!(killer.join().unwrap().success());
+    }
+    // Enough for rounds to learn from and to certify.
+    while told.len() < 130 {
+        let (status, answer) = stays.send("POST", "/decisions", &visit(told.len())).unwrap();
+        assert_eq!(status, 201, "{answer}");
+        stays.send("POST", &format!("/decisions/e{}/rewards", told.len()), &json!({ "reward": 1 })).unwrap();
+        told.push(answer);
+    }
+    let began = Instant::now();
+    loop {
+        let (_, status) = stays.send("GET", "", &Value::Null).unwrap();
+        assert!(status["failed"].is_null() && began.elapsed() < Duration::from_secs(120), "{status}");
+        if status["waiting_rounds"] == 0 {
+            assert_eq!(status["decisions"], told.len());
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    for (i, answer) in told.iter().enumerate() {
+        let (_, stored) = stays.send("GET", &format!("/decisions/e{i}"), &Value::Null).unwrap();
+        for field in ["action", "propensity", "policy_version", "round", "reward_until"] {
+            assert_eq!(stored[field], answer[field], "{field} of event {i}");
+        }
+        assert_eq!(stored["rewards"].as_array().unwrap().len(), 1);
+    }
+    eprintln!("{kills} kills of a server beside another, {} decisions", told.len());
+    drop(stays);
     let to = folders[0].path().join("run");
     export_postgres(&database.address(), "shop", &to).unwrap();
     let report = audit(&RunFiles::of(&to).unwrap().read().unwrap(), &[], || ());

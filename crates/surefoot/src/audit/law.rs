@@ -137,6 +137,11 @@ impl<'a> Law<'a> {
         (law, wrong)
     }
 
+    /// The policy that collected each round, and the fingerprint of its records as they are now.
+    pub(crate) fn collected(&self) -> impl ExactSizeIterator<Item = (Option<Fingerprint>, Fingerprint)> {
+        self.rounds.iter().map(|round| (round.by, round.logs))
+    }
+
     /// Whether the ledger deployed a policy before the first round.
     pub(super) fn began_before_the_data(&self) -> bool {
         self.start.is_some()

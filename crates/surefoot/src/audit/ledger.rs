@@ -200,6 +200,15 @@ impl Ledger {
         })
     }
 
+    /// The number of records of a round that were erased.
+    pub fn erased(&self, round: usize) -> usize {
+        let of_round = self.entries.iter().map(|entry| match entry {
+            Entry::Erase { round: k, records, .. } if *k == round => *records,
+            _ => 0,
+        });
+        of_round.sum()
+    }
+
     /// The head as it was before this round was collected, if it has been collected.
     pub fn head_before(&self, round: usize) -> Option<Fingerprint> {
         let place =

@@ -472,6 +472,12 @@ fn a_loop_that_is_resumed_goes_on_as_if_it_had_not_stopped() {
             Session::resume(learner, gate, torn).unwrap_err().to_string(),
             "the list of deployed policies should have 5 policies, one for each round, but has 4"
         );
+        // Records that are not those of the ledger: two rounds of the same length, exchanged.
+        let mut exchanged = session.checkpoint();
+        exchanged.logs.swap(1, 3);
+        let said = Session::resume(session.learner().clone(), gate, exchanged).unwrap_err().to_string();
+        let [ours, theirs] = [1, 3].map(|round: usize| session.logs()[round].fingerprint());
+        assert_eq!(said, format!("the fingerprint of round 1 should be {ours}, as its ledger says, but is {theirs}"));
     }
 }
 

@@ -27,9 +27,11 @@ export const showRules = (name, rules) => {
   origins.set(rules.first_policy, "the first policy");
   const [low, high] = rules.reward_range;
   const decides = { live: "decides", shadow: "decides in the shadow of another policy", apprentice: "watches the caller's own policy decide" };
-  text("about", `The loop ${name} ${decides[rules.mode] ?? rules.mode} between ${rules.actions.length} actions, gets a reward from ` +
+  const choices = rules.most_candidates ? "the candidates of each request" : `${rules.actions.length} actions`;
+  text("about", `The loop ${name} ${decides[rules.mode] ?? rules.mode} between ${choices}, gets a reward from ` +
     `${low} to ${high} per decision, and learns after every ${round}.`);
-  pairs($("rules"), [["mode", rules.mode], ["actions", rules.actions.slice(0, 20).join(", ") + (rules.actions.length > 20 ? ", ..." : "")],
+  pairs($("rules"), [["mode", rules.mode], ["actions", rules.most_candidates ? `candidates of each decision, at most ${rules.most_candidates}`
+    : rules.actions.slice(0, 20).join(", ") + (rules.actions.length > 20 ? ", ..." : "")],
     ["reward", `from ${low} to ${high}, ${rules.aggregation} within ${rules.window_seconds} s, else ${rules.default_reward}`],
     ["a round ends after", round], ["gate", rules.gate], ["delta", String(rules.delta)]]);
 };

@@ -8,8 +8,10 @@ use std::time::Duration;
 use futures_util::future::{join_all, join3};
 use tokio::runtime::Runtime;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Config, NoTls, Row, Statement};
+use tokio_postgres::{Client, Config, Row, Statement};
 
+use super::settings::Encryption;
+use super::tls::Tls;
 use crate::error::{Error, Result};
 
 /// How long the database may take for anything: a step of the engine waits as long, and callers with it.
@@ -32,12 +34,15 @@ pub(super) type Query<'a> = (&'static str, Vec<&'a (dyn ToSql + Sync)>);
 #[derive(Debug, Clone)]
 pub(super) struct Place {
     config: Config,
+    tls: Tls,
     pub(super) schema: String,
 }
 
 impl Place {
     /// `database` is a connection string, as libpq takes it.
     pub(super) fn new(database: &str, name: &str) -> Result<Self> {
+        let (encryption, database) = Encryption::take(database);
+        let (tls, mode) = Tls::new(&encryption)?;
         let mut config: Config = database.parse().map_err(|e| Error::Malformed {
             place: "postgres".into(),
             // The string itself may hold a password.
@@ -49,8 +54,8 @@ impl Place {
             let allowed = format!("at most {} letters, digits, - or _", LONGEST_NAME - "surefoot_".len());
             return Err(Error::setting("postgres", "the name of a loop", allowed, format!("{name:?}")));
         }
-        config.application_name("surefoot").connect_timeout(LONGEST / 2);
-        Ok(Place { config, schema })
+        config.application_name("surefoot").connect_timeout(LONGEST / 2).ssl_mode(mode);
+        Ok(Place { config, tls, schema })
     }
 
     pub(super) fn error(&self, what: &'static str, reason: impl fmt::Display) -> Error {
@@ -171,7 +176,7 @@ impl Link {
     }
 
     async fn connect(&self) -> Result<Connected, tokio_postgres::Error> {
-        let (client, connection) = self.place.config.connect(NoTls).await?;
+        let (client, connection) = self.place.config.connect(self.place.tls.clone()).await?;
         // Its end is seen by the client.
         tokio::spawn(connection);
         client.batch_execute(&format!("{SESSION} SET search_path = \"{}\"", self.place.schema)).await?;

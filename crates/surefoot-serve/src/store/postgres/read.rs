@@ -60,18 +60,18 @@ impl Reader for PostgresStore {
         found.first().map(|row| rows::decision(&self.link.place, row)).transpose()
     }
 
-    fn decided_at(&self, event_id: &str) -> Result<Option<Time>> {
+    fn decided_at(&self, event_id: &str) -> Result<Option<(Time, bool)>> {
         if let Some(step) = &self.step {
             // What the step has decided or erased itself comes first.
             if let Some(known) = step.decisions.get(event_id) {
-                return Ok(known.as_ref().map(|row| row.decided_at));
+                return Ok(known.as_ref().map(|row| (row.decided_at, row.activated_at.is_some())));
             }
             if let Some(known) = step.decided_at.get(event_id) {
                 return Ok(*known);
             }
         }
         let found = self.link.query(rows::DECIDED_AT_OF, &[&vec![event_id]])?;
-        Ok(found.first().map(|row| row.get(1)))
+        Ok(found.first().map(|row| (row.get(1), row.get(2))))
     }
 
     fn decisions(&self, from: u64, most: u64) -> Result<Vec<DecisionRow>> {
@@ -130,6 +130,10 @@ impl Reader for PostgresStore {
 
     fn pinned(&self) -> Result<Option<Fingerprint>> {
         self.about_policy("pinned")
+    }
+
+    fn swept(&self) -> Result<u64> {
+        Ok(self.about("swept")?.and_then(|text| text.parse().ok()).unwrap_or(0))
     }
 
     fn acts(&self) -> Result<Vec<Act>> {

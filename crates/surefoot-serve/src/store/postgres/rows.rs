@@ -18,18 +18,20 @@ pub(super) const SET_STATE: &str =
 pub(super) const ABOUT: &str = "SELECT value FROM about WHERE name = $1";
 pub(super) const SET_ABOUT: &str =
     "INSERT INTO about VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
-pub(super) const DECISIONS_OF: &str = "SELECT number, event_id, request, action, propensity, round, policy, decided_at \
-                                       FROM decisions WHERE event_id = ANY($1::text[])";
-pub(super) const DECIDED_AT_OF: &str = "SELECT event_id, decided_at FROM decisions WHERE event_id = ANY($1::text[])";
-pub(super) const DECISIONS_FROM: &str = "SELECT number, event_id, request, action, propensity, round, policy, decided_at \
-                                         FROM decisions WHERE number >= $1 ORDER BY number LIMIT $2";
+pub(super) const DECISIONS_OF: &str = "SELECT number, event_id, request, action, propensity, round, policy, decided_at, activated_at \
+     FROM decisions WHERE event_id = ANY($1::text[])";
+pub(super) const DECIDED_AT_OF: &str =
+    "SELECT event_id, decided_at, activated_at IS NOT NULL FROM decisions WHERE event_id = ANY($1::text[])";
+pub(super) const DECISIONS_FROM: &str = "SELECT number, event_id, request, action, propensity, round, policy, decided_at, activated_at \
+     FROM decisions WHERE number >= $1 ORDER BY number LIMIT $2";
 pub(super) const REWARDS_OF: &str = "SELECT event_id, reward_id, value, received_at, status FROM rewards \
                                      WHERE event_id = ANY($1::text[]) ORDER BY number";
 pub(super) const COUNTED_OF: &str =
     "SELECT event_id, value FROM rewards WHERE event_id = ANY($1::text[]) AND status = 1 ORDER BY number";
 pub(super) const ADD_DECISIONS: &str = "INSERT INTO decisions \
      SELECT * FROM UNNEST($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::float8[], $6::bigint[], $7::text[], \
-     $8::bigint[])";
+     $8::bigint[], $9::bigint[])";
+pub(super) const ACTIVATE: &str = "UPDATE decisions SET activated_at = $2 WHERE event_id = $1";
 pub(super) const ADD_REWARDS: &str = "INSERT INTO rewards \
      SELECT * FROM UNNEST($1::bigint[], $2::text[], $3::text[], $4::float8[], $5::bigint[], $6::bigint[])";
 pub(super) const SETTLE: &str = "UPDATE rewards SET status = CASE WHEN received_at >= $2 THEN 1 ELSE 2 END \
@@ -37,11 +39,11 @@ pub(super) const SETTLE: &str = "UPDATE rewards SET status = CASE WHEN received_
 pub(super) const ERASE_REWARDS: &str = "DELETE FROM rewards WHERE event_id = $1";
 pub(super) const ERASE_DECISION: &str =
     "UPDATE decisions SET event_id = $2, request = $3, action = $4, propensity = $5 WHERE number = $1";
-pub(super) const ROUNDS: &str =
-    "SELECT round, policy, first, opened_at, records, last_at, by_hand, learned_at, report FROM rounds ORDER BY round";
-pub(super) const PUT_ROUND: &str = "INSERT INTO rounds (round, policy, first, opened_at, records, last_at, by_hand) \
-     VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (round) DO UPDATE SET \
-     records = excluded.records, last_at = excluded.last_at, by_hand = excluded.by_hand";
+pub(super) const ROUNDS: &str = "SELECT round, policy, first, opened_at, records, last_at, by_hand, learned_at, report, erased FROM rounds \
+     ORDER BY round";
+pub(super) const PUT_ROUND: &str = "INSERT INTO rounds (round, policy, first, opened_at, records, last_at, by_hand, erased) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (round) DO UPDATE SET records = excluded.records, \
+     last_at = excluded.last_at, by_hand = excluded.by_hand, erased = excluded.erased";
 pub(super) const LEARNED: &str =
     "UPDATE rounds SET learned_at = $2, report = $3 WHERE round = $1 AND learned_at IS NULL";
 pub(super) const STATEMENTS: &str = "SELECT statement FROM statements ORDER BY number";
@@ -94,6 +96,7 @@ pub(super) fn decision(place: &Place, row: &Row) -> Result<DecisionRow> {
         round: unsigned(place, row.get(5))?,
         policy: policy(place, row.get(6))?,
         decided_at: row.get(7),
+        activated_at: row.get(8),
     })
 }
 
@@ -129,6 +132,7 @@ pub(super) fn round(place: &Place, row: &Row) -> Result<RoundRow> {
         opened_at: row.get(3),
         closed,
         learned: learned_at.map(|at| (at, report.unwrap_or_default())),
+        erased: row.get(9),
     })
 }
 
@@ -143,6 +147,7 @@ pub(super) struct Added<'a> {
     round: Vec<i64>,
     policy: Vec<Option<String>>,
     decided_at: Vec<i64>,
+    activated_at: Vec<Option<i64>>,
     reward: RewardColumns<'a>,
 }
 
@@ -168,6 +173,7 @@ impl<'a> Added<'a> {
             added.round.push(signed(row.round));
             added.policy.push(text(row.policy));
             added.decided_at.push(row.decided_at);
+            added.activated_at.push(row.activated_at);
         }
         let columns = &mut added.reward;
         for (number, row) in rewards {
@@ -185,9 +191,11 @@ impl<'a> Added<'a> {
     pub(super) fn writes(&self) -> Vec<Query<'_>> {
         let mut writes: Vec<Query<'_>> = Vec::new();
         if !self.number.is_empty() {
-            let Added { number, event_id, request, action, propensity, round, policy, decided_at, .. } = self;
-            let columns: [&(dyn ToSql + Sync); 8] =
-                [number, event_id, request, action, propensity, round, policy, decided_at];
+            let Added {
+                number, event_id, request, action, propensity, round, policy, decided_at, activated_at, ..
+            } = self;
+            let columns: [&(dyn ToSql + Sync); 9] =
+                [number, event_id, request, action, propensity, round, policy, decided_at, activated_at];
             writes.push((ADD_DECISIONS, columns.to_vec()));
         }
         if !self.reward.number.is_empty() {
