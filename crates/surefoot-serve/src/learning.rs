@@ -123,10 +123,9 @@ impl Learning {
     fn report(&self, round: &Ready, session: &Session, report: &RoundReport, mean_cost: f64) -> Result<String> {
         let [lowest, highest] = self.rules.reward_range;
         let range = RewardRange::new(lowest, highest).map_err(Error::core(&self.place))?;
-        let best = report.proven.as_ref().and_then(|proven| {
-            let both = [&proven.certificate, &proven.ladder].into_iter().flatten();
-            both.map(|certificate| certificate.upper).reduce(f64::min)
-        });
+        // The rungs of the ladder share delta. The certificate beside it has a delta of its own: the better of both would hold with
+        // less confidence than is said.
+        let proven = report.proven.as_ref().and_then(|proven| proven.ladder.as_ref());
         let text = serde_json::to_string(&Report {
             round: round.round,
             records: round.records,
@@ -135,7 +134,7 @@ impl Learning {
             learned: session.learned().last().and_then(|policy| policy.identity()),
             promoted: report.promoted,
             running: session.running().identity(),
-            certified_reward: best.map(|upper| range.reward(upper.min(0.0))),
+            certified_reward: proven.map(|ladder| range.reward(ladder.upper.min(0.0))),
             delta: self.rules.learner.protocol.delta,
             gate: GateReport::of(self.rules.gate, report),
             verdict: verdict(self.rules.gate, report, self.rules.reward_range),
