@@ -112,10 +112,7 @@ pub fn learn(reader: &LogReader, request: &LearnRequest, observer: &mut dyn Obse
     if request.read.engine.is_some() {
         request.learner.check_engine(&request.contenders)?;
     }
-    let rounds = Rounds::read(reader, &request.read, request.prior.inputs())?;
-    let learned = learn_from(&rounds, request, observer)?;
-    rounds.finished();
-    Ok(learned)
+    learn_from(&Rounds::read(reader, &request.read, request.prior.inputs())?, request, observer)
 }
 
 /// Like [`learn`], from rounds that were already read; of `request.read`, only the memory is used.
@@ -216,6 +213,7 @@ pub fn learn_from(rounds: &Rounds, request: &LearnRequest, observer: &mut dyn Ob
     };
     let inputs = Inputs::new(rounds.actions.clone(), rounds.encoding.clone(), rounds.reward_range, lineage)
         .with_candidates(rounds.candidates.clone());
+    rounds.finished();
     Ok(Learned { policy, prior, inputs, learner, step, summary, proven, better })
 }
 

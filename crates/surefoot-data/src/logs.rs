@@ -112,7 +112,8 @@ impl LogReader {
     /// Checks that other processes can read parts of the files.
     pub(crate) fn check_parts(&self) -> Result<()> {
         let refused = |place: String, found: &str| {
-            let reason = format!("should be Parquet, with an engine, but is {found}: surefoot convert makes Parquet of it");
+            let reason =
+                format!("should be Parquet, with an engine, but is {found}: surefoot convert makes Parquet of it");
             Err(Error::Malformed { place, reason })
         };
         for source in &self.sources {

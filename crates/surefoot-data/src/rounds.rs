@@ -415,7 +415,7 @@ impl Rounds {
     }
 
     /// Removes the passes that were kept for an interrupted search: it has ended.
-    pub fn finished(&self) {
+    pub(crate) fn finished(&self) {
         if let Some(folder) = &self.journal {
             // What is left does no harm.
             let _ = std::fs::remove_dir_all(folder);

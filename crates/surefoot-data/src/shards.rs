@@ -143,7 +143,11 @@ pub(crate) fn mapped(engine: &dyn Engine, task: &str, shards: &[&[u8]], payload:
     match results.len() == shards.len() {
         true => Ok(results),
         false => {
-            let text = format!("the engine should return {} results, one per shard, but returned {}", shards.len(), results.len());
+            let text = format!(
+                "the engine should return {} results, one per shard, but returned {}",
+                shards.len(),
+                results.len()
+            );
             Err(Error::Core(surefoot::Error::Engine(text)))
         }
     }

@@ -313,7 +313,9 @@ fn read(place: &str, input: impl Input, format: Format, labels: Labels) -> Resul
     let unread = |reason| Error::Io { place: place.to_owned(), reason };
     match format {
         Format::Parquet => match labels {
-            Labels::RequiredWithin { start, end } => parquet::read_rows(place, input.chunks(), start as u64..end as u64),
+            Labels::RequiredWithin { start, end } => {
+                parquet::read_rows(place, input.chunks(), start as u64..end as u64)
+            }
             Labels::Required | Labels::Optional => parquet::read(place, input.chunks()),
         },
         Format::Csv => csv::read(place, input.text().map_err(unread)?),

@@ -187,7 +187,6 @@ impl PyRounds {
         };
         let mut observer = Onlooker::new(watch);
         let learned = run(py, || learn_from(&self.rounds, &request, &mut observer))?;
-        self.rounds.finished();
         let (range, summary) = (self.reward_range(), &learned.summary);
         let report = round_report(py, &learned.step)?;
         report.set_item("rounds", summary.rounds.len())?;

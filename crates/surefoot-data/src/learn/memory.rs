@@ -1,6 +1,7 @@
 //! The memory that learning takes beside the records, so that a run that cannot keep its limit ends before its work.
 
 use surefoot::learn::{Algorithm, Family, MemberKind};
+use surefoot::logs::SPAN;
 use surefoot::{Learner, LinearGaussian, Logs, Policy};
 
 use crate::error::{Error, Result};
@@ -39,14 +40,16 @@ pub(super) fn check(rounds: &Rounds, learner: &Learner, prior: &LinearGaussian, 
         _ => vec![MemberKind::Search],
     };
     let moments = k.saturating_mul((p + 3).saturating_mul(p + 3));
+    // Sums are added by a tree, which holds one per level.
+    let levels = u64::from((records / SPAN as u64 + 1).next_power_of_two().trailing_zeros()) + 1;
     let part = |kind: &MemberKind| match kind {
         MemberKind::Search => (SEARCHED * records as f64) as u64 + all * (4 * width + 12),
         // Very many features are fitted without second moments, and not by logistic regressions.
         MemberKind::Linear if moments > MOST_MOMENTS => 80 * k * p,
         MemberKind::Logistic if moments > MOST_MOMENTS => 0,
-        MemberKind::Linear => 4 * moments,
-        MemberKind::Logistic => 12 * moments,
-        MemberKind::Kernel => 4 * k * 503 * 503,
+        MemberKind::Linear => 4 * levels * moments,
+        MemberKind::Logistic => 4 * (levels + 2) * moments,
+        MemberKind::Kernel => 4 * levels * k * 503 * 503,
         MemberKind::Trees => records.min(GROWN) * (14 * stored + 40),
         // Others have no part that grows with the records.
         _ => 0,

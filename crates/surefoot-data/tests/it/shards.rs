@@ -50,8 +50,7 @@ fn logs(folder: &Folder, records: usize) -> Vec<PathBuf> {
 }
 
 fn reader(files: &[PathBuf]) -> LogReader {
-    LogReader::new(files.to_vec(), None, ColumnNames::default())
-        .with_actions(Some(surefoot_data::Actions::Count(3)))
+    LogReader::new(files.to_vec(), None, ColumnNames::default()).with_actions(Some(surefoot_data::Actions::Count(3)))
 }
 
 /// Several workers in threads, which take shards in a random order, lose results and files, and start again.
@@ -79,7 +78,8 @@ impl Engine for Faulty {
         self.calls.fetch_add(1, Ordering::Relaxed);
         let mut order: Vec<usize> = (0..shards.len()).collect();
         order.sort_by_key(|_| (1e9 * self.chance()) as u64);
-        let (todo, done) = (Mutex::new(order), Mutex::new((0..shards.len()).map(|_| None).collect::<Vec<Option<Result<Vec<u8>>>>>()));
+        let (todo, done) =
+            (Mutex::new(order), Mutex::new((0..shards.len()).map(|_| None).collect::<Vec<Option<Result<Vec<u8>>>>>()));
         thread::scope(|scope| {
             for _ in 0..self.workers {
                 scope.spawn(|| {
@@ -286,9 +286,11 @@ fn a_driver_that_ended_in_a_search_goes_on_where_it_was() {
     let short = Mortal::new(calls - 8);
     let ended = learn(&reader(&files), &case.request(Some(short)), &mut Silent).unwrap_err().to_string();
     assert_eq!(ended, "stopped on request");
-    let passes = || fs::read_dir(folder.path().join("other")).unwrap().filter(|entry| {
-        entry.as_ref().unwrap().path().extension().is_some_and(|end| end == "passes")
-    });
+    let passes = || {
+        fs::read_dir(folder.path().join("other"))
+            .unwrap()
+            .filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|end| end == "passes"))
+    };
     assert_eq!(passes().count(), 1, "the passes so far are kept");
     let again = Mortal::new(usize::MAX);
     assert!(case.learned(Some(again.clone())) == text);
@@ -328,16 +330,17 @@ fn a_search_that_was_interrupted_in_one_process_goes_on_from_its_cache() {
         case.storage.cache = Some(cache.clone());
         let ended = learn(&reader(&files), &case.request(None), &mut Interrupt(5)).unwrap_err();
         assert_eq!(ended.to_string(), "stopped on request");
-        let entries = |path: &Path| -> Vec<PathBuf> {
-            fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect()
-        };
+        let entries =
+            |path: &Path| -> Vec<PathBuf> { fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect() };
         let passes = entries(&cache).into_iter().find(|path| path.extension().is_some_and(|end| end == "passes"));
         let passes = passes.expect("passes are kept");
         let files: Vec<PathBuf> = entries(&passes).iter().flat_map(|round| entries(round)).collect();
         assert!(files.len() >= 5, "{}", files.len());
         if changed {
             // The result of another pass: it is used, so that something else is learned.
-            files.iter().skip(1).for_each(|file| drop(fs::copy(&files[0], file).unwrap()));
+            for file in &files[1..] {
+                fs::copy(&files[0], file).unwrap();
+            }
         }
         assert_eq!(case.learned(None) == whole, !changed, "{name}");
         assert!(!passes.exists(), "they are removed when learning has ended");
@@ -363,7 +366,10 @@ fn what_an_engine_cannot_do_is_refused_before_any_work() {
     }
     let csv = files[0].with_extension("csv");
     let said = refused(&case("thompson", "lbfgs"), &[csv]);
-    assert!(said.contains("should be Parquet, with an engine, but is csv: surefoot convert makes Parquet of it"), "{said}");
+    assert!(
+        said.contains("should be Parquet, with an engine, but is csv: surefoot convert makes Parquet of it"),
+        "{said}"
+    );
     let said = run("no such task", b"{}", &[]).unwrap_err().to_string();
     assert!(said.starts_with("a shard: cannot be understood"), "{said}");
 }
@@ -374,12 +380,7 @@ fn a_worker_refuses_a_file_that_is_not_what_the_driver_read() {
     let files = logs(&folder, 2_000);
     let storage = Storage { memory: None, cache: Some(folder.path().join("cache")) };
     let engine = Faulty::new(None, 1);
-    let request = ReadRequest {
-        storage,
-        engine: Some(engine),
-        grouping: Grouping::File,
-        ..ReadRequest::default()
-    };
+    let request = ReadRequest { storage, engine: Some(engine), grouping: Grouping::File, ..ReadRequest::default() };
     let rounds = Rounds::read(&reader(&files), &request, None).unwrap();
     assert_eq!(rounds.rounds.len(), 2, "one round per file");
     let gathered = rounds.rounds[1].gathered().unwrap();
@@ -387,7 +388,9 @@ fn a_worker_refuses_a_file_that_is_not_what_the_driver_read() {
     assert_eq!(alone.rounds[1].fingerprint(), rounds.rounds[1].fingerprint());
     assert!(gathered.iter().zip(alone.rounds[1].contexts().iter()).all(|(a, b)| a.values() == b.values()));
     rounds.forget().unwrap();
-    let left = |path: &Path| fs::read_dir(path).unwrap().filter(|entry| entry.as_ref().unwrap().path().join("shard.json").is_file()).count();
+    let left = |path: &Path| {
+        fs::read_dir(path).unwrap().filter(|entry| entry.as_ref().unwrap().path().join("shard.json").is_file()).count()
+    };
     assert_eq!(left(&folder.path().join("cache")), 0, "the files of shards are gone");
     // They are made again, from the same log only.
     assert!(rounds.rounds[0].gathered().is_ok());

@@ -352,7 +352,11 @@ impl FeatureMap {
             return Err(Error::size("contexts", expected, contexts.features()));
         }
         if contexts.is_absent() {
-            return Err(Error::setting("the contexts", "in this process", "held by an engine, which cannot do this work"));
+            return Err(Error::setting(
+                "the contexts",
+                "in this process",
+                "held by an engine, which cannot do this work",
+            ));
         }
         let mapped = match &self.made {
             Made::Plain => contexts.clone(),

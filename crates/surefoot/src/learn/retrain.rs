@@ -177,7 +177,8 @@ impl Learner {
         };
         match &self.optimiser {
             Optimiser::Adam(_) if searches => {
-                let allowed = "lbfgs, with an engine: minibatches of Adam are no sums over shards; or members without search";
+                let allowed =
+                    "lbfgs, with an engine: minibatches of Adam are no sums over shards; or members without search";
                 Err(Error::setting("the optimiser", allowed, "adam"))
             }
             _ => Ok(()),

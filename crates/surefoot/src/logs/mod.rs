@@ -140,11 +140,7 @@ impl Logs {
     }
 
     /// Replaces the contexts by other features of them; the contexts of records of cost 0 may be left out.
-    pub(crate) fn map_contexts(
-        mut self,
-        leave_out: bool,
-        map: impl Fn(&Contexts) -> Result<Contexts>,
-    ) -> Result<Self> {
+    pub(crate) fn map_contexts(mut self, leave_out: bool, map: impl Fn(&Contexts) -> Result<Contexts>) -> Result<Self> {
         debug_assert!(self.is_complete(), "rows are counted once");
         self.fingerprint = OnceLock::new();
         let keeps = |i: usize| !leave_out || self.cost()[i] != 0.0;

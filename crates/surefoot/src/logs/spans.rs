@@ -83,7 +83,8 @@ mod tests {
 
     /// The order of a sum, in words.
     fn order(spans: Range<usize>) -> String {
-        tree(spans, true, &|span| Ok(span.to_string()), &|sum: &mut String, next| *sum = format!("({sum} {next})")).unwrap()
+        tree(spans, true, &|span| Ok(span.to_string()), &|sum: &mut String, next| *sum = format!("({sum} {next})"))
+            .unwrap()
     }
 
     #[test]

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::spans::{chunks, join, spans, tree, within};
 use super::Logs;
+use super::spans::{chunks, join, spans, tree, within};
 use crate::contexts::{Column, Contexts};
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;

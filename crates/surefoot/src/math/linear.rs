@@ -366,11 +366,10 @@ mod tests {
     fn principal_axes_are_orthonormal_and_diagonalise_the_moments() {
         let x: Vec<f32> = (0..60).map(|i| ((i * i) as f32).sin() * (1 + i % 3) as f32).collect();
         let contexts = Contexts::dense(x, 3).unwrap();
-        let axes =
-            |contexts: &Contexts| {
-                let moments = second_moments(contexts, contexts.features(), |some| Ok(some.clone())).unwrap();
-                eigenvectors(&moments, contexts.features()).map(|(_, axes)| axes)
-            };
+        let axes = |contexts: &Contexts| {
+            let moments = second_moments(contexts, contexts.features(), |some| Ok(some.clone())).unwrap();
+            eigenvectors(&moments, contexts.features()).map(|(_, axes)| axes)
+        };
         let u = axes(&contexts).unwrap();
         assert_eq!(Some(&u), axes(&contexts.to_sparse()).as_ref());
         let identity = rotate(&u, true, &u, 3, 3);

@@ -361,12 +361,12 @@ mod tests {
         let problem = Problem::new(&map, &logs, &precision, Some(direction), &statistics, 0.1).unwrap();
         let at: Vec<f64> = (0..problem.size()).map(|i| f64::cos(1.7 * i as f64)).collect();
         let mut gradient = vec![0.0; at.len()];
-        problem.evaluate(&at, &mut gradient);
+        problem.evaluate(&at, &mut gradient).unwrap();
         for i in 0..at.len() {
             let moved = |by: f64| {
                 let mut at = at.clone();
                 at[i] += by;
-                problem.evaluate(&at, &mut vec![0.0; at.len()])
+                problem.evaluate(&at, &mut vec![0.0; at.len()]).unwrap()
             };
             let slope = (moved(1e-5) - moved(-1e-5)) / 2e-5;
             assert!((slope - gradient[i]).abs() < 1e-6 * (1.0 + slope.abs()), "{i}: {slope}, {}", gradient[i]);

@@ -116,7 +116,8 @@ impl ReadSearch {
     pub(crate) fn read(from: &mut Reader<'_>) -> Result<Self> {
         let text = from.text()?;
         let criterion = serde_json::from_str(text).map_err(|_| Error::setting("the criterion", "a known one", text))?;
-        let (total, exploration, tolerance, learn_scale) = (from.count()?, from.double()?, from.double()?, from.flag()?);
+        let (total, exploration, tolerance, learn_scale) =
+            (from.count()?, from.double()?, from.double()?, from.flag()?);
         let [features, actions] = from.counts()?[..] else {
             return Err(Error::setting("the shape of a posterior", "features and actions", "not"));
         };

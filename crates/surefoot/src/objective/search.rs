@@ -135,7 +135,13 @@ impl<'o, 'a, R: Integrate> Search<'o, 'a, R> {
     }
 
     /// The contribution of some records to the value over `n` records and to its gradient.
-    pub(super) fn added(&self, point: &Point<'_, R>, records: &[Record<'_>], slopes: Option<&[f64]>, n: usize) -> Room<R> {
+    pub(super) fn added(
+        &self,
+        point: &Point<'_, R>,
+        records: &[Record<'_>],
+        slopes: Option<&[f64]>,
+        n: usize,
+    ) -> Room<R> {
         let mut room = self.room();
         for (b, block) in records.chunks(BLOCK).enumerate() {
             let slopes = slopes.map(|slopes| &slopes[b * BLOCK..b * BLOCK + block.len()]);

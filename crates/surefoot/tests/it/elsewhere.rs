@@ -138,7 +138,13 @@ fn results_that_are_missing_or_broken_are_errors() {
     let learner = settings("thompson").learner().unwrap().0;
     let said = |change: fn(Vec<Part>) -> Vec<Part>| {
         let logs = &rounds[1];
-        let own = Logs::new(5, logs.contexts().clone(), logs.action().to_vec(), logs.propensity().to_vec(), logs.cost().to_vec());
+        let own = Logs::new(
+            5,
+            logs.contexts().clone(),
+            logs.action().to_vec(),
+            logs.propensity().to_vec(),
+            logs.cost().to_vec(),
+        );
         let shards = Shards(vec![(0..logs.len(), Shard::new(own.unwrap(), 0))]);
         let columns = (logs.action().to_vec().into(), logs.propensity().to_vec().into(), logs.cost().to_vec().into());
         let held = Logs::elsewhere(5, 10, columns, &logs.leaves(), Arc::new(Broken(shards, change))).unwrap();
