@@ -63,7 +63,10 @@ pub(crate) fn unpack<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Result<(Vec<
         let mut file = archive.by_index(i).map_err(broken)?;
         let name = file.name().map_err(broken)?.into_owned();
         if Path::new(&name).file_name().is_none_or(|plain| plain != name.as_str()) {
-            return Err(Error::Malformed { place: PLACE.into(), reason: format!("{name} should be the name of a file") });
+            return Err(Error::Malformed {
+                place: PLACE.into(),
+                reason: format!("{name} should be the name of a file"),
+            });
         }
         let mut content = Vec::new();
         file.read_to_end(&mut content).map_err(failed)?;

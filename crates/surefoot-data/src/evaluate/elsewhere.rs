@@ -97,7 +97,9 @@ impl<'e> Elsewhere<'e> {
             let (numbers, rest) = result.as_chunks::<8>();
             if !rest.is_empty() || !numbers.len().is_multiple_of(policies) {
                 let found = result.len();
-                return Err(strange(format!("should return {policies} numbers per record, but returned {found} bytes")));
+                return Err(strange(format!(
+                    "should return {policies} numbers per record, but returned {found} bytes"
+                )));
             }
             let records = numbers.len() / policies;
             for (i, ready) in self.ready.iter_mut().enumerate() {

@@ -11,9 +11,9 @@ use surefoot::FeatureMap;
 use surefoot::policy::{Policy, Softmax};
 use surefoot_data::shards::{Engine, run};
 use surefoot_data::{
-    Actions, ColumnNames, Encoding, Error, EvaluateRequest, Field, Format, Inputs, Lineage, LogReader,
-    NamedPolicy, Part, PolicyReader, RecordPolicy, Result, SelectRequest, evaluate, select, write_mixture,
-    write_policy_with, write_table,
+    Actions, ColumnNames, Encoding, Error, EvaluateRequest, Field, Format, Inputs, Lineage, LogReader, NamedPolicy,
+    Part, PolicyReader, RecordPolicy, Result, SelectRequest, evaluate, select, write_mixture, write_policy_with,
+    write_table,
 };
 
 use crate::common::Folder;
@@ -43,7 +43,7 @@ fn log(folder: &Folder) -> Vec<PathBuf> {
         let x = |i: usize| (i * 7919 % 1000) as f32 / 500.0 - 1.0;
         let columns: Vec<(&str, ArrayRef)> = vec![
             ("x", Arc::new(records.clone().map(x).collect::<Float32Array>())),
-            ("action", Arc::new(records.clone().map(|i| (i * 31 % 7 % 2) as i32).collect::<Int32Array>())),
+            ("action", Arc::new(records.clone().map(|i| (i % 2) as i32).collect::<Int32Array>())),
             ("pscore", Arc::new(Float64Array::from(vec![0.5; records.len()]))),
             ("reward", Arc::new(records.map(|i| f64::from(u8::from(i % 3 == 0))).collect::<Float64Array>())),
         ];
@@ -51,7 +51,8 @@ fn log(folder: &Folder) -> Vec<PathBuf> {
         let path = folder.path().join(name);
         let schema = table.schema();
         // In batches, so that row groups end elsewhere.
-        let mut tables = (0..table.num_rows()).step_by(9_999).map(|i| Ok(table.slice(i, 9_999.min(table.num_rows() - i))));
+        let mut tables =
+            (0..table.num_rows()).step_by(9_999).map(|i| Ok(table.slice(i, 9_999.min(table.num_rows() - i))));
         write_table(&path, Format::Parquet, &schema, &mut tables).unwrap();
         path
     };
@@ -73,7 +74,11 @@ fn policies(folder: &Folder) -> Vec<NamedPolicy> {
         let policy = RecordPolicy::open_file(&folder.path().join(name), &mut PolicyReader::default()).unwrap();
         NamedPolicy { name: name.into(), policy }
     };
-    vec![open("1.safetensors"), NamedPolicy { name: "uniform".into(), policy: RecordPolicy::Uniform }, open("mixture.json")]
+    vec![
+        open("1.safetensors"),
+        NamedPolicy { name: "uniform".into(), policy: RecordPolicy::Uniform },
+        open("mixture.json"),
+    ]
 }
 
 fn reader(paths: &[PathBuf]) -> LogReader {
