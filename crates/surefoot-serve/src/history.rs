@@ -28,6 +28,9 @@ const ABOUT: &str = "history.json";
 /// Columns that keep their meaning.
 const KEPT: [&str; 6] = ["event_id", "timestamp", "pscore", "reward", "policy_version", "pdrop"];
 
+/// The fields that are the identity of a candidate.
+const IDENTITIES: [&str; 3] = ["id", "_id", "_tag"];
+
 /// What a history is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[non_exhaustive]
@@ -174,8 +177,8 @@ fn line_of(
             line.insert(role.into(), value);
         }
     }
-    let action = record.remove("action").unwrap_or_default();
-    let eligible = eligible(&mut record)?;
+    let mut action = record.remove("action").unwrap_or_default();
+    let eligible = eligible(&mut record, &mut action)?;
     let number = |what: &str, value: &Value| {
         let request = DecisionRequest { eligible: Some(vec![value.clone()]), ..DecisionRequest::default() };
         let found = request.eligible(&rules.actions).map_err(|refusal| refusal.detail.replacen("eligible", what, 1))?;
@@ -204,17 +207,36 @@ fn line_of(
     Ok(line)
 }
 
-/// The eligible actions of a record: those that it lists, or its candidates by identity or place.
-fn eligible(record: &mut Map<String, Value>) -> Result<Option<Vec<Value>>, String> {
-    if let Some(Value::Array(set)) = record.remove("eligible") {
-        return Ok(Some(set));
+/// The eligible actions of a record: those that it lists, or its candidates. Candidates are known by their identities, if they
+/// have some, and the action by that of its place.
+fn eligible(record: &mut Map<String, Value>, action: &mut Value) -> Result<Option<Vec<Value>>, String> {
+    let listed = record.remove("eligible").and_then(|set| set.as_array().cloned());
+    let Some(Value::Array(candidates)) = record.remove("candidates") else { return Ok(listed) };
+    let identity = |candidate: &Value| IDENTITIES.iter().find_map(|field| candidate.get(*field).cloned());
+    let identities: Vec<Value> = candidates.iter().filter_map(identity).collect();
+    let places = || (0..candidates.len()).map(|place| json!(place)).collect();
+    if identities.is_empty() {
+        return Ok(Some(listed.unwrap_or_else(places)));
     }
-    let Some(Value::Array(candidates)) = record.remove("candidates") else { return Ok(None) };
-    let identities: Vec<Value> = candidates.iter().filter_map(|candidate| candidate.get("id").cloned()).collect();
-    match identities.len() {
-        0 => Ok(Some((0..candidates.len()).map(|place| json!(place)).collect())),
-        n if n == candidates.len() => Ok(Some(identities)),
-        n => Err(format!("all candidates should have an identity, or none, but {n} of {} have one", candidates.len())),
+    if identities.len() != candidates.len() {
+        let (n, all) = (identities.len(), candidates.len());
+        return Err(format!("all candidates should have an identity, or none, but {n} of {all} have one"));
+    }
+    // A number is the place of a candidate, unless identities are numbers too.
+    let known = |value: Value| match value.as_u64().and_then(|place| usize::try_from(place).ok()) {
+        Some(place) if identities.iter().all(Value::is_string) => {
+            let allowed = identities.len();
+            identities
+                .get(place)
+                .cloned()
+                .ok_or(format!("the place of a candidate should be below {allowed}, but is {place}"))
+        }
+        _ => Ok(value),
+    };
+    *action = known(action.take())?;
+    match listed {
+        Some(set) => set.into_iter().map(known).collect::<Result<_, _>>().map(Some),
+        None => Ok(Some(identities.clone())),
     }
 }
 

@@ -201,9 +201,18 @@ pub(super) fn id_of(action: &Value) -> String {
     action.as_str().map_or_else(|| action.to_string(), str::to_owned)
 }
 
-/// The actions of a request, the most probable first; those with the same probability keep their order.
-pub(super) fn ranked(actions: &Actions, offered: &[(String, Value)], all: &[f64]) -> Vec<RankedAction> {
-    let probability = |id: &str| place(actions, id).and_then(|place| all.get(place)).copied().unwrap_or(0.0);
+/// The actions of a request, the most probable first; those with the same probability keep their order. The chosen one has
+/// the probability that it was drawn with, to the last bit.
+pub(super) fn ranked(
+    actions: &Actions,
+    offered: &[(String, Value)],
+    all: &[f64],
+    (chosen, propensity): (&str, f64),
+) -> Vec<RankedAction> {
+    let probability = |id: &str| match id == chosen {
+        true => propensity,
+        false => place(actions, id).and_then(|place| all.get(place)).copied().unwrap_or(0.0),
+    };
     let mut ranking: Vec<RankedAction> =
         offered.iter().map(|(id, _)| RankedAction { id: id.clone(), probability: probability(id) }).collect();
     ranking.sort_by(|a, b| b.probability.total_cmp(&a.probability));
