@@ -60,7 +60,7 @@ pub struct LogReader {
     watch: Watch,
     passes: Arc<Passes>,
     /// If only some rows are read: the number of each file among those of a log, and its rows.
-    within: Option<Arc<[(usize, Range<usize>)]>>,
+    within: Option<Arc<Vec<Part>>>,
     /// Who computes what other processes can compute.
     engine: Option<Arc<dyn Engine>>,
 }
@@ -85,6 +85,9 @@ impl fmt::Debug for Watch {
         write!(f, "Watch({})", self.0.is_some())
     }
 }
+
+/// Some rows of a file, and its number among those of a log.
+type Part = (usize, Range<usize>);
 
 /// A callback that is asked before each batch whether to stop, if there is one.
 #[derive(Clone, Default)]
@@ -130,9 +133,9 @@ impl LogReader {
     }
 
     /// Reads some rows of Parquet files: of each path its number among the files of a log, and its rows.
-    pub(crate) fn rows_of(paths: Vec<PathBuf>, rows: Vec<(usize, Range<usize>)>, columns: ColumnNames) -> Self {
+    pub(crate) fn rows_of(paths: Vec<PathBuf>, rows: Vec<Part>, columns: ColumnNames) -> Self {
         let sources = paths.into_iter().map(Source::File).collect();
-        LogReader { format: Some(Format::Parquet), within: Some(rows.into()), ..LogReader::of(sources, columns) }
+        LogReader { format: Some(Format::Parquet), within: Some(Arc::new(rows)), ..LogReader::of(sources, columns) }
     }
 
     /// Checks that other processes can read parts of the files.

@@ -206,7 +206,9 @@ impl Shard {
             count += kept.len();
             if action.len() >= HELD {
                 writer.add(std::mem::replace(&mut rows, plan.encoding.rows()), &action, &propensity, &cost)?;
-                (action.clear(), propensity.clear(), cost.clear());
+                action.clear();
+                propensity.clear();
+                cost.clear();
             }
         }
         if !action.is_empty() {

@@ -384,7 +384,7 @@ fn a_worker_refuses_a_file_that_is_not_what_the_driver_read() {
     let rounds = Rounds::read(&reader(&files), &request, None).unwrap();
     assert_eq!(rounds.rounds.len(), 2, "one round per file");
     let gathered = rounds.rounds[1].gathered().unwrap();
-    let alone = Rounds::read(&reader(&files), &ReadRequest { engine: None, ..request.clone() }, None).unwrap();
+    let alone = Rounds::read(&reader(&files), &ReadRequest { engine: None, ..request }, None).unwrap();
     assert_eq!(alone.rounds[1].fingerprint(), rounds.rounds[1].fingerprint());
     assert!(gathered.iter().zip(alone.rounds[1].contexts().iter()).all(|(a, b)| a.values() == b.values()));
     rounds.forget().unwrap();
