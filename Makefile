@@ -6,6 +6,7 @@ GOLDEN_ENV := .venv-golden
 BENCH_ENV := .venv-bench
 LEARNERS_ENV := .venv-learners
 OBP_ENV := .venv-obp
+CLIENTS_ENV := .venv-clients
 CONTRACT_ENV := .venv-contract
 PAGE_ENV := .venv-page
 POSTGRES_ENV := .venv-postgres
@@ -20,7 +21,7 @@ help: ## what can be made
 
 test: test-rust test-contract test-page test-python ## all tests, of every crate and of the Python package, with the examples in the documentation
 
-test-rust: $(OBP_ENV)/tried $(POSTGRES_ENV)/tried ## those of the crates
+test-rust: $(OBP_ENV)/tried $(CLIENTS_ENV)/tried $(POSTGRES_ENV)/tried ## those of the crates
 	$(CARGO) test --workspace --locked
 
 test-contract: $(CONTRACT_ENV)/tried ## the HTTP contract of the service, by schemathesis against its own /openapi.json
@@ -78,6 +79,13 @@ $(PYTHON_ENV)/installed: $(PYTHON_PACKAGE)/requirements.txt
 		|| echo "Vowpal Wabbit cannot be installed here: what it learns from will be skipped"
 	touch $@
 
+# Clients that others have written, which the service is tested with; without them, these tests say that they are skipped.
+$(CLIENTS_ENV)/tried: crates/surefoot-cli/tests/clients/requirements.txt
+	$(PYTHON) -m venv $(CLIENTS_ENV) \
+		&& $(CLIENTS_ENV)/bin/pip install --quiet --disable-pip-version-check --retries 1 --timeout 20 --requirement $< \
+		|| { echo "the clients cannot be installed here"; rm -rf $(CLIENTS_ENV); mkdir $(CLIENTS_ENV); }
+	touch $@
+
 # Open Bandit Pipeline, whose numbers a test compares with; without it, that test says that it is skipped.
 PIP_ONCE := $(OBP_ENV)/bin/pip install --quiet --disable-pip-version-check --retries 1 --timeout 20
 $(OBP_ENV)/tried: crates/surefoot-cli/tests/obp/requirements.txt
@@ -87,7 +95,7 @@ $(OBP_ENV)/tried: crates/surefoot-cli/tests/obp/requirements.txt
 		|| { echo "Open Bandit Pipeline cannot be installed here"; rm -rf $(OBP_ENV); mkdir $(OBP_ENV); }
 	touch $@
 
-environments: $(PYTHON_ENV)/installed $(OBP_ENV)/tried $(CONTRACT_ENV)/tried $(PAGE_ENV)/tried $(POSTGRES_ENV)/tried ## the Python packages that lint and test need
+environments: $(PYTHON_ENV)/installed $(OBP_ENV)/tried $(CLIENTS_ENV)/tried $(CONTRACT_ENV)/tried $(PAGE_ENV)/tried $(POSTGRES_ENV)/tried ## the Python packages that lint and test need
 
 lint: lint-rust lint-python ## formatting and lints, warnings denied, documentation included
 
@@ -214,4 +222,4 @@ $(GOLDEN_ENV)/installed: reference/requirements.txt
 
 clean: ## remove what was built
 	$(CARGO) clean
-	rm -rf $(GOLDEN_ENV) $(BENCH_ENV) $(BENCH_ENV)-python $(LEARNERS_ENV) $(OBP_ENV) $(CONTRACT_ENV) $(POSTGRES_ENV) $(PYTHON_ENV) bench/data dist
+	rm -rf $(GOLDEN_ENV) $(BENCH_ENV) $(BENCH_ENV)-python $(LEARNERS_ENV) $(OBP_ENV) $(CLIENTS_ENV) $(CONTRACT_ENV) $(PAGE_ENV) $(POSTGRES_ENV) $(PYTHON_ENV) bench/data dist

@@ -99,17 +99,56 @@ try {
       }
       assert.equal(Number(brings), Number(report.mean_reward.toPrecision(4)));
       assert.equal(Number(proven.replace("\u2265", "")), Number(report.certified_reward.toPrecision(4)));
-      assert.match(await page.textContent("#verdict-text"), new RegExp(`^Round ${round}: promoted`));
+      assert.ok((await page.textContent("#verdict-text")).includes(`Round ${round}: ${report.verdict}.`));
+      assert.ok((await page.textContent("#words")).includes(`at least ${Number(report.certified_reward.toPrecision(4))} per decision`)
+        || report.certified_reward <= 0);
       break;
     }
     const shares = await page.locator("#actions-chart text.key").count();
     assert.equal(shares, 10);
+    assert.match(await page.textContent("#effective"), /effective sample size/);
   });
-  await check("a promotion appears without a reload", async () => {
+  await check("reward over time, throughput and latency are drawn", async () => {
+    for (const id of ["reward-chart", "rate-chart", "latency-chart", "propensities-chart"]) {
+      await page.waitForSelector(`#${id} svg`, { timeout: 60_000 });
+    }
+    assert.match(await page.textContent("#rate-of"), /decisions per second/);
+    assert.match(await page.textContent("#latency-of"), /99 % (within|in more)/);
+    const { smallest_propensity: smallest } = await api("/v1/loops/digits/activity");
+    assert.ok(smallest > 0 && smallest <= 1);
+  });
+  await check("lint and drift are told in words", async () => {
+    await page.click("#lint-button");
+    await page.waitForFunction(() => /errors and \d+ warnings in/.test(document.getElementById("lint").textContent), null, { timeout: 60_000 });
+    const { errors, warnings, findings } = await api("/v1/loops/digits/lint");
+    assert.match(await page.textContent("#lint"), new RegExp(`^${errors} errors and ${warnings} warnings`));
+    const drift = findings.some(({ check }) => check === "drift");
+    assert.equal(/No drift/.test(await page.textContent("#drift")), !drift);
+  });
+  await check("a stored policy is evaluated with one click, on rounds that it was not learned from", async () => {
+    await page.locator("#policies tbody tr").last().getByRole("button", { name: "evaluate" }).click();
+    await page.waitForSelector("#evaluation li", { timeout: 60_000 });
+    const first = (await api("/v1/loops/digits/rounds"))[0].report.learned;
+    const body = await (await fetch(`${demo}/v1/loops/digits/policies/${first}`)).blob();
+    const headers = { "Content-Type": "application/octet-stream" };
+    const told = await page.textContent("#evaluation");
+    const path = "/v1/loops/digits/evaluations?from_round=1";
+    const { records } = await (await fetch(demo + path, { method: "POST", headers, body })).json();
+    // A round more may have been learned from since.
+    const counted = Number(/([\d,]+) decisions of rounds 1 and later/.exec(told)[1].replaceAll(",", ""));
+    assert.ok(counted > 0 && counted <= records && counted % 300 === 0, told);
+    const file = join(folder, "policy.safetensors");
+    writeFileSync(file, Buffer.from(await body.arrayBuffer()));
+    await page.setInputFiles("#policy-file", file);
+    await page.waitForFunction(() => /which|rounds that were learned from/.test(document.getElementById("evaluation").textContent)
+      && document.getElementById("evaluation-of").textContent === "policy.safetensors", null, { timeout: 60_000 });
+    assert.match(await page.textContent("#evaluation"), /too optimistic/);
+  });
+  await check("rounds and promotions appear without a reload", async () => {
     const rows = () => document.querySelectorAll("#rounds-table tbody tr").length;
     const before = await page.evaluate(rows);
     await page.waitForFunction((before) => document.querySelectorAll("#rounds-table tbody tr").length > before, before, { timeout: 120_000 });
-    assert.ok(await page.locator("#rounds-chart .promotion").count() > before);
+    await page.waitForFunction(() => document.querySelectorAll("#rounds-chart .promotion").length > 1, null, { timeout: 120_000 });
     assert.equal((await page.evaluate(() => performance.getEntriesByType("navigation"))).length, 1);
   });
   await check("everything can be reached by the keyboard", async () => {
@@ -118,6 +157,7 @@ try {
     await page.locator("summary").first().focus();
     await page.keyboard.press("Enter");
     assert.ok(await page.locator("#assumes li").first().isVisible());
+    assert.match(await page.textContent("#assumes"), /rewards are in \[0, 1\]/);
   });
   await check("no serious accessibility fault, light and dark", async () => {
     await accessible(page);
@@ -126,8 +166,9 @@ try {
     await accessible(dark);
     await dark.close();
   });
-  await check("screenshots in three sizes, without scrolling sideways", async () => {
-    for (const [name, width, height, colorScheme] of [["wide", 1280, 900, "light"], ["tablet", 820, 1100, "dark"], ["phone", 390, 844, "light"]]) {
+  await check("screenshots in three sizes, light and dark, without scrolling sideways", async () => {
+    for (const [name, width, height, colorScheme] of [["wide", 1280, 900, "light"], ["wide-dark", 1280, 900, "dark"],
+      ["tablet", 820, 1100, "light"], ["tablet-dark", 820, 1100, "dark"], ["phone", 390, 844, "light"], ["phone-dark", 390, 844, "dark"]]) {
       const sized = await open(demo, { viewport: { width, height }, colorScheme });
       await sized.waitForSelector("#propensities-chart svg");
       assert.ok(await sized.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${name} is too wide`);

@@ -21,6 +21,7 @@ use surefoot::learn::LearnerSettings;
 
 use crate::error::{Error, Result};
 use crate::store::Storage;
+use crate::telemetry::LogStyle;
 
 /// The address on which a server listens if it is not told another: only this machine can reach it.
 pub const LISTEN: &str = "127.0.0.1:8080";
@@ -41,6 +42,12 @@ pub struct ServerConfig {
     /// The PostgreSQL database of the stores, as a connection string of libpq; without it, they are in `data`.
     #[serde(default)]
     pub postgres: Option<String>,
+    /// How requests and rounds are logged.
+    #[serde(default)]
+    pub log: LogStyle,
+    /// The collector to which traces are sent by OTLP, such as `http://127.0.0.1:4318`.
+    #[serde(default)]
+    pub otlp: Option<String>,
     /// The keys of callers. Without any, everybody who can reach the address may do everything.
     #[serde(default, rename = "key")]
     pub keys: Vec<KeyConfig>,

@@ -74,7 +74,10 @@ impl<'a> Visitors<'a> {
         let context = Map::from_iter([("pixels".to_owned(), json!(pixels))]);
         let request = DecisionRequest { event_id: Some(event_id.clone()), context, eligible: None, baseline: None };
         let Ok(ask) = request.check(self.lp.rules()) else { return false };
-        let decided = match self.lp.ask_blocking(Ask::Decide(vec![ask])) {
+        let began = Instant::now();
+        let answered = self.lp.ask_blocking(Ask::Decide(vec![ask]));
+        self.lp.metrics().answered(began.elapsed());
+        let decided = match answered {
             Ok(Answer::Decided(answers)) => answers.into_iter().next(),
             Err(refusal) if refusal.kind == "stopped" => return false,
             _ => None,

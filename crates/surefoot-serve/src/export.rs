@@ -35,10 +35,11 @@ pub(crate) fn parquet(lines: Vec<u8>) -> Result<Vec<u8>> {
     std::fs::read(&to).map_err(system)
 }
 
-/// Writes the log of the rounds that were learned from, as [`export`] does. Returns the number of these rounds.
-pub(crate) fn learned_log(lp: &Loop, to: &Path) -> Result<usize> {
-    let rounds: Vec<RoundRow> =
-        lp.read(|reader| reader.rounds())?.into_iter().filter(|round| round.learned.is_some()).collect();
+/// Writes the log of the rounds that were learned from, from a round on, as [`export`] does. Returns the number of these
+/// rounds.
+pub(crate) fn learned_log(lp: &Loop, from_round: u64, to: &Path) -> Result<usize> {
+    let counts = |round: &RoundRow| round.learned.is_some() && round.round >= from_round;
+    let rounds: Vec<RoundRow> = lp.read(|reader| reader.rounds())?.into_iter().filter(counts).collect();
     let from = to.with_extension("jsonl");
     let failed = |reason| Error::System { place: from.display().to_string(), reason };
     let mut file = std::fs::File::create(&from).map_err(failed)?;
@@ -52,7 +53,7 @@ pub(crate) fn learned_log(lp: &Loop, to: &Path) -> Result<usize> {
     Ok(rounds.len())
 }
 
-fn to_parquet(from: &Path, to: &Path) -> Result<()> {
+pub(crate) fn to_parquet(from: &Path, to: &Path) -> Result<()> {
     let reader = LogReader::new(vec![from.to_owned()], Some(Format::JsonLines), ColumnNames::default());
     convert(&reader, to, Format::Parquet, &[])?;
     Ok(())

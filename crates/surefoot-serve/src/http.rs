@@ -2,6 +2,7 @@
 //!
 //! Bodies are JSON in snake_case. Errors are `application/problem+json`, and say what is allowed and what came.
 
+mod activity;
 mod admin;
 mod body;
 mod challengers;
@@ -12,13 +13,16 @@ mod keys;
 mod openapi;
 mod page;
 mod patience;
+mod personalizer;
 mod problem;
 mod reading;
 mod rewards;
 mod server;
+mod telling;
 mod tls;
 mod upload;
 
+pub(crate) use openapi::schema;
 pub use server::{Limits, Server};
 
 use std::collections::BTreeMap;
@@ -29,7 +33,7 @@ use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{get, post};
+use axum::routing::{any, get, post};
 
 use crate::config::Role;
 use crate::sequencer::Loop;
@@ -100,6 +104,8 @@ pub(crate) fn router(app: App) -> Router {
         .route("/v1/loops/{loop}/policies/{file}", get(reading::policy))
         .route("/v1/loops/{loop}/challengers", get(challengers::list))
         .route("/v1/loops/{loop}/erasures", post(erasing::erase))
+        .route("/v1/loops/{loop}/activity", get(activity::activity))
+        .route("/v1/loops/{loop}/history", get(evaluating::history))
         .route("/v1/loops/{loop}/lint", get(evaluating::lint))
         .route("/v1/loops/{loop}/evaluations", post(evaluating::evaluate).layer(DefaultBodyLimit::max(most_policy)))
         .route("/v1/loops/{loop}/certificates", get(reading::certificates))
@@ -111,6 +117,8 @@ pub(crate) fn router(app: App) -> Router {
         .route("/v1/loops/{loop}/resume", post(admin::resume))
         .route("/v1/loops/{loop}/rollback", post(admin::rollback))
         .route("/v1/loops/{loop}/retrain", post(admin::retrain))
+        .route("/personalizer/v1.0/{*rest}", any(personalizer::only))
+        .route("/loops/{loop}/personalizer/v1.0/{*rest}", any(personalizer::of_loop))
         .route("/healthz", get(reading::healthz))
         .route("/readyz", get(reading::readyz))
         .route("/metrics", get(reading::metrics))

@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::logs::round_logs;
 use crate::policies::Policies;
 use crate::store::{Learned, Reader};
+use crate::verdict::{GateReport, verdict};
 
 /// The session of a loop, and what it needs to go on.
 #[derive(Debug)]
@@ -45,17 +46,13 @@ struct Report {
     /// The proven reward of the policy that runs next.
     certified_reward: Option<f64>,
     delta: f64,
-    /// The proven difference of rewards by which the gate decided, for gates that compare.
+    /// What decided about the promotion, for gates that compare.
     gate: Option<GateReport>,
+    /// Whether a policy was promoted, and why, in words.
+    verdict: String,
     /// The effective sample size of the learned policy on this round, and the actions that it keeps alive.
     effective_records: Option<f64>,
     ledger_head: Fingerprint,
-}
-
-#[derive(Debug, Clone, Serialize)]
-struct GateReport {
-    gate: String,
-    certified_risk_difference: f64,
 }
 
 impl Learning {
@@ -140,10 +137,8 @@ impl Learning {
             running: session.running().identity(),
             certified_reward: best.map(|upper| range.reward(upper.min(0.0))),
             delta: self.rules.learner.protocol.delta,
-            gate: report.decided_by.as_ref().map(|certificate| GateReport {
-                gate: self.rules.gate.to_string(),
-                certified_risk_difference: certificate.upper,
-            }),
+            gate: GateReport::of(self.rules.gate, report),
+            verdict: verdict(self.rules.gate, report, self.rules.reward_range),
             effective_records: report.learned.coverage.as_ref().map(|coverage| coverage.effective),
             ledger_head: session.ledger().head(),
         });

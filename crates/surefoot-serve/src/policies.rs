@@ -11,12 +11,17 @@ use crate::error::{Error, Result};
 /// What policies name, and share: a file of its own each.
 const SHARED: [&str; 4] = ["basis-", "features-", "trees-", "softmax-"];
 
+/// A policy with its fingerprint.
+type Kept = (Fingerprint, Arc<dyn Policy>);
+
 /// The folder of the policies of a loop.
 #[derive(Debug, Clone)]
 pub(crate) struct Policies {
     folder: PathBuf,
     /// Policies of one loop share features and bases, which are read once.
     reader: Arc<Mutex<PolicyReader>>,
+    /// The policy that was last asked for by [`recent`](Self::recent).
+    kept: Arc<Mutex<Option<Kept>>>,
 }
 
 impl Policies {
@@ -24,7 +29,7 @@ impl Policies {
     pub(crate) fn open(folder: &Path) -> Result<Self> {
         let failed = |reason| Error::System { place: folder.display().to_string(), reason };
         std::fs::create_dir_all(folder).map_err(failed)?;
-        Ok(Policies { folder: folder.into(), reader: Arc::default() })
+        Ok(Policies { folder: folder.into(), reader: Arc::default(), kept: Arc::default() })
     }
 
     /// Where the files are.
@@ -77,6 +82,19 @@ impl Policies {
             return Ok(());
         }
         Ok(write_policy_with(&path, policy, Some(inputs))?)
+    }
+
+    /// A policy that is asked for again and again: it is read once.
+    pub(crate) fn recent(&self, policy: Fingerprint) -> Result<Arc<dyn Policy>> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((print, found)) = &*kept
+            && *print == policy
+        {
+            return Ok(Arc::clone(found));
+        }
+        let found = self.read(policy)?;
+        *kept = Some((policy, Arc::clone(&found)));
+        Ok(found)
     }
 
     /// Reads a policy. Its file is checked against its fingerprint.

@@ -164,7 +164,7 @@ fn check_id<'a>(what: &str, id: &'a str) -> Result<&'a str, Refusal> {
 }
 
 /// A new random id.
-fn new_id() -> Result<String, Refusal> {
+pub(crate) fn new_id() -> Result<String, Refusal> {
     let mut drawn = [0; 16];
     getrandom::fill(&mut drawn).map_err(|e| Refusal {
         status: 503,

@@ -11,6 +11,7 @@ use crate::config::{KeyConfig, Rules, ServerConfig, TlsConfig};
 use crate::error::{Error, Result};
 use crate::http::{Limits, Server};
 use crate::sequencer::Loop;
+use crate::telemetry::{LogStyle, Telemetry};
 
 /// Opens all loops of a file. `place` is the name of the file, for errors.
 pub fn open_all(config: &ServerConfig, place: &str, data: &Path, learning_threads: usize) -> Result<Vec<Arc<Loop>>> {
@@ -33,12 +34,13 @@ pub fn run(
     limits: Limits,
     ready: impl FnOnce(SocketAddr),
 ) -> Result<()> {
-    run_with(None, loops, keys, listen, limits, ready)
+    run_with(None, Telemetry::new(LogStyle::None, None)?, loops, keys, listen, limits, ready)
 }
 
-/// The same, with TLS if there is a certificate.
+/// The same, with TLS if there is a certificate, and with what is told about requests.
 pub fn run_with(
     tls: Option<&TlsConfig>,
+    telemetry: Telemetry,
     loops: Vec<Arc<Loop>>,
     keys: Vec<KeyConfig>,
     listen: SocketAddr,
@@ -50,7 +52,10 @@ pub fn run_with(
         .build()
         .map_err(|reason| Error::System { place: "the threads of the server".into(), reason })?;
     runtime.block_on(async {
-        let server = Server::bind(listen, loops, keys, limits).await?.with_tls(tls)?;
+        for lp in &loops {
+            tokio::spawn(telemetry.clone().follow(Arc::clone(lp)));
+        }
+        let server = Server::bind(listen, loops, keys, limits).await?.with_tls(tls)?.with_telemetry(telemetry);
         ready(server.address()?);
         server.run().await;
         Ok(())

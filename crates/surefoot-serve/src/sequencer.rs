@@ -200,6 +200,11 @@ impl Loop {
         &self.policies
     }
 
+    /// The folder of the loop.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        self.policies.folder().parent()
+    }
+
     /// Reads its store.
     pub fn read<T>(&self, read: impl FnOnce(&dyn Reader) -> Result<T>) -> Result<T> {
         read(self.reader.lock().unwrap_or_else(PoisonError::into_inner).as_ref())

@@ -6,6 +6,7 @@ pub(crate) mod demo;
 pub(crate) mod evaluate;
 pub(crate) mod learn;
 pub(crate) mod lint;
+pub(crate) mod mcp;
 pub(crate) mod score;
 pub(crate) mod select;
 pub(crate) mod serve;

@@ -1,14 +1,16 @@
 //! `surefoot serve`: the live loop.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use surefoot_data::{ColumnNames, LogReader, check_output, replace};
 use surefoot_serve::config::{LISTEN, ServerConfig};
-use surefoot_serve::{Limits, demo};
+use surefoot_serve::{Limits, LogStyle, OtlpConfig, Telemetry, demo};
 use surefoot_terminal::{Failure, Result, Running, note, print};
+
+use crate::logs::LogFlags;
 
 /// Run loops live: decide over HTTP, log, join rewards, learn and redeploy
 ///
@@ -23,13 +25,15 @@ use surefoot_terminal::{Failure, Result, Running, note, print};
         surefoot serve --demo\n  \
         surefoot serve init logs.csv --out shop.toml\n  \
         surefoot serve shop.toml --listen 127.0.0.1:9000 --data loops\n  \
-        surefoot serve export loops/shop --out run && surefoot verify run"
+        surefoot serve import shop.toml decisions.dsjson\n  \
+        surefoot serve export loops/shop --out run && surefoot verify run\n  \
+        surefoot serve --check-health http://127.0.0.1:8080"
 )]
 pub(crate) struct Serve {
     #[command(subcommand)]
     action: Option<Action>,
     /// File of loops, as surefoot serve init writes it
-    #[arg(required_unless_present = "demo", conflicts_with = "demo")]
+    #[arg(required_unless_present_any = ["demo", "check_health"], conflicts_with = "demo")]
     file: Option<PathBuf>,
     /// Open a loop on the handwritten digits that ship with Surefoot, and send simulated visitors to it
     #[arg(long)]
@@ -51,6 +55,17 @@ pub(crate) struct Serve {
     /// Number of threads that learn, for each loop; 0 for one per core. They have a low priority
     #[arg(long, value_name = "N", default_value_t = 1)]
     learning_threads: usize,
+    /// How requests and rounds are logged, on the standard error: none, or json for one JSON object per line. No context,
+    /// key, reward or event id is in it [default: that of the file, or none]
+    #[arg(long, value_name = "STYLE")]
+    log: Option<LogStyle>,
+    /// Ask a running server whether it answers, and end: with 0 if it does, and with 1 if it does not. The path is /healthz
+    /// if the address has none
+    #[arg(long, value_name = "URL", conflicts_with_all = ["file", "demo"])]
+    check_health: Option<String>,
+    /// File of the certificates that are trusted, in PEM, if the address of --check-health begins with https
+    #[arg(long, value_name = "FILE", requires = "check_health")]
+    ca: Option<PathBuf>,
 }
 
 /// What else can be done.
@@ -71,6 +86,26 @@ enum Action {
         /// File to write
         #[arg(long, short, value_name = "FILE")]
         out: PathBuf,
+    },
+    /// Make logs the history of a loop: evidence for lint and evaluate, beside the loop and never in it
+    ///
+    /// The records are checked and stored in the folder of the loop, in the form of its own logs. The paths lint and
+    /// evaluations of the service take them with over=history. No ledger names them, no certificate uses them, and no round
+    /// has them. Logs in which lint finds an error are refused, and so are decisions of the loop itself.
+    #[command(after_help = "Example:\n  surefoot serve import shop.toml decisions.dsjson")]
+    Import {
+        /// File of loops
+        file: PathBuf,
+        #[command(flatten)]
+        logs: Box<LogFlags>,
+        /// Name of the loop [default: the only one in the file]
+        #[arg(long = "loop", value_name = "NAME")]
+        name: Option<String>,
+        /// Folder of the stores [default: that of the file, or surefoot-data]
+        #[arg(long, value_name = "FOLDER")]
+        data: Option<PathBuf>,
+        #[command(flatten)]
+        running: Running,
     },
     /// Write a loop as a run folder, which verify takes; lint, evaluate and learn take its logs.parquet
     #[command(after_help = "Example:\n  surefoot serve export surefoot-data/shop --out run && surefoot verify run")]
@@ -115,7 +150,11 @@ impl Serve {
                     )
                 })
             }
-            None => self.serve(),
+            Some(Action::Import { file, logs, name, data, running }) => import(&file, &logs, name, data, &running),
+            None => match &self.check_health {
+                Some(url) => surefoot_serve::check_health(url, self.ca.as_deref()).map_err(Failure::new),
+                None => self.serve(),
+            },
         }
     }
 
@@ -136,6 +175,8 @@ impl Serve {
                 "a loop keeps the rules that it began with; other rules need another name, or another folder of stores",
             )
         })?;
+        let otlp = OtlpConfig::find(config.otlp.as_deref(), |name| std::env::var(name).ok()).map_err(Failure::new)?;
+        let telemetry = Telemetry::new(self.log.unwrap_or(config.log), otlp).map_err(Failure::new)?;
         let shared = config.postgres.is_some();
         let (demo, visitors) = (self.demo, self.visitors);
         let visited = loops.clone();
@@ -148,7 +189,32 @@ impl Serve {
                 std::thread::spawn(move || demo::visit(&Arc::clone(&visited[0]), visitors));
             }
         };
-        surefoot_serve::run_with(config.tls.as_ref(), loops, config.keys, listen, Limits::default(), ready)
+        surefoot_serve::run_with(config.tls.as_ref(), telemetry, loops, config.keys, listen, Limits::default(), ready)
             .map_err(Failure::new)
     }
+}
+
+/// Makes logs the history of a loop.
+fn import(file: &Path, logs: &LogFlags, name: Option<String>, data: Option<PathBuf>, running: &Running) -> Result<()> {
+    running.start()?;
+    let config = ServerConfig::read(file).map_err(Failure::new)?;
+    let name = match (name, config.loops.as_slice()) {
+        (Some(name), _) => name,
+        (None, [only]) => only.name.clone(),
+        (None, _) => return Err(Failure::new("the file has several loops").hint("--loop NAME says which")),
+    };
+    let data = data.or(config.data.clone()).unwrap_or_else(|| "surefoot-data".into());
+    let place = file.display().to_string();
+    let imported = surefoot_serve::import(&config, &place, &name, &data, &logs.reader()?)
+        .map_err(|error| Failure::new(error).hint("surefoot lint shows what is wrong with logs; nothing was stored"))?;
+    running.answer(&imported, || {
+        let mut text = format!(
+            "{} records are the history of loop {name}, {} were left out: evidence for lint and evaluations, not for certificates",
+            imported.records, imported.left_out
+        );
+        for warning in &imported.warnings {
+            text += &format!("\nwarning  {warning}");
+        }
+        text
+    })
 }

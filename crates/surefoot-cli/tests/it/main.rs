@@ -9,6 +9,7 @@ mod paper;
 mod rates;
 mod scale;
 mod serve;
+mod service;
 mod simulate;
 mod snapshots;
 mod streams;

@@ -1,5 +1,5 @@
 //! What the logs of a loop say: `lint` of them, and `evaluations` of a policy on them. Both give what the command line gives
-//! on the exported log.
+//! on the exported log, or on the history that was imported beside the loop.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,38 +23,84 @@ use super::upload::{PolicyFile, PolicyForm, Upload};
 use super::{App, reading};
 use crate::config::Role;
 use crate::engine::Refusal;
+use crate::history::Imported;
 use crate::sequencer::Loop;
-use crate::{export, learning};
+use crate::{export, history, learning};
 
 /// The name of the log in findings, as in an exported folder.
 const LOG: &str = "logs.parquet";
 /// The name of the evaluated policy.
 const POLICY: &str = "policy";
 
-/// The log of the rounds that were learned from, in a folder of its own.
-struct WholeLog {
-    folder: tempfile::TempDir,
+/// Which records to look at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Over {
+    /// The rounds of the loop that were learned from.
+    #[default]
+    Rounds,
+    /// The history that was imported beside the loop.
+    History,
 }
 
-impl WholeLog {
-    fn write(lp: &Loop) -> Result<Self, Problem> {
+/// The records that were asked for, as a file.
+struct Evidence {
+    path: PathBuf,
+    /// What is not the loop's own.
+    _folder: Option<tempfile::TempDir>,
+}
+
+impl Evidence {
+    fn find(lp: &Loop, over: Over, from_round: u64) -> Result<Self, Problem> {
+        let none = |detail: &str| Problem::from(Refusal::conflict("no-logs", detail));
+        if over == Over::History {
+            let path = lp.folder().and_then(history::records);
+            let path =
+                path.ok_or_else(|| none("the loop has no history: surefoot serve import makes logs its history"))?;
+            return Ok(Evidence { path, _folder: None });
+        }
         let folder = tempfile::tempdir()
             .map_err(|reason| crate::Error::System { place: "a temporary folder".into(), reason })?;
-        match export::learned_log(lp, &folder.path().join(LOG))? {
-            0 => {
-                let detail = "the logs of a loop are the rounds that were learned from, and there is none yet";
-                Err(Problem::from(Refusal::conflict("no-logs", detail)))
-            }
-            _ => Ok(WholeLog { folder }),
+        let path = folder.path().join(LOG);
+        match export::learned_log(lp, from_round, &path)? {
+            0 if from_round > 0 => Err(none(&format!("no round from {from_round} on was learned from yet"))),
+            0 => Err(none("the logs of a loop are the rounds that were learned from, and there is none yet")),
+            _ => Ok(Evidence { path, _folder: Some(folder) }),
         }
     }
 
-    fn path(&self) -> PathBuf {
-        self.folder.path().join(LOG)
-    }
-
     fn reader(&self) -> LogReader {
-        LogReader::new(vec![self.path()], None, ColumnNames::default())
+        LogReader::new(vec![self.path.clone()], None, ColumnNames::default())
+    }
+}
+
+/// A result, and what it is about if that is not the loop itself.
+#[derive(Debug, Serialize)]
+struct About<T> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    over: Option<Over>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_trust: Option<&'static str>,
+    #[serde(flatten)]
+    result: T,
+}
+
+impl<T> About<T> {
+    fn of(over: Over, result: T) -> Self {
+        let history = over == Over::History;
+        let on_trust = "the propensities are what another system has logged, and no ledger names the records";
+        About { over: history.then_some(over), on_trust: history.then_some(on_trust), result }
+    }
+}
+
+/// A round to begin with is one of the loop's own.
+fn check_round(over: Over, from_round: u64) -> Result<(), Problem> {
+    match over == Over::History && from_round > 0 {
+        true => {
+            let detail = "from_round should be absent, as a history has no rounds of the loop, but is given";
+            Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "query", detail))
+        }
+        false => Ok(()),
     }
 }
 
@@ -79,28 +125,61 @@ async fn work<T: Serialize + Send + 'static>(
     Ok(with_head(Json(found?).into_response(), lp.status().ledger_head))
 }
 
-/// Check the logs of a loop: the rounds that were learned from.
-#[utoipa::path(get, path = "/v1/loops/{loop}/lint", tag = "reading", params(("loop" = String, Path)),
+/// What to check.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LintQuery {
+    /// `rounds` if absent, or `history`.
+    #[serde(default)]
+    #[param(inline)]
+    over: Over,
+    /// The first round of the loop to look at; 0 if absent.
+    #[serde(default)]
+    #[param(minimum = 0)]
+    from_round: u64,
+}
+
+/// Check the logs of a loop: the rounds that were learned from, or its history.
+#[utoipa::path(get, path = "/v1/loops/{loop}/lint", tag = "reading", params(("loop" = String, Path), LintQuery),
     responses((status = 200, description = "What `surefoot lint` says.", body = Object),
         (status = "4XX", body = Problem, content_type = "application/problem+json"),
         (status = 503, body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn lint(
     State(app): State<App>,
     path: Result<Path<String>, PathRejection>,
+    query: Result<Query<LintQuery>, QueryRejection>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let lp = app.open(&headers, Role::Read, &reading::segment(path)?)?;
-    work(&app, lp, |lp| {
-        let log = WholeLog::write(lp)?;
+    let wrong = |e: QueryRejection| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "query", e.body_text());
+    let Query(LintQuery { over, from_round }) = query.map_err(wrong)?;
+    check_round(over, from_round)?;
+    work(&app, lp, move |lp| {
+        let log = Evidence::find(lp, over, from_round)?;
         let settings = LintSettings { rewards: lp.rules().reward_range, ..LintSettings::default() };
         let mut linted: Linted =
             surefoot_data::lint::lint(&log.reader(), settings, |_| ()).map_err(crate::Error::from)?;
-        let file = log.path().display().to_string();
+        let file = log.path.display().to_string();
         let rows = linted.report.findings.iter_mut().flat_map(|finding| &mut finding.rows);
-        rows.filter(|row| row.file == file).for_each(|row| row.file = LOG.into());
-        Ok(linted)
+        let name = log.path.file_name().unwrap_or_default().to_string_lossy();
+        rows.filter(|row| row.file == file).for_each(|row| row.file = name.clone().into());
+        Ok(About::of(over, linted))
     })
     .await
+}
+
+/// Read what the history of a loop is; null if it has none. `lint` and `evaluations` take `over=history`; no certificate uses it.
+#[utoipa::path(get, path = "/v1/loops/{loop}/history", tag = "reading", params(("loop" = String, Path)),
+    responses((status = 200, body = Option<Imported>),
+        (status = "4XX", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn history(
+    State(app): State<App>,
+    path: Result<Path<String>, PathRejection>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let lp = app.open(&headers, Role::Read, &reading::segment(path)?)?;
+    let about: Option<Imported> = lp.folder().and_then(history::about);
+    Ok(with_head(Json(about).into_response(), lp.status().ledger_head))
 }
 
 /// How to evaluate.
@@ -122,6 +201,15 @@ pub(super) struct EvaluationQuery {
     #[serde(default = "usual_seed")]
     #[param(minimum = 0)]
     seed: u64,
+    /// `rounds` if absent, or `history`.
+    #[serde(default)]
+    #[param(inline)]
+    over: Over,
+    /// The first round of the loop to look at; 0 if absent. A policy that was learned from rounds before it was not chosen
+    /// by these records.
+    #[serde(default)]
+    #[param(minimum = 0)]
+    from_round: u64,
 }
 
 fn usual_delta() -> f64 {
@@ -165,7 +253,7 @@ impl EvaluationQuery {
     }
 }
 
-/// Evaluate a policy on the logs of a loop: the rounds that were learned from.
+/// Evaluate a policy on the logs of a loop: the rounds that were learned from, or its history.
 ///
 /// Each interval holds with its own probability: whoever evaluates many policies and takes the best should bring it as a
 /// challenger, which later rounds judge.
@@ -185,14 +273,16 @@ pub(super) async fn evaluate(
     let lp = app.open(&headers, Role::Read, &reading::segment(path)?)?;
     let wrong = |detail: String| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "query", detail);
     let Query(query) = query.map_err(|e| wrong(e.body_text()))?;
+    let (over, from_round) = (query.over, query.from_round);
+    check_round(over, from_round)?;
     let upload = Upload::read(request).await?;
     work(&app, lp, move |lp| {
         let policy = record_policy(&upload, lp)?;
         let request = query.request(lp.rules().reward_range, policy).map_err(wrong)?;
-        let log = WholeLog::write(lp)?;
+        let log = Evidence::find(lp, over, from_round)?;
         let refused = |reason: surefoot_data::Error| Refusal::unprocessable("evaluation", reason.to_string());
         let evaluated: Evaluated = surefoot_data::evaluate(&log.reader(), &request, |_| ()).map_err(refused)?;
-        Ok(evaluated)
+        Ok(About::of(over, evaluated))
     })
     .await
 }

@@ -10,11 +10,19 @@ use super::problem::Problem;
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
+/// The type of a script.
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+
 /// The files beside the page, by name, with their types.
-const FILES: [(&str, &str, &str); 4] = [
+const FILES: [(&str, &str, &str); 9] = [
     ("page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
-    ("page.js", "text/javascript; charset=utf-8", include_str!("page/page.js")),
-    ("charts.js", "text/javascript; charset=utf-8", include_str!("page/charts.js")),
+    ("page.js", SCRIPT, include_str!("page/page.js")),
+    ("ask.js", SCRIPT, include_str!("page/ask.js")),
+    ("charts.js", SCRIPT, include_str!("page/charts.js")),
+    ("evidence.js", SCRIPT, include_str!("page/evidence.js")),
+    ("glance.js", SCRIPT, include_str!("page/glance.js")),
+    ("nodes.js", SCRIPT, include_str!("page/nodes.js")),
+    ("policies.js", SCRIPT, include_str!("page/policies.js")),
     ("icon.svg", "image/svg+xml", include_str!("page/icon.svg")),
 ];
 

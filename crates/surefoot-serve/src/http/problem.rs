@@ -30,6 +30,12 @@ impl Problem {
             detail: detail.into(),
         }
     }
+
+    /// Its status, its kind and its detail.
+    pub(crate) fn parts(&self) -> (StatusCode, &str, String) {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        (status, self.kind.rsplit(':').next().unwrap_or_default(), self.detail.clone())
+    }
 }
 
 impl From<Refusal> for Problem {

@@ -279,23 +279,39 @@ struct CertificateAnswer {
     recomputable: bool,
 }
 
-/// List all certificates, in the order in which they were made. `recomputable` is false if records of one were erased.
-#[utoipa::path(get, path = "/v1/loops/{loop}/certificates", tag = "reading", params(("loop" = String, Path)),
+/// Which certificates to list.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CertificateQuery {
+    /// The first round whose certificates are listed; 0 if absent.
+    #[serde(default)]
+    #[param(minimum = 0)]
+    from_round: usize,
+}
+
+/// List the certificates, in the order in which they were made. `recomputable` is false if records of one were erased.
+#[utoipa::path(get, path = "/v1/loops/{loop}/certificates", tag = "reading",
+    params(("loop" = String, Path), CertificateQuery),
     responses((status = 200, body = [Object]),
         (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn certificates(
     State(app): State<App>,
     path: Result<Path<String>, PathRejection>,
+    query: Result<Query<CertificateQuery>, QueryRejection>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let lp = app.open(&headers, Role::Read, &segment(path)?)?;
-    let all = blocking(lp, |reader| {
+    let wrong = |e: QueryRejection| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "query", e.body_text());
+    let Query(CertificateQuery { from_round }) = query.map_err(wrong)?;
+    let all = blocking(lp, move |reader| {
         let ledger: Ledger = reader.session()?.ledger.parse().map_err(crate::Error::core("the ledger"))?;
         let told = |statement: Statement| CertificateAnswer {
             recomputable: recomputable(&ledger, &statement.certificate),
             statement,
         };
-        Ok(reader.statements()?.into_iter().map(told).collect::<Vec<_>>())
+        // A statement counts the rounds up to its own.
+        let listed = reader.statements()?.into_iter().filter(|statement| statement.round > from_round);
+        Ok(listed.map(told).collect::<Vec<_>>())
     })
     .await?;
     Ok(with_head(Json(all).into_response(), lp.status().ledger_head))

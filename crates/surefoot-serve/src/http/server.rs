@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::middleware::from_fn_with_state;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
@@ -13,10 +14,11 @@ use tokio_rustls::{TlsAcceptor, rustls};
 
 use super::keys::Keys;
 use super::patience::Patient;
-use super::{App, router, tls};
+use super::{App, router, telling, tls};
 use crate::config::{KeyConfig, TlsConfig};
 use crate::error::{Error, Result};
 use crate::sequencer::Loop;
+use crate::telemetry::Telemetry;
 
 /// What callers may send.
 #[derive(Debug, Clone)]
@@ -85,6 +87,13 @@ impl Server {
     pub fn with_tls(mut self, tls: Option<&TlsConfig>) -> Result<Self> {
         self.tls = tls.map(tls::configured).transpose()?;
         Ok(self)
+    }
+
+    /// Gives every request an id, and tells what became of it.
+    #[must_use]
+    pub fn with_telemetry(mut self, telemetry: Telemetry) -> Self {
+        self.router = self.router.layer(from_fn_with_state(telemetry, telling::tell));
+        self
     }
 
     /// The address that it listens on.

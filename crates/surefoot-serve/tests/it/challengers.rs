@@ -25,7 +25,7 @@ pub(crate) struct Gated {
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) lp: Arc<Loop>,
     pub(crate) to: std::net::SocketAddr,
-    text: String,
+    pub(crate) text: String,
 }
 
 pub(crate) fn gated(change: impl Fn(String) -> String) -> Gated {
@@ -63,12 +63,12 @@ impl Gated {
         }
     }
 
-    fn send(&self, path: &str, file: &Path) -> Answer {
+    pub(crate) fn send(&self, path: &str, file: &Path) -> Answer {
         request(self.to, "POST", path, &["Content-Type: application/octet-stream"], &std::fs::read(file).unwrap())
     }
 
     /// A policy that shows what visitors like, in a file.
-    fn good(&self) -> std::path::PathBuf {
+    pub(crate) fn good(&self) -> std::path::PathBuf {
         let (rules, first) = rules(&self.text);
         let (width, actions) = (rules.encoding.width(), rules.actions.len());
         // The features are a number, whether it is missing, desktop and phone: those of a category are in order.

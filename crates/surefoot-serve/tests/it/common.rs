@@ -37,13 +37,17 @@ pub(crate) fn open(folder: &std::path::Path, text: &str, clock: &Arc<ManualClock
 
 /// A server on a port of its own, which answers until the test ends.
 pub(crate) fn serve(lp: &Arc<Loop>, config: &str, limits: Limits) -> SocketAddr {
+    serve_all(vec![Arc::clone(lp)], config, limits)
+}
+
+/// The same for several loops.
+pub(crate) fn serve_all(loops: Vec<Arc<Loop>>, config: &str, limits: Limits) -> SocketAddr {
     let ServerConfig { keys, tls, .. } = ServerConfig::parse("shop.toml", config).unwrap();
     let (sender, address) = std::sync::mpsc::channel();
-    let lp = Arc::clone(lp);
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         runtime.block_on(async {
-            let server = Server::bind("127.0.0.1:0".parse().unwrap(), [lp], keys, limits).await.unwrap();
+            let server = Server::bind("127.0.0.1:0".parse().unwrap(), loops, keys, limits).await.unwrap();
             let server = server.with_tls(tls.as_ref()).unwrap();
             sender.send(server.address().unwrap()).unwrap();
             server.run().await;

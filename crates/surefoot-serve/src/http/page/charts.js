@@ -1,5 +1,7 @@
 // Pictures as SVG, drawn from numbers. Colours are in page.css; every picture has its numbers as a text.
 
+import { shown } from "./nodes.js";
+
 const make = (name, attributes = {}, ...children) => {
   const node = document.createElementNS("http://www.w3.org/2000/svg", name);
   for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
@@ -25,8 +27,6 @@ export const ticks = (low, high, count = 5) => {
   for (let at = Math.ceil(low / step) * step; at <= high + step * 1e-9; at += step) all.push(+at.toPrecision(12));
   return all;
 };
-
-export const shown = (value) => (value === null || value === undefined ? "none" : Number(value.toPrecision(4)).toString());
 
 /** Rewards and certificates per round, with promotions. `rounds` are {round, reward, proven, promoted}. */
 export const overRounds = (place, rounds) => {
@@ -75,8 +75,37 @@ export const overRounds = (place, rounds) => {
     make("text", { class: "key", x: left + 254, y: 16 }, "promotion"));
 };
 
-/** Bars with a name and a number each. `bars` are [name, value, text]. */
-export const bars = (place, entries, label) => {
+/** A number over time. `points` are {at, value, solid}: those that may change are dashed. */
+export const overTime = (place, points, what) => {
+  if (points.length < 2) {
+    place.replaceChildren("Not enough time has passed.");
+    return;
+  }
+  const [width, height, left, right, top, bottom] = [room(place, 560), 170, 52, 14, 10, 22];
+  const [first, end] = [points[0].at.getTime(), points.at(-1).at.getTime()];
+  const high = Math.max(...points.map(({ value }) => value)) || 1, low = Math.min(...points.map(({ value }) => value), 0);
+  const x = (at) => left + ((at - first) / (end - first || 1)) * (width - left - right);
+  const y = (value) => height - bottom - ((value - low) / (high - low || 1)) * (height - top - bottom);
+  const svg = picture(place, width, height, `${what} over time, from ${points[0].at.toLocaleString()} to ` +
+    `${points.at(-1).at.toLocaleString()}: ${points.map(({ value }) => shown(value)).join(", ")}`);
+  for (const at of ticks(low, high, 4)) {
+    svg.append(make("line", { class: "axis", x1: left, x2: width - right, y1: y(at), y2: y(at) }),
+      make("text", { x: left - 6, y: y(at) + 4, "text-anchor": "end" }, shown(at)));
+  }
+  const day = points.at(-1).at - points[0].at > 86_400_000;
+  const time = (at) => (day ? at.toLocaleDateString() : at.toLocaleTimeString());
+  svg.append(make("text", { x: left, y: height - 4 }, time(points[0].at)),
+    make("text", { x: width - right, y: height - 4, "text-anchor": "end" }, time(points.at(-1).at)));
+  const path = (some) => some.map(({ at, value }) => `${x(at)},${y(value)}`).join(" ");
+  const open = points.findIndex(({ solid }) => !solid);
+  const closed = open < 0 ? points.length : open;
+  if (closed > 0) svg.append(make("polyline", { class: "reward", points: path(points.slice(0, closed)) }));
+  if (open >= 0) svg.append(make("polyline", { class: "reward open", points: path(points.slice(Math.max(open - 1, 0))) }));
+};
+
+/** Bars with a name and a number each. `entries` are [name, value, text]. */
+export const bars = (place, entries, title) => {
+  const label = `${title}: ${entries.map(([name, , text]) => `${name} ${text}`).join(", ")}`;
   const [width, row, left] = [room(place, 480), 24, 110];
   const most = Math.max(...entries.map(([, value]) => value), 1e-12);
   const svg = picture(place, width, Math.max(entries.length * row, row), label);
