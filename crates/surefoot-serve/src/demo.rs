@@ -28,7 +28,7 @@ features = [{ name = "pixels", kind = "vector", width = 64 }]
 reward = { window = "2s", default = 0 }
 round = { records = 300 }
 learner = { algorithm = "thompson" }
-gate = "improvement"
+gate = "always"
 intercept = false
 "#;
 
