@@ -27,8 +27,8 @@ def files(folder: Path) -> dict[str, bytes]:
 @pytest.fixture(scope="session")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("log")
-    write(folder / "1.parquet", "a", 200_000, seed=1)
-    write(folder / "2.parquet", "b", 150_000, seed=2)
+    write(folder / "1.parquet", "a", 90_000, seed=1)
+    write(folder / "2.parquet", "b", 70_000, seed=2)
     return folder
 
 
