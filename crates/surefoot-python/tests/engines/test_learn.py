@@ -83,7 +83,7 @@ def test_any_function_is_an_engine(name: str, log: Path, expected: dict[str, dic
         ("processes", "search"),
         ("ray", "search"),
         ("spark", "reward model"),
-        ("dask", "search"),
+        ("dask", "reward model"),
     ],
 )
 def test_every_engine_learns_the_same_files(
