@@ -7,7 +7,7 @@ mod elsewhere;
 mod model;
 mod pass;
 
-pub(crate) use elsewhere::{PROPENSITIES, propensities};
+pub(crate) use elsewhere::{EVALUATE, propensities};
 pub use model::ModelRequest;
 pub(crate) use model::RewardModel;
 pub(crate) use pass::{Seen, actions_of, learned, observe};

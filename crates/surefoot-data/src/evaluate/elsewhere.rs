@@ -15,7 +15,7 @@ use crate::record_policy::RecordPolicy;
 use crate::shards::{Engine, mapped};
 
 /// The name of the task.
-pub(crate) const PROPENSITIES: &str = "propensities";
+pub(crate) const EVALUATE: &str = "evaluate";
 
 /// The number of bytes of probabilities that are asked for at once.
 const WAVE: usize = 1 << 28;
@@ -89,7 +89,7 @@ impl<'e> Elsewhere<'e> {
             return Err(strange("should read as many records as there are, but has read fewer".into()));
         }
         let texts: Vec<&[u8]> = shards.iter().map(Vec::as_slice).collect();
-        let results = mapped(self.engine, PROPENSITIES, &texts, &self.payload)?;
+        let results = mapped(self.engine, EVALUATE, &texts, &self.payload)?;
         let policies = self.ready.len();
         self.ready.iter_mut().for_each(|ready| drop(ready.drain(..from - self.first)));
         self.first = from;

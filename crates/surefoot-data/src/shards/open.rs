@@ -10,7 +10,7 @@ use surefoot::{Fingerprint, Logs, RewardRange, work};
 use super::{ENCODE, Encoded, FORGET, Shard};
 use crate::cache::{Resident, RoundWriter, Written, mapped_logs};
 use crate::error::{Error, Result};
-use crate::evaluate::{PROPENSITIES, propensities};
+use crate::evaluate::{EVALUATE, propensities};
 use crate::files::Together;
 use crate::logs::{Check, LogReader};
 
@@ -36,7 +36,7 @@ pub fn run(task: &str, shard: &[u8], payload: &[u8]) -> Result<Vec<u8>> {
             let encoded = Encoded { filled, leaves: logs.leaves() };
             Ok(serde_json::to_vec(&encoded).expect("plain data"))
         }
-        PROPENSITIES => propensities(&LogReader::of_shard(shard)?, payload),
+        EVALUATE => propensities(&LogReader::of_shard(shard)?, payload),
         task => Ok(work::perform(task, payload, &opened(shard)?.work)?),
     }
 }

@@ -140,7 +140,7 @@ fn strange_results_and_shards_are_errors() {
         let reader = reader(&paths).with_engine(Some(Arc::new(Strange(bytes))));
         assert_eq!(evaluate(&reader, &request, |_| ()).unwrap_err().to_string(), expected);
     }
-    for (task, shard) in [("nonsense", "{}"), ("propensities", "{}"), ("propensities", "")] {
+    for (task, shard) in [("nonsense", "{}"), ("evaluate", "{}"), ("evaluate", "")] {
         assert!(run(task, shard.as_bytes(), b"").is_err(), "{task} {shard}");
     }
 }

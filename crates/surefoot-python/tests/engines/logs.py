@@ -40,4 +40,4 @@ def write(path: Path, version: str, records: int, seed: int) -> None:
         "pscore": q[np.arange(records), action],
         "reward": (rng.random(records) < np.where(action == good, 0.6, 0.1)).astype(float),
     }
-    pyarrow.parquet.write_table(pyarrow.table(table), path, row_group_size=50_001)
+    pyarrow.parquet.write_table(pyarrow.table(table), path, row_group_size=20_001)
