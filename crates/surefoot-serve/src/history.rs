@@ -236,7 +236,7 @@ fn eligible(record: &mut Map<String, Value>, action: &mut Value) -> Result<Optio
     *action = known(action.take())?;
     match listed {
         Some(set) => set.into_iter().map(known).collect::<Result<_, _>>().map(Some),
-        None => Ok(Some(identities.clone())),
+        None => Ok(Some(identities)),
     }
 }
 

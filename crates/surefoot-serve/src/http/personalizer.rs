@@ -129,7 +129,7 @@ async fn rank(app: &App, name: &str, headers: &HeaderMap, body: &[u8]) -> Result
     let sets = set.as_ref().map(|set| Eligible::new([set])).transpose().map_err(refused)?;
     let all = policy.map_err(Problem::from)?.distribution(&contexts, sets.as_ref()).map_err(refused)?;
     let reward_action_id = bodies::id_of(&crate::request::action_value(&rules.actions, decided.action));
-    let ranking = ranked(&rules.actions, &offered, &all, (&reward_action_id, decided.propensity));
+    let ranking = ranked(&rules.actions, &offered, &all, (reward_action_id.as_str(), decided.propensity));
     let answer = RankResponse { ranking, event_id, reward_action_id };
     Ok((StatusCode::CREATED, Json(answer)).into_response())
 }
