@@ -16,7 +16,7 @@ class Spark:
     """A Spark session, of a cluster or of Spark Connect. Each map is one job with one task per shard, by ``mapInArrow``.
 
     There is no RDD and no broadcast, so it also runs where these are not allowed, as on shared and serverless clusters. The payload
-    is part of the function that Spark sends. Spark runs the tasks of a lost executor again. A job costs one to two seconds, so
+    is part of the function that Spark sends. Spark runs the tasks of a lost executor again. A job costs about two seconds, so
     learners with few passes suit it best. Needs ``surefoot[spark]``, and Surefoot on the executors.
 
     Parameters
