@@ -256,7 +256,7 @@ fn a_round_is_learned_and_everything_can_be_read() {
     let metrics = get(*to, "/metrics").text();
     assert!(metrics.contains("surefoot_decisions_total{loop=\"shop\",outcome=\"drawn\"} 45"), "{metrics}");
     let document = get(*to, "/openapi.json").json();
-    assert_eq!(document["paths"].as_object().unwrap().len(), 28);
+    assert_eq!(document["paths"].as_object().unwrap().len(), 33);
     let rules = get(*to, "/v1/loops/shop/rules").json();
     assert_eq!((&rules["round"]["records"], &rules["reward_range"]), (&json!(40), &json!([0.0, 1.0])));
     for (path, begins) in [("/", "<!doctype html>"), ("/loops/shop", "<!doctype html>"), ("/page/page.js", "// ")] {
