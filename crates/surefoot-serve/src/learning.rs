@@ -70,9 +70,9 @@ impl Learning {
     pub(crate) fn learn(&mut self, round: &Ready) -> Result<Learned> {
         // Other servers may have learned from the rounds before.
         self.reader.fetch(self.policies.folder())?;
-        let logs = round_logs(self.reader.as_ref(), &self.rules, round)?;
+        let (logs, stored) = self.together(|_| round_logs(self.reader.as_ref(), &self.rules, round))?;
         let mean_cost = logs.cost().iter().sum::<f64>() / logs.len() as f64;
-        let ledger: Ledger = self.reader.session()?.ledger.parse().map_err(Error::core(&self.place))?;
+        let ledger: Ledger = stored.ledger.parse().map_err(Error::core(&self.place))?;
         let mut session = match self.session.take() {
             // After a failure of the store the session may be a round ahead of it, and behind if another server learned.
             Some(session) if session.logs().len() as u64 == round.round => match self.up_to_date(session, &ledger)? {
@@ -146,12 +146,17 @@ impl Learning {
 
     /// The session as the store has it.
     pub(crate) fn resumed(&self) -> Result<Session> {
+        self.together(|stored| self.resumed_from(stored)).map(|(session, _)| session)
+    }
+
+    /// Reads records beside the stored session. What is read in several steps belongs together only if nothing was learned or
+    /// erased meanwhile.
+    fn together<T>(&self, read: impl Fn(&SessionRow) -> Result<T>) -> Result<(T, SessionRow)> {
         loop {
             let stored = self.reader.session()?;
-            let resumed = self.resumed_from(&stored);
-            // What was read in several steps belongs together only if nothing was learned or erased meanwhile.
+            let found = read(&stored);
             if self.reader.session()?.ledger == stored.ledger {
-                return resumed;
+                return Ok((found?, stored));
             }
         }
     }
