@@ -18,10 +18,10 @@ use surefoot::logs::Eligible;
 use self::bodies::{ErrorResponse, RankRequest, RankResponse, RewardValue, ranked};
 use super::decisions::lost;
 use super::problem::Problem;
-use super::{App, reading};
+use super::App;
 use crate::config::{Mode, Role};
 use crate::engine::{Answer, Ask, Refusal, RewardAsk};
-use crate::request::{DecisionRequest, RewardRequest};
+use crate::request::{DecisionRequest, RewardRequest, check_id};
 
 pub(super) use bodies::Fault;
 
@@ -88,10 +88,11 @@ async fn call(
 async fn rank(app: &App, name: &str, headers: &HeaderMap, body: &[u8]) -> Result<Response, Fault> {
     let lp = app.open(headers, Role::Decide, name)?;
     let request: RankRequest = bodies::parse(body)?;
-    if request.defer_activation == Some(true) {
-        return Err(Fault::bad("deferActivation", "deferActivation should be false: a loop counts every decision"));
-    }
     let rules = lp.rules();
+    if rules.candidates.is_some() {
+        let message = "a loop over candidates ranks nothing here: send them as candidates to /v1/loops/NAME/decisions";
+        return Err(Fault::bad("actions", message));
+    }
     if rules.mode == Mode::Apprentice {
         return Err(Fault::bad(
             "actions",
@@ -114,6 +115,7 @@ async fn rank(app: &App, name: &str, headers: &HeaderMap, body: &[u8]) -> Result
         event_id: request.event_id,
         context,
         eligible: Some(eligible.iter().map(|(_, value)| value.clone()).collect()),
+        defer: request.defer_activation == Some(true),
         ..DecisionRequest::default()
     };
     let ask = decision.check(rules)?;
@@ -149,13 +151,15 @@ async fn reward(app: &App, name: &str, headers: &HeaderMap, event: &str, body: &
     }
 }
 
-/// No decision waits for its activation, so there is nothing to do for one that exists.
+/// An activation that comes late, or again, changes nothing, and these clients have no word for it.
 async fn activate(app: &App, name: &str, headers: &HeaderMap, event: &str) -> Result<Response, Fault> {
     let lp = app.open(headers, Role::Decide, name)?;
-    let id = event.to_owned();
-    match reading::blocking(lp, move |reader| reader.decision(&id)).await? {
-        Some(_) => Ok(StatusCode::NO_CONTENT.into_response()),
-        None => Err(Fault::missing("eventId", format!("there is no decision on an event {event:?}"))),
+    match lp.ask(Ask::Activate(check_id("eventId", event)?.to_owned())).await? {
+        (Answer::Activated(outcome), _) => {
+            outcome?;
+            Ok(StatusCode::NO_CONTENT.into_response())
+        }
+        _ => Err(lost().into()),
     }
 }
 
@@ -172,7 +176,7 @@ pub(super) fn rank_path() {}
 #[expect(dead_code, reason = "it describes a path")]
 pub(super) fn reward_path() {}
 
-/// Say that a decision was shown, as Azure Personalizer's clients do. A loop counts every decision anyway.
+/// Say that a deferred decision is shown, as Azure Personalizer's clients do. One that is not has the default reward.
 #[utoipa::path(post, path = "/personalizer/v1.0/events/{eventId}/activate", tag = "personalizer",
     params(("eventId" = String, Path)),
     responses((status = 204), (status = "4XX", body = ErrorResponse), (status = 503, body = ErrorResponse)))]

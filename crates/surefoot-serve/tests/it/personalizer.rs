@@ -96,6 +96,23 @@ fn a_ranking_is_a_decision_of_the_loop_with_its_exact_probability() {
 }
 
 #[test]
+fn a_deferred_ranking_has_no_reward_until_it_is_activated() {
+    let articles = articles(LOOP);
+    let mut body = ranking("visit-1");
+    body["deferActivation"] = json!(true);
+    assert_eq!(rank(&articles, &body).status, 201);
+    let reward = json!({ "value": 0.5 });
+    assert_eq!(post(articles.to, "/personalizer/v1.0/events/visit-1/reward", &reward).status, 204);
+    let status = || get(articles.to, "/v1/loops/shop/decisions/visit-1").json()["rewards"][0]["status"].clone();
+    assert_eq!(status(), "parked");
+    for _ in 0..2 {
+        let answer = post(articles.to, "/personalizer/v1.0/events/visit-1/activate", &Value::Null);
+        assert_eq!(answer.status, 204, "{}", answer.text());
+    }
+    assert_eq!(status(), "joined");
+}
+
+#[test]
 fn every_reward_of_such_a_client_counts_and_every_decision_is_active() {
     let articles = articles(LOOP);
     rank(&articles, &ranking("visit-1"));
@@ -124,7 +141,6 @@ fn what_a_loop_cannot_do_is_refused_in_the_form_of_the_service() {
         change(&mut body);
         error(&rank(&articles, &body), 400, "BadRequest", text);
     };
-    refused(&|body| body["deferActivation"] = json!(true), "deferActivation should be false");
     refused(&|body| body["actions"][0]["id"] = json!("weather"), "id should be one of news, sports, art");
     refused(&|body| body["actions"][0]["id"] = json!("art"), "\"art\" comes twice");
     refused(&|body| body["actions"] = json!([]), "at least one");
