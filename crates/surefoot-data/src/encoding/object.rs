@@ -267,8 +267,10 @@ mod tests {
         let inner = Field::Number { column: "user.a.b".into(), mean: 0.0, scale: 1.0, indicator: true };
         let encoding = Encoding::new(vec![named(None), named(Some("user")), named(Some("")), listed, inner]).unwrap();
         for record in [
-            json!({ "context_names": ["age", "city=Rome", "tag=x", "tag=y", "age"], "context_values": [5, 1, 2, 1, 0.5] }),
-            json!({ "context_names": ["user.age", "user^x", "city=Nowhere"], "context_values": [-1, 2.5, 1] }),
+            json!({ "context_names": ["age", "city=Rome", "tag=x", "tag=y", "age"], "context_values": [5, 1, 2, 1, 0.5],
+                "user": { "a": { "b": 1 } } }),
+            json!({ "context_names": ["user.age", "user^x", "city=Nowhere"], "context_values": [-1, 2.5, 1],
+                "user": { "a": { "b": -2.5 } } }),
             json!({ "context_names": ["age"], "context_values": [1], "user": { "a": { "b": 7 } } }),
         ] {
             let (table, object) = both(&encoding, &record);
