@@ -114,6 +114,7 @@ fn failed(reason: std::io::Error) -> Error {
     Error::Io { place: PLACE.into(), reason }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it is the shape that map_err wants")]
 fn broken(reason: zip::result::ZipError) -> Error {
     Error::Malformed { place: PLACE.into(), reason: reason.to_string() }
 }

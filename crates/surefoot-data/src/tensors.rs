@@ -58,8 +58,10 @@ pub(crate) struct Tensor<'a> {
     dtype: Dtype,
     shape: Vec<usize>,
     length: usize,
-    write: Box<dyn FnOnce(&mut dyn Write) -> io::Result<()> + 'a>,
+    write: Box<WriteItems<'a>>,
 }
+
+type WriteItems<'a> = dyn FnOnce(&mut dyn Write) -> io::Result<()> + 'a;
 
 /// The number of bytes that are written at once.
 const CHUNK: usize = 1 << 16;

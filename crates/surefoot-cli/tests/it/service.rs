@@ -214,7 +214,7 @@ fn logs_become_the_history_of_a_loop() {
     let line = |i: usize| {
         let device = ["phone", "desktop"][i % 2];
         let action = ["red", "green", "blue"][(i * i + i / 3) % 3];
-        let reward = u8::from(i % 5 == 0);
+        let reward = u8::from(i.is_multiple_of(5));
         json!({ "event_id": format!("old-{i}"), "action": action, "pscore": 1.0 / 3.0, "reward": reward,
             "x": (i % 7) as f64, "device": device })
     };

@@ -91,7 +91,7 @@ fn read_part(
     let rows = wanted.start.min(all)..wanted.end.min(all);
     let mut selection = None;
     if rows != (0..all) {
-        let (groups, selected) = groups_of(metadata, &rows);
+        let (groups, selected) = groups_of(&metadata, &rows);
         (metadata, selection) = (groups, Some(selected));
     }
     let metadata = Arc::new(metadata);
@@ -109,7 +109,7 @@ fn read_part(
 }
 
 /// The metadata of the row groups with some of these rows, and which of their rows are wanted.
-fn groups_of(metadata: ParquetMetaData, wanted: &Range<u64>) -> (ParquetMetaData, RowSelection) {
+fn groups_of(metadata: &ParquetMetaData, wanted: &Range<u64>) -> (ParquetMetaData, RowSelection) {
     let (mut before, mut kept, mut next) = (0, Vec::new(), 0);
     for group in metadata.row_groups() {
         let start = next;

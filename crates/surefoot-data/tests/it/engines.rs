@@ -43,7 +43,7 @@ fn log(folder: &Folder) -> Vec<PathBuf> {
         let x = |i: usize| (i * 7919 % 1000) as f32 / 500.0 - 1.0;
         let columns: Vec<(&str, ArrayRef)> = vec![
             ("x", Arc::new(records.clone().map(x).collect::<Float32Array>())),
-            ("action", Arc::new(records.clone().map(|i| (i % 2) as i32).collect::<Int32Array>())),
+            ("action", Arc::new(records.clone().map(|i| i32::from(i % 2 == 1)).collect::<Int32Array>())),
             ("pscore", Arc::new(Float64Array::from(vec![0.5; records.len()]))),
             ("reward", Arc::new(records.map(|i| f64::from(u8::from(i % 3 == 0))).collect::<Float64Array>())),
         ];

@@ -34,6 +34,7 @@ const ENDS: [f64; 8] = [0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0];
 /// Which decisions to look at.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(super) struct ActivityQuery {
     /// The number of the newest decisions to look at; no more than 100000.
     #[serde(default = "usual")]

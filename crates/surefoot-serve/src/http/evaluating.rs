@@ -128,6 +128,7 @@ async fn work<T: Serialize + Send + 'static>(
 /// What to check.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(super) struct LintQuery {
     /// `rounds` if absent, or `history`.
     #[serde(default)]

@@ -16,9 +16,9 @@ use axum::response::{IntoResponse, Response};
 use surefoot::logs::Eligible;
 
 use self::bodies::{ErrorResponse, RankRequest, RankResponse, RewardValue, ranked};
+use super::App;
 use super::decisions::lost;
 use super::problem::Problem;
-use super::App;
 use crate::config::{Mode, Role};
 use crate::engine::{Answer, Ask, Refusal, RewardAsk};
 use crate::request::{DecisionRequest, RewardRequest, check_id};

@@ -296,6 +296,7 @@ struct CertificateAnswer {
 /// Which certificates to list.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(super) struct CertificateQuery {
     /// The first round whose certificates are listed; 0 if absent.
     #[serde(default)]
