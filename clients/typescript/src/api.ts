@@ -38,6 +38,57 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/personalizer/v1.0/events/{eventId}/activate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Say that a deferred decision is shown, as Azure Personalizer's clients do. One that is not has the default reward. */
+        post: operations["activate_path"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/personalizer/v1.0/events/{eventId}/reward": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Send a reward of an event, as Azure Personalizer's clients do. Every call is a reward of its own. */
+        post: operations["reward_path"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/personalizer/v1.0/rank": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Rank the actions of a loop, as Azure Personalizer's clients ask for it. */
+        post: operations["rank_path"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/readyz": {
         parameters: {
             query?: never;
@@ -89,6 +140,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/loops/{loop}/activity": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read the newest decisions as numbers: rewards over time, shares of actions and propensities, without any context. */
+        get: operations["activity"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/loops/{loop}/acts": {
         parameters: {
             query?: never;
@@ -113,7 +181,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List all certificates, in the order in which they were made. `recomputable` is false if records of one were erased. */
+        /** List the certificates, in the order in which they were made. `recomputable` is false if records of one were erased. */
         get: operations["certificates"];
         put?: never;
         post?: never;
@@ -175,6 +243,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/loops/{loop}/decisions/{event_id}/activate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Say that a deferred decision is shown: its rewards count from now on, and those that came before do too. A decision that
+         *     is never activated keeps its place in the round, with the default reward.
+         */
+        post: operations["activate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/loops/{loop}/decisions/{event_id}/rewards": {
         parameters: {
             query?: never;
@@ -219,7 +307,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Evaluate a policy on the logs of a loop: the rounds that were learned from.
+         * Evaluate a policy on the logs of a loop: the rounds that were learned from, or its history.
          * @description Each interval holds with its own probability: whoever evaluates many policies and takes the best should bring it as a
          *     challenger, which later rounds judge.
          */
@@ -239,6 +327,23 @@ export interface paths {
         };
         /** What happens in a loop, as it happens (server-sent events). */
         get: operations["events"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/loops/{loop}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read what the history of a loop is; null if it has none. `lint` and `evaluations` take `over=history`; no certificate uses it. */
+        get: operations["history"];
         put?: never;
         post?: never;
         delete?: never;
@@ -271,7 +376,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Check the logs of a loop: the rounds that were learned from. */
+        /** Check the logs of a loop: the rounds that were learned from, or its history. */
         get: operations["lint"];
         put?: never;
         post?: never;
@@ -481,6 +586,52 @@ export interface components {
             /** @description The name of the key. */
             by: string;
         };
+        /** @description How often an action was chosen. */
+        ActionShare: {
+            /** @description The action, by name or number. */
+            action: unknown;
+            /**
+             * Format: int64
+             * @description The number of decisions that chose it.
+             */
+            decisions: number;
+        };
+        /**
+         * @description What became of an activation.
+         * @enum {string}
+         */
+        Activation: "activated" | "duplicate" | "late";
+        /** @description What became of an activation. */
+        ActivationAnswer: {
+            /** @description The id of the event. */
+            event_id: string;
+            /** @description `activated`, `duplicate` or `late`. */
+            outcome: components["schemas"]["Activation"];
+        };
+        /** @description The newest decisions of a loop, as numbers. */
+        ActivityAnswer: {
+            /** @description All actions, in their order. */
+            actions: components["schemas"]["ActionShare"][];
+            /**
+             * Format: int64
+             * @description The number of decisions that were looked at.
+             */
+            decisions: number;
+            /** @description How many propensities are in each bin, in order. */
+            propensities: components["schemas"]["Bin"][];
+            /**
+             * Format: double
+             * @description The smallest propensity; absent without decisions.
+             */
+            smallest_propensity?: number | null;
+            /**
+             * Format: double
+             * @description The length of a stretch of time, in seconds.
+             */
+            stretch_seconds: number;
+            /** @description Stretches of time with a decision, in order. */
+            stretches: components["schemas"]["Stretch"][];
+        };
         /** @description The choice of the caller's own policy. */
         BaselineRequest: {
             /** @description The action that is shown, by name or number. */
@@ -490,6 +641,24 @@ export interface components {
              * @description The probability with which it was chosen; 1 if your policy does not draw.
              */
             propensity: number;
+        };
+        /** @description The propensities above one number, up to another. */
+        Bin: {
+            /**
+             * Format: double
+             * @description The lower end, which is not in it.
+             */
+            above: number;
+            /**
+             * Format: int64
+             * @description The number of decisions.
+             */
+            decisions: number;
+            /**
+             * Format: double
+             * @description The upper end, which is in it.
+             */
+            up_to: number;
         };
         /** @description A challenger of the caller's own. */
         ChallengerAnswer: {
@@ -507,8 +676,10 @@ export interface components {
         };
         /** @description A decision. */
         DecisionAnswer: {
-            /** @description The chosen action, by name or number. */
+            /** @description The chosen action, by name or number; the id of the chosen candidate in a loop over candidates. */
             action: unknown;
+            /** @description If true, rewards count only if the decision is activated until then. */
+            deferred?: boolean;
             /** @description The id of the event. */
             event_id: string;
             /** @description The head of the ledger. */
@@ -533,10 +704,19 @@ export interface components {
         /** @description A request for a decision. */
         DecisionRequest: {
             baseline?: components["schemas"]["BaselineRequest"] | null;
+            /** @description For a loop over candidates: those of this decision, each an object of its features and its id. */
+            candidates?: {
+                [key: string]: unknown;
+            }[] | null;
             /** @description The features, by name. Fields that are no features of the loop are ignored. */
             context: {
                 [key: string]: unknown;
             };
+            /**
+             * @description Whether it is not certain yet that the action is shown. Rewards then count only after an activation, within the same
+             *     window; without one, the decision has the default reward.
+             */
+            defer?: boolean;
             /** @description The eligible actions, by name or number; all if absent. */
             eligible?: unknown[] | null;
             /** @description The id of the event. The same id gets the same decision. Without one, the server draws a new one. */
@@ -567,6 +747,36 @@ export interface components {
             event_id?: string | null;
             /** @description Its value. */
             value?: unknown;
+        };
+        /** @description What went wrong. */
+        ErrorDetail: {
+            /** @description `BadRequest`, `Unauthorized`, `ResourceNotFound` or `InternalServerError`. */
+            code: string;
+            /** @description What is allowed, and what came. */
+            message: string;
+            /** @description What it is about. */
+            target: string;
+        };
+        /** @description An error, as Azure Personalizer's clients read it. */
+        ErrorResponse: {
+            error: components["schemas"]["ErrorDetail"];
+        };
+        /** @description What a history is. */
+        Imported: {
+            /**
+             * Format: int64
+             * @description The number of records that were left out: those without a label, and those that the logger asks to skip.
+             */
+            left_out: number;
+            /** @description The log files that it was made from. */
+            logs: string;
+            /**
+             * Format: int64
+             * @description The number of its records.
+             */
+            records: number;
+            /** @description The warnings of `surefoot lint` about these logs. */
+            warnings: string[];
         };
         /**
          * @description How a log is written.
@@ -605,6 +815,41 @@ export interface components {
             /** @description What kind of problem: `urn:surefoot:` and a short name. */
             type: string;
         };
+        /** @description A request for a ranking. Fields that are not named here are ignored. */
+        RankRequest: {
+            /** @description The actions to choose from. */
+            actions: components["schemas"]["RankableAction"][];
+            /** @description The features of the context, as objects. Those in an inner object have its name before their own: `device.os`. */
+            contextFeatures?: {
+                [key: string]: unknown;
+            }[] | null;
+            /** @description Must be false or absent. */
+            deferActivation?: boolean | null;
+            /** @description The id of the event; a new one if absent. */
+            eventId?: string | null;
+            /** @description The ids of actions that must not be chosen. */
+            excludedActions?: string[] | null;
+        };
+        /** @description A ranking. */
+        RankResponse: {
+            /** @description The id of the event. */
+            eventId: string;
+            /** @description The actions, the most probable first. One that was excluded has the probability 0. */
+            ranking: components["schemas"]["RankedAction"][];
+            /** @description The action to show, drawn with its probability. */
+            rewardActionId: string;
+        };
+        /** @description An action to choose from. Its features are ignored: a loop over fixed actions knows an action by its id. */
+        RankableAction: {
+            /** @description The name of an action of the loop, or its number. */
+            id: string;
+        };
+        /** @description An action with its probability. */
+        RankedAction: {
+            id: string;
+            /** Format: double */
+            probability: number;
+        };
         /** @description What became of a reward. */
         RewardAnswer: {
             /** @description The id of the event. */
@@ -629,6 +874,14 @@ export interface components {
             /** @description The id of this reward among those of the event. The same id counts once. */
             reward_id?: string | null;
         };
+        /** @description A reward. */
+        RewardValue: {
+            /**
+             * Format: double
+             * @description The reward, within the range of the loop.
+             */
+            value: number;
+        };
         /** @description The policy to go back to. */
         RollbackRequest: {
             /** @description Its fingerprint: a policy that has collected a round. */
@@ -638,6 +891,8 @@ export interface components {
         RoundAnswer: {
             /** @description Whether an operator closed it; absent while it is open. */
             closed_by_hand?: boolean | null;
+            /** @description True if all its records were erased, because of their age. */
+            erased?: boolean;
             /**
              * Format: int64
              * @description The number of its first decision.
@@ -664,7 +919,7 @@ export interface components {
         };
         /** @description What a loop has fixed before its first decision. */
         RulesAnswer: {
-            /** @description The actions, by name or number. */
+            /** @description The actions, by name or number; none if every decision has its own candidates. */
             actions: unknown[];
             /** @description How several rewards become one. */
             aggregation: string;
@@ -684,6 +939,13 @@ export interface components {
             gate: string;
             /** @description `live`, `shadow` or `apprentice`. */
             mode: string;
+            /** @description The largest number of candidates of a decision; null if the actions are fixed. */
+            most_candidates?: number | null;
+            /**
+             * Format: double
+             * @description How long records are kept; null if as long as the loop.
+             */
+            retention_seconds?: number | null;
             /** @description The lowest and the highest reward. */
             reward_range: number[];
             /** @description When a round ends: `{records}`, or `{every, at_least}`. */
@@ -746,6 +1008,8 @@ export interface components {
         StoredDecision: {
             /** @description The chosen action, by name or number. */
             action: unknown;
+            /** @description When it became active; null if it was deferred, and nobody has said that it is shown. */
+            activated_at?: string | null;
             /** @description When it was drawn. */
             decided_at: string;
             /** @description The id of the event. */
@@ -787,6 +1051,28 @@ export interface components {
             reward_id: string;
             /** @description `parked`, `joined` or `late`. */
             status: string;
+        };
+        /** @description A stretch of time. */
+        Stretch: {
+            /**
+             * Format: int64
+             * @description The number of its decisions.
+             */
+            decisions: number;
+            /** @description Whether all their windows had passed when the newest decision was drawn, so that the mean is final. */
+            final: boolean;
+            /** @description When it begins. */
+            from: string;
+            /**
+             * Format: double
+             * @description Their mean reward: the default reward where none came.
+             */
+            mean_reward: number;
+            /**
+             * Format: int64
+             * @description How many of these have a reward that counts.
+             */
+            rewarded: number;
         };
     };
     responses: never;
@@ -839,6 +1125,119 @@ export interface operations {
                 };
                 content: {
                     "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    activate_path: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                eventId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+        };
+    };
+    reward_path: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                eventId: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RewardValue"];
+            };
+        };
+        responses: {
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+        };
+    };
+    rank_path: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RankRequest"];
+            };
+        };
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RankResponse"];
+                };
+            };
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
                 };
             };
         };
@@ -926,6 +1325,46 @@ export interface operations {
             };
         };
     };
+    activity: {
+        parameters: {
+            query?: {
+                /** @description The number of the newest decisions to look at; no more than 100000. */
+                newest?: number;
+            };
+            header?: never;
+            path: {
+                loop: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ActivityAnswer"];
+                };
+            };
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     acts: {
         parameters: {
             query?: never;
@@ -957,7 +1396,10 @@ export interface operations {
     };
     certificates: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The first round whose certificates are listed; 0 if absent. */
+                from_round?: number;
+            };
             header?: never;
             path: {
                 loop: string;
@@ -1082,7 +1524,7 @@ export interface operations {
                     "application/json": components["schemas"]["DecisionAnswer"];
                 };
             };
-            /** @description Nothing was drawn or stored. */
+            /** @description Overload: nothing was drawn or stored. With urn:surefoot:store-unavailable, a connection to PostgreSQL that was lost during a commit may have left the decision stored: ask again with the same event_id, which gives the stored decision, or a first one. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -1132,6 +1574,47 @@ export interface operations {
             };
         };
     };
+    activate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                loop: string;
+                event_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is on disk; or it was before, or the window has passed. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ActivationAnswer"];
+                };
+            };
+            /** @description Ask again: it may have been stored, and is then a duplicate. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description What is allowed, and what came. */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     of_event: {
         parameters: {
             query?: never;
@@ -1168,7 +1651,7 @@ export interface operations {
                     "application/json": components["schemas"]["RewardAnswer"];
                 };
             };
-            /** @description Nothing was stored. */
+            /** @description Overload: nothing was stored. With urn:surefoot:store-unavailable, a connection to PostgreSQL that was lost during a commit may have left the reward stored: send it again, which is then a duplicate. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -1240,6 +1723,13 @@ export interface operations {
                 replicates?: number;
                 /** @description The seed of the bootstrap; 1 if absent. */
                 seed?: number;
+                /** @description `rounds` if absent, or `history`. */
+                over?: "rounds" | "history";
+                /**
+                 * @description The first round of the loop to look at; 0 if absent. A policy that was learned from rounds before it was not chosen
+                 *     by these records.
+                 */
+                from_round?: number;
             };
             header?: never;
             path: {
@@ -1310,6 +1800,35 @@ export interface operations {
             };
         };
     };
+    history: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                loop: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Imported"] | null;
+                };
+            };
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     ledger: {
         parameters: {
             query?: never;
@@ -1341,7 +1860,12 @@ export interface operations {
     };
     lint: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description `rounds` if absent, or `history`. */
+                over?: "rounds" | "history";
+                /** @description The first round of the loop to look at; 0 if absent. */
+                from_round?: number;
+            };
             header?: never;
             path: {
                 loop: string;
@@ -1597,7 +2121,7 @@ export interface operations {
                     "application/json": components["schemas"]["RewardAnswer"];
                 };
             };
-            /** @description Nothing was stored. */
+            /** @description Overload: nothing was stored. With urn:surefoot:store-unavailable, a connection to PostgreSQL that was lost during a commit may have left the reward stored: send it again, which is then a duplicate. */
             503: {
                 headers: {
                     [name: string]: unknown;
