@@ -131,7 +131,7 @@ try {
     const first = (await api("/v1/loops/digits/rounds"))[0].report.learned;
     const body = await (await fetch(`${demo}/v1/loops/digits/policies/${first}`)).blob();
     const headers = { "Content-Type": "application/octet-stream" };
-    const told = await page.textContent("#evaluation");
+    const told = (await page.locator("#evaluation li").allTextContents()).join("\n");
     const path = "/v1/loops/digits/evaluations?from_round=1";
     const { records } = await (await fetch(demo + path, { method: "POST", headers, body })).json();
     // A round more may have been learned from since.
