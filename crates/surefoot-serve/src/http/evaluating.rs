@@ -10,6 +10,8 @@ use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use surefoot::Fingerprint;
 use surefoot_data::lint::{LintSettings, Linted};
 use surefoot_data::{
     ColumnNames, EvaluateRequest, Evaluated, LogReader, ModelRequest, NamedPolicy, PolicyReader, RecordPolicy,
@@ -25,6 +27,7 @@ use crate::config::Role;
 use crate::engine::Refusal;
 use crate::history::Imported;
 use crate::sequencer::Loop;
+use crate::store::RoundRow;
 use crate::{export, history, learning};
 
 /// The name of the log in findings, as in an exported folder.
@@ -283,10 +286,36 @@ pub(super) async fn evaluate(
         let request = query.request(lp.rules().reward_range, policy).map_err(wrong)?;
         let log = Evidence::find(lp, over, from_round)?;
         let refused = |reason: surefoot_data::Error| Refusal::unprocessable("evaluation", reason.to_string());
-        let evaluated: Evaluated = surefoot_data::evaluate(&log.reader(), &request, |_| ()).map_err(refused)?;
+        let mut evaluated: Evaluated = surefoot_data::evaluate(&log.reader(), &request, |_| ()).map_err(refused)?;
+        if over == Over::Rounds
+            && let Some(round) = seen_until(lp, upload.policy(lp.rules(), lp.policies())?.identity())?
+            && round >= from_round
+        {
+            evaluated.certified = false;
+            for policy in &mut evaluated.policies {
+                policy.certified = false;
+                policy.warnings.push(format!(
+                    "the loop learned it from round {round} and those before: on these, its results are too optimistic \
+                     (from_round={} leaves them out)",
+                    round + 1
+                ));
+            }
+        }
         Ok(About::of(over, evaluated))
     })
     .await
+}
+
+/// The newest round that the loop has learned a policy from; `None` if it has not learned it.
+fn seen_until(lp: &Loop, policy: Option<Fingerprint>) -> Result<Option<u64>, Problem> {
+    let Some(policy) = policy.map(|policy| Value::from(policy.to_string())) else { return Ok(None) };
+    let rounds = lp.read(|reader| reader.rounds())?;
+    let learned = |row: &RoundRow| {
+        let report = row.learned.as_ref().and_then(|(_, report)| serde_json::from_str::<Value>(report).ok());
+        report.is_some_and(|report| report["learned"] == policy)
+    };
+    // The same policy may be learned again: the first time counts, later records cannot have chosen it.
+    Ok(rounds.iter().find(|row| learned(row)).map(|row| row.round))
 }
 
 /// The policy that was sent. Without inputs of its own, it has those of the loop.
