@@ -112,7 +112,7 @@ test-python: $(PYTHON_ENV)/installed ## those of the Python package: stubs, doct
 	$(PYTHON_ENV)/bin/mypy $(PYTHON_PACKAGE)/python/surefoot
 	$(PYTHON_ENV)/bin/python -m mypy.stubtest surefoot._surefoot
 	$(CARGO) test --workspace --locked --quiet --no-run
-	SUREFOOT=$(CARGO_TARGET_DIR)/debug/surefoot $(PYTHON_ENV)/bin/python -m pytest --quiet $(PYTHON_PACKAGE)/tests
+	SUREFOOT=$(CARGO_TARGET_DIR)/debug/surefoot $(PYTHON_ENV)/bin/python -m pytest --quiet --ignore $(PYTHON_PACKAGE)/tests/engines $(PYTHON_PACKAGE)/tests
 	$(PYTHON_ENV)/bin/python -m pytest --quiet --doctest-modules --pyargs surefoot
 
 # Without Ray, Spark and Dask from their registry, or Spark without Java, the tests say what is skipped.

@@ -38,6 +38,10 @@ T = TypeVar("T")
 class Client:
     """A loop of a running ``surefoot serve``. It needs nothing but the standard library, and may be used by many threads.
 
+    Every decision has an id, made here unless it is given, so a request that is sent again is the same event: it is decided
+    once. Acts that must not be done twice (:meth:`challenge`, :meth:`close_round`, :meth:`rollback`, :meth:`retrain`,
+    :meth:`erase`) are sent once, and tried again only if there was no connection.
+
     Parameters
     ----------
     url : str
@@ -53,10 +57,6 @@ class Client:
     patience : float
         For how many seconds to try again if the connection is lost, or the server cannot do it now (408, 429, 502, 503 or
         504). Waits double, are partly random, and are at least as long as the server asks.
-
-    Every decision has an id, made here unless it is given, so a request that is sent again is the same event: it is decided
-    once. Acts that must not be done twice (:meth:`challenge`, :meth:`close_round`, :meth:`rollback`, :meth:`retrain`,
-    :meth:`erase`) are sent once, and tried again only if there was no connection.
 
     >>> import surefoot
     >>> shop = surefoot.Client("http://127.0.0.1:9", "shop", patience=0.2)
