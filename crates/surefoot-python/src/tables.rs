@@ -96,7 +96,7 @@ fn catalogue(py: Python<'_>, given: Option<&Bound<'_, PyAny>>, key: Option<&str>
         let path = given.extract::<PathBuf>();
         let path = path
             .map_err(|_| setting("catalogue", "a path, or a table that speaks Arrow's C stream", given.get_type()))?;
-        LogReader::new(vec![path], None, ColumnNames::default())
+        py.detach(|| LogReader::new(vec![path], None, ColumnNames::default()))
     };
     Ok(Some(Arc::new(run(py, || Catalogue::read(&reader, key))?)))
 }
@@ -221,7 +221,8 @@ impl PySource {
         if paths.is_empty() {
             return Err(setting("logs", "at least one file", "none"));
         }
-        Ok(made(LogReader::new(paths, format, columns)))
+        // A URL is listed.
+        Ok(made(source.py().detach(|| LogReader::new(paths, format, columns))))
     }
 
     /// All records that are not skipped, unchanged: a table with Arrow's C stream.

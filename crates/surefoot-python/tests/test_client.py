@@ -302,7 +302,7 @@ def learned(client: Any, rounds: int = 1) -> None:
 def test_everything_that_can_be_read(connect: Any, serve: Any, tmp_path: Path) -> None:
     client = connect(serve(window="1s", records=200, gate="improvement").url)
     assert client.rules()["actions"] == ["red", "green"]
-    decisions = client.decide_many([{"context": {"x": i % 3 - 1}} for i in range(200)])
+    decisions = client.decide_many([{"context": {"x": i % 3 - 1, "device": "phone"}} for i in range(200)])
     client.reward_many(Reward(one.event_id, float(one.action == "red")) for one in decisions)
     learned(client)
     assert client.rounds()[0]["records"] == 200
