@@ -14,6 +14,8 @@ import pytest
 from surefoot.engines import Dask, Engine, Processes, Ray, Spark
 
 HERE = Path(__file__).parents[1]
+# Workers of every engine import the stand-in for the work.
+os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
 #: Makes an engine of two workers; the argument is the work on a shard.
 Made = Callable[..., Engine]
 
@@ -47,7 +49,6 @@ def spark() -> Iterator[Made]:
     sql = pytest.importorskip("pyspark.sql", reason="Spark cannot be installed here")
     if shutil.which("java") is None:
         pytest.skip("Spark needs Java, which is not here")
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
     os.environ["PYSPARK_PYTHON"] = sys.executable
     # Two executors, each a process of its own.
     builder = sql.SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.driver.memory", "512m")

@@ -12,13 +12,12 @@ import pyarrow.parquet
 import surefoot
 
 #: The learners, with the flags of the command line that mean the same.
-LEARNERS: dict[str, tuple[Any, list[str]]] = {
-    "reward model": (surefoot.Portfolio(members=["linear"]), ["--members", "linear"]),
-    "search": (
-        surefoot.SeqAdjLS(lam=0.4, optimiser="lbfgs", epochs=3),
-        ["--algorithm", "seq-adj-ls", "--lambda", "0.4", "--optimiser", "lbfgs", "--epochs", "3"],
-    ),
+LEARNERS: dict[str, Any] = {
+    "reward model": surefoot.Portfolio(members=["linear"]),
+    "search": surefoot.SeqAdjLS(lam=0.4, optimiser="lbfgs", epochs=3),
 }
+#: The reward model on the command line, which searches with Adam only.
+FLAGS = ["--members", "linear"]
 ACTIONS = 3
 
 

@@ -96,6 +96,6 @@ def test_wrong_results_are_refused():
             checked(lambda task, shards, payload, wrong=wrong: wrong)("digest", standin.shards(2), b"")
 
 
-def test_an_unknown_task_is_an_error():
-    with pytest.raises(surefoot.SurefootError, match="task"):
+def test_a_shard_of_nobody_is_an_error():
+    with pytest.raises(surefoot.SurefootError, match="a shard: cannot be understood"):
         run_shard("nonsense", b"{}", b"")

@@ -23,8 +23,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, An
     write(folder / "old.parquet", "a", 5_000, seed=1)
     write(folder / "new.parquet", "b", 300_000, seed=2)
     search, model = (
-        surefoot.learn(folder / "old.parquet", LEARNERS[name][0], actions=ACTIONS)
-        for name in ("search", "reward model")
+        surefoot.learn(folder / "old.parquet", LEARNERS[name], actions=ACTIONS) for name in ("search", "reward model")
     )
     model.save(folder / "model.safetensors")
     policies = {"search": search.policy, "uniform": "uniform", "model": str(folder / "model.safetensors")}

@@ -14,7 +14,7 @@ import pytest
 
 import surefoot
 from engines import standin
-from engines.logs import ACTIONS, LEARNERS, write
+from engines.logs import ACTIONS, FLAGS, LEARNERS, write
 from surefoot.engines import Engine, run_shard
 
 Made = Callable[..., Engine]
@@ -34,7 +34,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def learn(log: Path, name: str, out: Path, engine: Engine | None, **settings: Any) -> dict[str, bytes]:
     """The files of the policy and its certificates."""
-    learned = surefoot.learn(log, LEARNERS[name][0], actions=ACTIONS, engine=engine, **settings)
+    learned = surefoot.learn(log, LEARNERS[name], actions=ACTIONS, engine=engine, **settings)
     out.mkdir()
     learned.save(out / "policy.safetensors")
     return files(out)
@@ -47,14 +47,13 @@ def expected(log: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, d
     return {name: learn(log, name, folder / name, None) for name in LEARNERS}
 
 
-@pytest.mark.parametrize("name", LEARNERS)
 def test_the_command_line_writes_the_same_files(
-    name: str, command: Any, log: Path, expected: dict[str, dict[str, bytes]], tmp_path: Path
+    command: Any, log: Path, expected: dict[str, dict[str, bytes]], tmp_path: Path
 ):
     policy = str(tmp_path / "policy.safetensors")
-    command("learn", str(log), "--actions", str(ACTIONS), "--out", policy, "--quiet", *LEARNERS[name][1], parse=False)
-    assert files(tmp_path) == expected[name]
-    assert {"policy.safetensors", "policy.certificates.json"} <= set(expected[name])
+    command("learn", str(log), "--actions", str(ACTIONS), "--out", policy, "--quiet", *FLAGS, parse=False)
+    assert files(tmp_path) == expected["reward model"]
+    assert {"policy.safetensors", "policy.certificates.json"} <= set(expected["reward model"])
 
 
 class Counted:
@@ -111,9 +110,9 @@ def test_workers_that_are_killed_in_the_middle_of_a_pass_change_nothing(
 
 def test_the_certificates_verify(command: Any, log: Path, tmp_path: Path):
     """The files of an engine in the folder of a saved run: `surefoot verify` takes them for its own."""
-    run, flags = tmp_path / "run", LEARNERS["search"][1]
-    command("learn", str(log), "--actions", str(ACTIONS), "--save", str(run), "--quiet", *flags, parse=False)
-    ours = learn(log, "search", tmp_path / "out", Counted())
+    run = tmp_path / "run"
+    command("learn", str(log), "--actions", str(ACTIONS), "--save", str(run), "--quiet", *FLAGS, parse=False)
+    ours = learn(log, "reward model", tmp_path / "out", Counted())
     saved = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     assert ours["policy.safetensors"] in saved.values()
     for path, content in saved.items():
@@ -140,7 +139,7 @@ def main(log, out, cache, killed_at):
             os.kill(os.getpid(), signal.SIGKILL)
         return engine(task, shards, payload)
 
-    learned = surefoot.learn(log, LEARNERS["search"][0], actions=ACTIONS, engine=counted, cache=cache)
+    learned = surefoot.learn(log, LEARNERS["search"], actions=ACTIONS, engine=counted, cache=cache)
     learned.save(Path(out) / "policy.safetensors")
     print(maps)
 
