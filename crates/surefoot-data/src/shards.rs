@@ -1,8 +1,8 @@
 //! SHARDS: rounds whose contexts other processes hold, by an engine such as Ray or Spark.
 //!
 //! The driver reads the log, and cuts every round into shards: a shard says from which rows of which files its records come,
-//! and how they are read and encoded ([`Shard`]). It is a text, from which any process can make the encoded columns again, at
-//! any time ([`open`]). So workers need no file system in common, and a lost worker or a removed file costs time only.
+//! and how they are read and encoded (`Shard`). It is a text, from which any process can make the encoded columns again, at
+//! any time (`open.rs`). So workers need no file system in common, and a lost worker or a removed file costs time only.
 //!
 //! The driver holds the actions, propensities and costs. Learners and certificates ask for the rest shard by shard
 //! ([`surefoot::work`]), with an [`Engine`] that has the work done somewhere.
