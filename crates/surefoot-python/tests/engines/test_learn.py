@@ -111,7 +111,8 @@ def test_workers_that_are_killed_in_the_middle_of_a_pass_change_nothing(
 def test_the_certificates_verify(command: Any, log: Path, tmp_path: Path):
     """The files of an engine in the folder of a saved run: `surefoot verify` takes them for its own."""
     run = tmp_path / "run"
-    command("learn", str(log), "--actions", str(ACTIONS), "--save", str(run), "--quiet", *FLAGS, parse=False)
+    to = ["--out", str(tmp_path / "policy.safetensors"), "--save", str(run)]
+    command("learn", str(log), "--actions", str(ACTIONS), *to, "--quiet", *FLAGS, parse=False)
     ours = learn(log, "reward model", tmp_path / "out", Counted())
     saved = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     assert ours["policy.safetensors"] in saved.values()
