@@ -146,7 +146,17 @@ fn candidates_are_drawn_learned_from_exported_verified_linted_and_evaluated() {
     let policies = vec![NamedPolicy { name: "policy".into(), policy }];
     let wanted = EvaluateRequest { policies, replicates: 0, ..EvaluateRequest::default() };
     let evaluated = evaluate(&logs(&run.join("logs.parquet")), &wanted, |_| ()).unwrap();
-    assert_eq!((evaluated.records, told.json()), (160, serde_json::to_value(&evaluated).unwrap()));
+    // The service knows what the policy was learned from, and does not call that proven; files alone cannot know.
+    let (mut told, mut by_files) = (told.json(), serde_json::to_value(&evaluated).unwrap());
+    assert_eq!((&told["certified"], &by_files["certified"]), (&json!(false), &json!(true)));
+    let warning = told["policies"][0]["warnings"][0].as_str().unwrap();
+    assert!(warning.contains("learned it from round 3") && warning.contains("from_round=4"), "{warning}");
+    for verdict in [&mut told, &mut by_files] {
+        verdict["certified"].take();
+        verdict["policies"][0]["certified"].take();
+        verdict["policies"][0]["warnings"].take();
+    }
+    assert_eq!((evaluated.records, told), (160, by_files));
 }
 
 #[test]
