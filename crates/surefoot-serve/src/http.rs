@@ -51,13 +51,13 @@ struct Inner {
     keys: Keys,
     limits: Limits,
     /// Whoever reads all logs of a loop holds it: one at a time, since it takes time and memory.
-    whole_logs: tokio::sync::Semaphore,
+    whole_logs: Arc<tokio::sync::Semaphore>,
 }
 
 impl App {
     pub(crate) fn new(loops: impl IntoIterator<Item = Arc<Loop>>, keys: Keys, limits: Limits) -> Self {
         let loops = loops.into_iter().map(|lp| (lp.name().to_owned(), lp)).collect();
-        let whole_logs = tokio::sync::Semaphore::new(1);
+        let whole_logs = Arc::new(tokio::sync::Semaphore::new(1));
         App(Arc::new(Inner { loops, keys, limits, whole_logs }))
     }
 

@@ -118,7 +118,10 @@ pub(crate) struct Learn {
     /// Failure probability of each kind of certificate, in (0, 1)
     #[arg(long, default_value_t = 0.05, help_heading = "Learning")]
     delta: f64,
-    /// Number of passes over the records, at least 1
+    /// How a search goes on: by minibatches (adam), or by whole passes (lbfgs), which resume from --cache
+    #[arg(long, value_name = "NAME", default_value = "adam", help_heading = "Learning", value_parser = ["adam", "lbfgs"])]
+    optimiser: String,
+    /// adam: number of passes over the records, at least 1
     #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Learning")]
     epochs: usize,
     /// Seed of the order of the records
@@ -225,6 +228,7 @@ impl Learn {
             posterior: self.posterior.clone(),
             lambda: self.lambda.clone(),
             delta: self.delta,
+            optimiser: self.optimiser.clone(),
             epochs: self.epochs,
             seed: self.seed,
             ..LearnerSettings::default()

@@ -40,7 +40,7 @@ fn a_log_larger_than_the_memory_gives_the_same_files_byte_for_byte() {
     let at = folder.path();
     fs::write(at.join("logs.csv"), logs(30_000)).unwrap();
     let read = |name: &str| FILES.map(|file| fs::read(at.join(name).join(file)).unwrap());
-    for algorithm in ["thompson", "seq-adj-ls --epochs 2"] {
+    for algorithm in ["thompson", "seq-adj-ls --epochs 2", "seq-adj-ls --lambda 0.5 --optimiser lbfgs"] {
         let learn = |name: &str, flags: &str| {
             let _ = fs::remove_dir_all(at.join(name));
             fs::create_dir(at.join(name)).unwrap();

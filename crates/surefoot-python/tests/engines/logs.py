@@ -11,13 +11,15 @@ import pyarrow.parquet
 
 import surefoot
 
-#: The learners, with the flags of the command line that mean the same.
+#: The learners, and the flags of the command line that mean the same.
 LEARNERS: dict[str, Any] = {
     "reward model": surefoot.Portfolio(members=["linear"]),
     "search": surefoot.SeqAdjLS(lam=0.4, optimiser="lbfgs", epochs=3),
 }
-#: The reward model on the command line, which searches with Adam only.
-FLAGS = ["--members", "linear"]
+FLAGS = {
+    "reward model": ["--members", "linear"],
+    "search": ["--algorithm", "seq-adj-ls", "--lambda", "0.4", "--optimiser", "lbfgs", "--epochs", "3"],
+}
 ACTIONS = 3
 
 

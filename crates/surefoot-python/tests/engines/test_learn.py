@@ -47,13 +47,14 @@ def expected(log: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, d
     return {name: learn(log, name, folder / name, None) for name in LEARNERS}
 
 
+@pytest.mark.parametrize("name", LEARNERS)
 def test_the_command_line_writes_the_same_files(
-    command: Any, log: Path, expected: dict[str, dict[str, bytes]], tmp_path: Path
+    name: str, command: Any, log: Path, expected: dict[str, dict[str, bytes]], tmp_path: Path
 ):
     policy = str(tmp_path / "policy.safetensors")
-    command("learn", str(log), "--actions", str(ACTIONS), "--out", policy, "--quiet", *FLAGS, parse=False)
-    assert files(tmp_path) == expected["reward model"]
-    assert {"policy.safetensors", "policy.certificates.json"} <= set(expected["reward model"])
+    command("learn", str(log), "--actions", str(ACTIONS), "--out", policy, "--quiet", *FLAGS[name], parse=False)
+    assert files(tmp_path) == expected[name]
+    assert {"policy.safetensors", "policy.certificates.json"} <= set(expected[name])
 
 
 class Counted:
@@ -108,12 +109,13 @@ def test_workers_that_are_killed_in_the_middle_of_a_pass_change_nothing(
     assert len(list(killed.iterdir())) == 2
 
 
-def test_the_certificates_verify(command: Any, log: Path, tmp_path: Path):
+@pytest.mark.parametrize("name", LEARNERS)
+def test_the_certificates_verify(name: str, command: Any, log: Path, tmp_path: Path):
     """The files of an engine in the folder of a saved run: `surefoot verify` takes them for its own."""
     run = tmp_path / "run"
     to = ["--out", str(tmp_path / "policy.safetensors"), "--save", str(run)]
-    command("learn", str(log), "--actions", str(ACTIONS), *to, "--quiet", *FLAGS, parse=False)
-    ours = learn(log, "reward model", tmp_path / "out", Counted())
+    command("learn", str(log), "--actions", str(ACTIONS), *to, "--quiet", *FLAGS[name], parse=False)
+    ours = learn(log, name, tmp_path / "out", Counted())
     saved = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     assert ours["policy.safetensors"] in saved.values()
     for path, content in saved.items():

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
@@ -107,24 +108,29 @@ fn check_round(over: Over, from_round: u64) -> Result<(), Problem> {
     }
 }
 
+/// How long a request waits for others that read all logs, before it is told to come again.
+const WAIT: Duration = Duration::from_secs(10);
+
 /// Works on all logs of a loop, one caller at a time, in threads of a low priority.
 async fn work<T: Serialize + Send + 'static>(
     app: &App,
     lp: &Arc<Loop>,
     work: impl FnOnce(&Loop) -> Result<T, Problem> + Send + 'static,
 ) -> Result<Response, Problem> {
-    let Ok(permit) = app.0.whole_logs.try_acquire() else {
+    let turn = Arc::clone(&app.0.whole_logs).acquire_owned();
+    let Ok(Ok(turn)) = tokio::time::timeout(WAIT, turn).await else {
         let detail = "another request reads all logs of a loop: ask again later";
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail));
     };
     let shared = Arc::clone(lp);
     let task = tokio::task::spawn_blocking(move || {
+        // The work goes on when its caller has gone, and the next waits for it.
+        let _turn = turn;
         let mut found = Err(lost());
         let done = learning::in_background(1, || found = work(&shared));
         done.map_err(|reason| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "threads", reason)).and(found)
     });
     let found = task.await.map_err(|_| lost())?;
-    drop(permit);
     Ok(with_head(Json(found?).into_response(), lp.status().ledger_head))
 }
 
