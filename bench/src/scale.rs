@@ -63,8 +63,11 @@ impl Scale {
             drop(rounds?);
             encoding = encoding.min(seconds);
         }
-        let (held, mapped) = (rounds(path, &Storage::default())?, rounds(path, &stored)?);
-        let [held, mapped] = [held, mapped].map(|rounds| rounds.rounds.into_iter().map(Arc::new).collect::<Vec<_>>());
+        // Files without a cache: with one, passes are kept for a search that goes on, and would not be made again.
+        let small = Storage { memory: Some(200 * self.records as u64), cache: None };
+        let (held, mapped) = (rounds(path, &Storage::default())?, rounds(path, &small)?);
+        let [held, mapped] =
+            [&held, &mapped].map(|rounds| rounds.rounds.iter().cloned().map(Arc::new).collect::<Vec<_>>());
         // The first pass brings the pages.
         let first = pass(&mapped)?;
         let (mut from_memory, mut from_files) = (f64::INFINITY, f64::INFINITY);

@@ -347,6 +347,23 @@ impl LogReader {
     }
 }
 
+impl LogReader {
+    /// Works on all batches in order, while a thread reads those that come next.
+    pub(crate) fn read_ahead(&self, mut work: impl FnMut(LogBatch) -> Result<()>) -> Result<()> {
+        std::thread::scope(|scope| {
+            let (to, from) = std::sync::mpsc::sync_channel(AHEAD);
+            scope.spawn(move || {
+                // Nobody takes the next one after an error.
+                let _ = self.batches().try_for_each(|batch| to.send(batch));
+            });
+            from.into_iter().try_for_each(|batch| work(batch?))
+        })
+    }
+}
+
+/// The number of batches that are read ahead.
+const AHEAD: usize = 2;
+
 /// The batches of a [`LogReader`].
 #[expect(missing_debug_implementations, reason = "what reads a table has none")]
 pub struct Batches<'a> {

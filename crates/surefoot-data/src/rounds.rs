@@ -1,6 +1,7 @@
 //! ROUNDS: log files as rounds of encoded records to learn from.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::inputs::Inputs;
 use crate::lint::Screen;
 use crate::logs::{Actions, Check, LogReader};
-use crate::scan::{Grouping, Scan};
+use crate::scan::{Grouping, Run, Scan};
 use crate::shards::{self, Columns, Cutter, Engine, Plan, Shards};
 
 /// How logs become rounds.
@@ -276,22 +277,25 @@ impl Rounds {
         let mut check = Check::new(actions.clone(), range);
         let mut screen = Screen::default();
         let mut held = 0;
-        for batch in reader.batches() {
-            let batch = batch?;
+        reader.read_ahead(|batch| {
             let records = check.records(&batch)?;
-            let groups = grouping.of(&batch)?;
             screen.add(&batch, &records)?;
-            screen.order(&batch, |i| places[groups[i].as_str()]);
-            // Neighbouring records mostly belong to the same round, and are added together.
-            let mut start = 0;
-            while start < batch.len() {
-                let is_aside = |i: usize| batch.row() + i < aside;
-                let same = |i: usize| is_aside(i) == is_aside(start) && groups[i] == groups[start];
-                let end = (start..batch.len()).find(|&i| !same(i)).unwrap_or(batch.len());
-                let into = match places.get(groups[start].as_str()) {
-                    _ if is_aside(start) => &mut head,
-                    Some(&round) => &mut rounds[round],
-                    None => return Err(reader.changed()),
+            let mut runs = Vec::new();
+            for Run { group, records } in grouping.of(&batch)? {
+                let round = *places.get(group.as_str()).ok_or_else(|| reader.changed())?;
+                runs.push((round, records));
+            }
+            screen.order(&batch, |i| runs[runs.partition_point(|(_, records)| records.end <= i)].0);
+            // The records set aside are the first ones.
+            let edge = aside.saturating_sub(batch.row()).min(batch.len());
+            let parts = runs.iter().flat_map(|(round, records)| {
+                let edge = edge.clamp(records.start, records.end);
+                [(None, records.start..edge), (Some(*round), edge..records.end)]
+            });
+            for (round, Range { start, end }) in parts.filter(|(_, records)| !records.is_empty()) {
+                let into = match round {
+                    None => &mut head,
+                    Some(round) => &mut rounds[round],
                 };
                 let part = batch.slice(start..end);
                 match &mut into.cutter {
@@ -321,7 +325,6 @@ impl Rounds {
                 into.propensity.extend_from_slice(&records.propensity[start..end]);
                 into.cost.extend_from_slice(&records.cost[start..end]);
                 into.records += end - start;
-                start = end;
             }
             held += batch.len();
             if let Some(cache) = cache.as_ref().filter(|_| held >= HELD) {
@@ -330,7 +333,8 @@ impl Rounds {
                     round.store(&encoding, cache, place)?;
                 }
             }
-        }
+            Ok(())
+        })?;
         let mut shards = None;
         let mut logs = Vec::new();
         let set_aside;

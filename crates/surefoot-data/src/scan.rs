@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::convert::Infallible;
+use std::ops::Range;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -59,18 +60,35 @@ impl FromStr for Grouping {
 }
 
 impl Grouping {
-    /// The group of each record of a batch.
-    pub fn of(&self, batch: &LogBatch) -> Result<Vec<String>> {
+    /// The groups of the records of a batch, in order: neighbouring records mostly belong to the same one.
+    pub fn of(&self, batch: &LogBatch) -> Result<Vec<Run>> {
         let texts = match self {
             Grouping::PolicyVersion => batch.policy_version()?,
             Grouping::Column(name) => Some(batch.texts_of(name)?),
-            Grouping::File => return Ok(vec![batch.file().to_string(); batch.len()]),
+            Grouping::File => return Ok(vec![Run { group: batch.file().to_string(), records: 0..batch.len() }]),
         };
-        Ok(match texts {
-            None => vec![String::new(); batch.len()],
-            Some(texts) => texts.into_iter().map(|text| text.unwrap_or_default().into_owned()).collect(),
-        })
+        let Some(texts) = texts else {
+            return Ok(vec![Run { group: String::new(), records: 0..batch.len() }]);
+        };
+        let mut runs: Vec<Run> = Vec::new();
+        for (i, text) in texts.into_iter().enumerate() {
+            let group = text.unwrap_or_default();
+            match runs.last_mut() {
+                Some(run) if run.group == group => run.records.end = i + 1,
+                _ => runs.push(Run { group: group.into_owned(), records: i..i + 1 }),
+            }
+        }
+        Ok(runs)
     }
+}
+
+/// Neighbouring records of one group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run {
+    /// The name of the group.
+    pub group: String,
+    /// The places of the records in their batch.
+    pub records: Range<usize>,
 }
 
 impl Scan {
@@ -84,14 +102,14 @@ impl Scan {
             let batch = batch?;
             records += batch.len();
             seen.add(&batch)?;
-            for name in grouping.of(&batch)? {
-                let place = *places.entry(name).or_insert_with_key(|name| {
+            for Run { group, records } in grouping.of(&batch)? {
+                let place = *places.entry(group).or_insert_with_key(|name| {
                     groups.push((name.clone(), 0));
                     groups.len() - 1
                 });
                 interleaved |= place < last;
                 last = place;
-                groups[place].1 += 1;
+                groups[place].1 += records.len();
             }
         }
         let (skipped, unlabelled) = (batches.skipped(), batches.unlabelled());

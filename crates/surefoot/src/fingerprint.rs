@@ -113,10 +113,12 @@ impl Hasher {
 
     /// Adds a row of contexts. Zeros are left out, so that dense and sparse rows have the same hash.
     pub(crate) fn row(&mut self, row: Row<'_>) {
+        let mut pair = [0; 8];
         row.for_each(|f, v| {
             if v != 0.0 {
-                self.integer(f as u32);
-                self.single(v as f32);
+                pair[..4].copy_from_slice(&(f as u32).to_le_bytes());
+                pair[4..].copy_from_slice(&(v as f32).to_le_bytes());
+                self.pending.extend_from_slice(&pair);
             }
         });
         self.integer(u32::MAX);

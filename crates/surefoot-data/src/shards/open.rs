@@ -194,7 +194,10 @@ impl Shard {
             let records = check.records(&batch)?;
             let own: Vec<bool> = match &self.round {
                 None => vec![true; batch.len()],
-                Some(name) => plan.grouping.of(&batch)?.iter().map(|group| group == name).collect(),
+                Some(name) => {
+                    let runs = plan.grouping.of(&batch)?;
+                    runs.iter().flat_map(|run| std::iter::repeat_n(run.group == *name, run.records.len())).collect()
+                }
             };
             let kept = if own.iter().all(|own| *own) { batch } else { batch.keep(&own)? };
             plan.encoding.encode_into(&kept, &mut rows)?;
