@@ -10,6 +10,7 @@ CLIENTS_ENV := .venv-clients
 CONTRACT_ENV := .venv-contract
 DEPLOY_ENV := .venv-deploy
 DOCS_ENV := .venv-docs
+RELEASE_ENV := .venv-release
 PAGE_ENV := .venv-page
 POSTGRES_ENV := .venv-postgres
 ENGINES_ENV := .venv-engines
@@ -19,7 +20,7 @@ STORES_ENV := .venv-stores
 PYTHON_PACKAGE := crates/surefoot-python
 export CARGO_TARGET_DIR ?= target
 
-.PHONY: help test test-rust test-contract test-page test-python test-engines wheel environments lint lint-rust lint-python fmt doc bench bench-candidates bench-engines bench-evaluate bench-learners bench-python bench-rivals bench-scale bench-serve soak-serve golden attack fuzz fuzz-quick coverage demo paper clean test-typescript test-deploy client-types docs
+.PHONY: help test test-rust test-contract test-page test-python test-engines wheel environments lint lint-rust lint-python fmt doc bench bench-candidates bench-engines bench-evaluate bench-learners bench-python bench-rivals bench-scale bench-serve soak-serve golden attack fuzz fuzz-quick coverage demo paper clean test-typescript test-deploy client-types docs sdist package licences semver reproducible release-check
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -131,6 +132,31 @@ $(ENGINES_ENV)/tried: $(PYTHON_PACKAGE)/tests/engines/requirements.txt
 
 wheel: ## the wheel, for every Python from 3.10 on, into dist/
 	$(PYTHON) -m pip wheel --no-deps --wheel-dir dist .
+
+sdist: $(RELEASE_ENV)/installed ## the source archive of the Python package, into dist/
+	$(RELEASE_ENV)/bin/maturin sdist --out dist
+
+package: ## the archives of all crates, each compiled from its archive
+	$(CARGO) package --workspace --exclude surefoot-python --exclude surefoot-bench --locked
+
+licences: ## the licences of everything in the binary, into target/licences.txt
+	$(PYTHON) scripts/licences --package surefoot-cli --out $(CARGO_TARGET_DIR)/licences.txt
+
+semver: ## the interface of the crates against the last release; needs cargo-semver-checks, and a release
+	if [ -z "$$(git tag --list 'v*')" ]; then echo "SKIPPED: there is no release to compare with"; \
+	elif ! $(CARGO) semver-checks --version > /dev/null 2>&1; then echo "SKIPPED: cargo install cargo-semver-checks"; exit 1; \
+	else $(CARGO) semver-checks --workspace --baseline-rev "$$(git describe --tags --abbrev=0 --match 'v*')"; fi
+
+reproducible: ## two release builds, from two folders: are they the same file?
+	scripts/check-reproducible
+
+release-check: package wheel sdist licences semver ## everything that a release needs, but for tests and benchmarks
+	$(RELEASE_ENV)/bin/twine check dist/surefoot-*
+
+$(RELEASE_ENV)/installed:
+	$(PYTHON) -m venv $(RELEASE_ENV)
+	$(RELEASE_ENV)/bin/pip install --quiet --disable-pip-version-check 'maturin>=1.9,<2' twine==6.2.0
+	touch $@
 
 $(PYTHON_ENV)/installed: $(PYTHON_PACKAGE)/requirements.txt
 	$(PYTHON) -m venv $(PYTHON_ENV)
