@@ -15,6 +15,7 @@ use surefoot::objective::{Criterion, Objective, ObjectiveParts};
 use surefoot::policy::{Posterior, Scale as Width};
 use surefoot_data::{Actions, ColumnNames, Format, LogReader, ROWS, ReadRequest, Rounds, Storage, write_table};
 
+use crate::draw::{Curve, Panel, curves};
 use crate::logs::alone;
 use crate::report::{number, publish, table};
 use crate::work::{Result, timed};
@@ -83,6 +84,10 @@ impl Scale {
             points.push((records as f64, pass(&repeated)?));
             times *= 10;
         }
+        fs::create_dir_all(&self.out)?;
+        let curve = Curve { label: "mapped files, 20 features".into(), points: points.clone() };
+        let panel = Panel { name: "records with a reward".into(), curves: vec![curve] };
+        curves("Seconds of a pass; the grey line is linear growth", &[panel])?.write(&self.out.join("scale"))?;
         let ratio = |ours: f64, other: f64| format!("**{:.2}**", other / ours);
         let rows = [
             [
@@ -120,7 +125,7 @@ impl Scale {
             self.records
         );
         Ok(format!(
-            "{settings}\n\n{}\nThe growth of a pass, over mapped records that are repeated:\n\n{}",
+            "{settings}\n\n{}\nThe growth of a pass, over mapped records that are repeated:\n\n{}\n![Seconds of a pass](scale.svg)\n",
             table(["work", "seconds", "of the other", "speed"], &rows),
             table(["weighing records", "seconds", "slope from the line above"], &steps),
         ))
