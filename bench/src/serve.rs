@@ -114,7 +114,7 @@ impl Serve {
         let bodies = Bodies::new();
         let mut next = 0;
         let [mut singles, mut alones, mut half, mut batches, mut rewards, mut pace] = [(); 6].map(|()| Vec::new());
-        let (mut p50, mut p99) = (Vec::new(), Vec::new());
+        let (mut p50, mut p99, mut alone_p99) = (Vec::new(), Vec::new(), Vec::new());
         let (mut shares, mut shared_next) = (Vec::new(), 0);
         for _ in 0..self.turns {
             alones.push(self.send(&alone, 0, None, bodies.single())?.rate());
@@ -133,6 +133,8 @@ impl Serve {
             half.push(steady.rate());
             p50.push(steady.quantile(0.5));
             p99.push(steady.quantile(0.99));
+            // The machine has pauses of its own.
+            alone_p99.push(self.send(&alone, 0, pace.last().copied(), bodies.single())?.quantile(0.99));
             // A batch has numbers of its own.
             let first = next.div_ceil(BATCH);
             let batched = self.send(&service, first, None, bodies.batch(BATCH))?;

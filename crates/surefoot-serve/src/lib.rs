@@ -2,7 +2,7 @@
 //! come, learning when a round is complete, certificates, the gate, and redeployment.
 //!
 //! ```text
-//! HTTP (`http/`) -> requests, checked (`request.rs`) -> `queue.rs` -> one thread per loop (`sequencer.rs`)
+//! HTTP (`http/`) -> requests, checked (`request.rs`) -> one thread per loop (`sequencer.rs`)
 //!                                                                     |
 //!                                     rules (`engine/`) -> commit (`store/`) -> answers
 //!                                                                     |
@@ -27,7 +27,6 @@ mod logs;
 mod mcp;
 mod metrics;
 mod policies;
-mod queue;
 pub mod request;
 mod run;
 mod sequencer;

@@ -1,9 +1,8 @@
 //! SEQUENCER: one thread per loop that alone draws, numbers, commits and swaps policies, and one that learns.
 //!
-//! Callers [queue](crate::queue) what they ask, and wait. The thread takes everything that is queued, makes one step of the
-//! [engine](crate::engine) of it, and answers after the commit: many asks share one flush of the disk. If there were other
-//! callers a moment ago, it waits for them, but not for long. If too much is queued, an ask is refused before anything is
-//! drawn for it.
+//! Callers queue what they ask, and wait. The thread takes everything that is queued, makes one step of the
+//! [engine](crate::engine) of it, and answers after the commit: what is asked during one flush of the disk shares the next. If
+//! too much is queued, an ask is refused before anything is drawn for it.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use surefoot::{Fingerprint, LinearGaussian};
+use tokio::runtime::Handle;
 use tokio::sync::{broadcast, oneshot};
 
 use crate::clock::Clock;
@@ -23,7 +23,6 @@ use crate::error::{Error, Result};
 use crate::learning::{self, Learning};
 use crate::metrics::Metrics;
 use crate::policies::Policies;
-use crate::queue::{Queue, When};
 use crate::request::Usual;
 use crate::store::{Reader, Storage};
 
@@ -31,8 +30,6 @@ use crate::store::{Reader, Storage};
 const MOST_QUEUED: usize = 8192;
 /// The largest number of decisions and rewards in one commit.
 const MOST_TOGETHER: usize = 1024;
-/// How long an ask waits for those of other callers, to share a commit with them.
-const GATHER: Duration = Duration::from_millis(1);
 /// How often a loop looks at the clock without being asked anything.
 const TICK: Duration = Duration::from_millis(50);
 /// How soon the learner tries again what the store has refused.
@@ -90,8 +87,28 @@ pub(crate) type Reply = (Answer, Fingerprint);
 
 #[derive(Debug)]
 enum Message {
-    Ask(Ask, Option<oneshot::Sender<Reply>>),
+    /// What the learner asks has no caller.
+    Ask(Ask, Option<Caller>),
     Stop,
+}
+
+/// Who waits for an answer.
+#[derive(Debug)]
+struct Caller {
+    reply: oneshot::Sender<Reply>,
+    /// Where it waits, if it is a task.
+    runtime: Option<Handle>,
+}
+
+/// Answers callers, who may have gone.
+fn answer(mut answered: Vec<(Caller, Reply)>) {
+    let runtime = answered.iter_mut().find_map(|(caller, _)| caller.runtime.take());
+    let send = move || answered.into_iter().for_each(|(caller, reply)| drop(caller.reply.send(reply)));
+    match runtime {
+        // One of the threads on which tasks wait tells all of them: waking these threads once per task takes longer.
+        Some(runtime) => drop(runtime.spawn(async move { send() })),
+        None => send(),
+    }
 }
 
 /// A running loop.
@@ -102,7 +119,7 @@ pub struct Loop {
     usual: Usual,
     shared: Arc<Shared>,
     policies: Policies,
-    queue: Arc<Queue<Message>>,
+    queue: Sender<Message>,
     reader: Mutex<Box<dyn Reader>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -158,7 +175,7 @@ impl Loop {
         let engine = Engine::open(name, Arc::clone(&rules), opening.ledger(), store, find)?;
         let learning = Learning::new(name, Arc::clone(&rules), first, policies.clone(), engine.reader()?);
         let reader = Mutex::new(engine.reader()?);
-        let queue = Arc::new(Queue::new());
+        let (queue, asked) = mpsc::channel();
         let (ready, to_learn) = mpsc::channel();
         let shared = Arc::new(Shared {
             status: RwLock::new(engine.status()),
@@ -167,16 +184,16 @@ impl Loop {
             queued: AtomicUsize::new(0),
         });
         let sequencer = {
-            let (shared, asked) = (Arc::clone(&shared), Arc::clone(&queue));
+            let shared = Arc::clone(&shared);
             let work = move || {
                 let _lock = lock;
                 let decides = engine.status().policy;
-                Sequencer { engine, shared, clock, asked, callers: 1, ready, decides, unsaved: None }.run();
+                Sequencer { engine, shared, clock, asked, ready, decides, unsaved: None }.run();
             };
             spawn(format!("decide-{name}"), work).map_err(system)?
         };
         let learner = {
-            let (queue, shared) = (Arc::clone(&queue), Arc::clone(&shared));
+            let (queue, shared) = (queue.clone(), Arc::clone(&shared));
             let work = move || learn(learning, to_learn, &queue, &shared, learning_threads);
             spawn(format!("learn-{name}"), work).map_err(system)?
         };
@@ -230,15 +247,15 @@ impl Loop {
 
     /// Asks something, and waits for the answer.
     pub(crate) async fn ask(&self, ask: Ask) -> Result<Reply, Refusal> {
-        self.queue(ask)?.await.map_err(|_| stopped())
+        self.queue(ask, Some(Handle::current()))?.await.map_err(|_| stopped())
     }
 
     /// Asks something, and blocks the thread until the answer comes.
     pub fn ask_blocking(&self, ask: Ask) -> Result<Answer, Refusal> {
-        self.queue(ask)?.blocking_recv().map(|(answer, _)| answer).map_err(|_| stopped())
+        self.queue(ask, None)?.blocking_recv().map(|(answer, _)| answer).map_err(|_| stopped())
     }
 
-    fn queue(&self, ask: Ask) -> Result<oneshot::Receiver<Reply>, Refusal> {
+    fn queue(&self, ask: Ask, runtime: Option<Handle>) -> Result<oneshot::Receiver<Reply>, Refusal> {
         let n = ask.len();
         let before = self.shared.queued.fetch_add(n, Ordering::SeqCst);
         if before + n > MOST_QUEUED {
@@ -247,16 +264,17 @@ impl Loop {
             return Err(Refusal::overloaded());
         }
         let (reply, answer) = oneshot::channel();
-        match self.queue.push(Message::Ask(ask, Some(reply)), n) {
-            true => Ok(answer),
-            false => Err(stopped()),
+        match self.queue.send(Message::Ask(ask, Some(Caller { reply, runtime }))) {
+            Ok(()) => Ok(answer),
+            Err(_) => Err(stopped()),
         }
     }
 
     /// Ends the threads after what is queued was answered. What is being learned is given up, and learned again after the
     /// next start.
     pub fn stop(&self) {
-        self.queue.push(Message::Stop, 0);
+        // If nobody takes it, the thread has ended.
+        let _ = self.queue.send(Message::Stop);
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sequencer) = (!threads.is_empty()).then(|| threads.remove(0)) {
             let _ = sequencer.join();
@@ -297,9 +315,7 @@ struct Sequencer {
     engine: Engine,
     shared: Arc<Shared>,
     clock: Arc<dyn Clock>,
-    asked: Arc<Queue<Message>>,
-    /// How many callers there were at the last step: those whose asks it took, and those who asked meanwhile.
-    callers: usize,
+    asked: Receiver<Message>,
     ready: Sender<Ready>,
     /// The policy that took the newest decision.
     decides: Option<Fingerprint>,
@@ -311,9 +327,9 @@ impl Sequencer {
     fn run(mut self) {
         let mut go = true;
         while go {
-            let when = When { first: TICK, enough: self.callers, others: GATHER, weight: MOST_TOGETHER };
             let (mut asks, mut replies, mut n) = (Vec::new(), Vec::new(), 0);
-            for message in self.asked.take(when) {
+            let mut next = self.asked.recv_timeout(TICK).ok();
+            while let Some(message) = next {
                 let Message::Ask(ask, reply) = message else {
                     go = false;
                     break;
@@ -322,6 +338,7 @@ impl Sequencer {
                 n += if reply.is_some() { ask.len() } else { 0 };
                 asks.push(ask);
                 replies.push(reply);
+                next = if n < MOST_TOGETHER { self.asked.try_recv().ok() } else { None };
             }
             self.step(&asks, replies, n);
             self.retain();
@@ -332,10 +349,9 @@ impl Sequencer {
         }
     }
 
-    fn step(&mut self, asks: &[Ask], replies: Vec<Option<oneshot::Sender<Reply>>>, n: usize) {
+    fn step(&mut self, asks: &[Ask], replies: Vec<Option<Caller>>, n: usize) {
         let before = self.engine.status();
         let answers = self.engine.step(asks, self.clock.now());
-        self.callers = asks.len() + self.asked.len();
         self.shared.metrics.count(&answers);
         let ready = self.engine.take_ready();
         let (status, head) = (self.engine.status(), self.engine.head());
@@ -343,14 +359,15 @@ impl Sequencer {
             self.tell(&before, &status, asks);
             *self.shared.status.write().unwrap_or_else(PoisonError::into_inner) = status;
         }
+        let mut answered = Vec::with_capacity(asks.len());
         for ((ask, reply), answer) in asks.iter().zip(replies).zip(answers) {
             match (reply, answer) {
-                // Whoever asked may have gone.
-                (Some(reply), answer) => drop(reply.send((answer, head))),
+                (Some(caller), answer) => answered.push((caller, (answer, head))),
                 (None, Answer::Done(Err(_))) => self.unsaved = Some((Instant::now(), ask.clone())),
                 (None, _) => {}
             }
         }
+        answer(answered);
         self.shared.queued.fetch_sub(n, Ordering::SeqCst);
         if let Some(ready) = ready {
             self.send(Event::LearningStarted { round: ready.round });
@@ -400,15 +417,8 @@ impl Sequencer {
     }
 }
 
-impl Drop for Sequencer {
-    /// Whoever still asks is told that the loop has stopped.
-    fn drop(&mut self) {
-        self.asked.close();
-    }
-}
-
 /// The work of the thread that learns.
-fn learn(mut learning: Learning, ready: Receiver<Ready>, queue: &Queue<Message>, shared: &Shared, threads: usize) {
+fn learn(mut learning: Learning, ready: Receiver<Ready>, queue: &Sender<Message>, shared: &Shared, threads: usize) {
     let work = move || {
         while let Ok(round) = ready.recv() {
             let began = Instant::now();
@@ -425,12 +435,12 @@ fn learn(mut learning: Learning, ready: Receiver<Ready>, queue: &Queue<Message>,
                 Err(error) => Ask::LearningFailed { round: round.round, reason: error.to_string() },
             };
             shared.metrics.learned(began.elapsed());
-            if !queue.push(Message::Ask(ask, None), 0) {
+            if queue.send(Message::Ask(ask, None)).is_err() {
                 return;
             }
         }
     };
     if let Err(reason) = learning::in_background(threads, work) {
-        queue.push(Message::Ask(Ask::LearningFailed { round: 0, reason }, None), 0);
+        let _ = queue.send(Message::Ask(Ask::LearningFailed { round: 0, reason }, None));
     }
 }

@@ -1,5 +1,7 @@
 //! A store in one SQLite file: a write-ahead log, flushed with every commit.
 
+mod checkpoints;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,6 +10,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row, params};
 use surefoot::Fingerprint;
 use surefoot::audit::Statement;
 
+use self::checkpoints::Checkpoints;
 use super::{
     Act, Closed, DecisionRow, Ends, Learned, Reader, RecordRow, RewardRow, RewardStatus, RoundRow, SessionRow, Store,
 };
@@ -72,6 +75,8 @@ pub struct SqliteStore {
     connection: Connection,
     /// Whether the write-ahead log may still hold what was erased.
     erased: bool,
+    /// For a connection that writes.
+    checkpoints: Option<Checkpoints>,
 }
 
 /// How a connection is used.
@@ -79,6 +84,8 @@ pub struct SqliteStore {
 enum Use {
     Write,
     Read,
+    /// It moves the write-ahead log into the file.
+    Checkpoint,
 }
 
 impl SqliteStore {
@@ -86,7 +93,8 @@ impl SqliteStore {
     pub fn open(path: &Path) -> Result<Self> {
         let failed = |reason: rusqlite::Error| Error::store(path, "opened", said(&reason));
         let connection = connect(path, Use::Write).map_err(failed)?;
-        let store = SqliteStore { path: path.into(), connection, erased: false };
+        let checkpoints = Some(Checkpoints::of(path, &connection).map_err(failed)?);
+        let store = SqliteStore { path: path.into(), connection, erased: false, checkpoints };
         let version: i64 = store.connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(failed)?;
         match version {
             0 => {
@@ -102,7 +110,8 @@ impl SqliteStore {
     /// Opens a store that exists, to read it.
     pub fn open_to_read(path: &Path) -> Result<Self> {
         let failed = |reason: rusqlite::Error| Error::store(path, "opened", said(&reason));
-        Ok(SqliteStore { path: path.into(), connection: connect(path, Use::Read).map_err(failed)?, erased: false })
+        let connection = connect(path, Use::Read).map_err(failed)?;
+        Ok(SqliteStore { path: path.into(), connection, erased: false, checkpoints: None })
     }
 
     /// Empties the write-ahead log. While others read it cannot be emptied; then the next commit tries again.
@@ -159,7 +168,7 @@ fn said(reason: &rusqlite::Error) -> String {
 fn connect(path: &Path, how: Use) -> rusqlite::Result<Connection> {
     let flags = match how {
         Use::Write => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
-        Use::Read => OpenFlags::SQLITE_OPEN_READ_WRITE,
+        Use::Read | Use::Checkpoint => OpenFlags::SQLITE_OPEN_READ_WRITE,
     };
     let db = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     db.busy_timeout(PATIENTLY)?;
@@ -381,6 +390,7 @@ impl Store for SqliteStore {
         if self.erased {
             self.empty_log();
         }
+        self.checkpoints.iter_mut().for_each(Checkpoints::committed);
         Ok(())
     }
 
@@ -399,6 +409,7 @@ impl Store for SqliteStore {
     }
 
     fn add_decision(&mut self, row: &DecisionRow) -> Result<()> {
+        self.checkpoints.iter_mut().for_each(Checkpoints::add);
         self.write(|db| {
             let query = format!("INSERT INTO decisions ({DECISION}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)");
             db.prepare_cached(&query)?.execute(params![
@@ -423,6 +434,7 @@ impl Store for SqliteStore {
     }
 
     fn add_reward(&mut self, row: &RewardRow) -> Result<()> {
+        self.checkpoints.iter_mut().for_each(Checkpoints::add);
         self.write(|db| {
             db.prepare_cached(
                 "INSERT INTO rewards (number, event_id, reward_id, value, received_at, status) \
