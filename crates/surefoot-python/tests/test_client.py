@@ -104,6 +104,20 @@ def test_the_same_event_gets_the_same_decision(connect: Any, serve: Any) -> None
     assert client.decision("visit/1")["event_id"] == "visit/1"
 
 
+def test_a_deferred_decision_counts_when_it_is_shown(connect: Any, serve: Any) -> None:
+    client = connect(serve().url)
+    decision = client.decide(CONTEXT, event_id="a/1", defer=True)
+    assert decision.deferred and not client.decide(CONTEXT).deferred
+    assert client.reward(decision, 1.0) == "parked"
+    assert client.activate(decision) == "activated" and client.activate("a/1") == "duplicate"
+    assert [reward["status"] for reward in client.decision("a/1")["rewards"]] == ["joined"]
+    assert client.decide_many([{"context": CONTEXT, "defer": True}])[0].deferred
+    with pytest.raises(NotFoundError):
+        client.activate("unknown")
+    with pytest.raises(RefusedError, match="candidates"):
+        client.decide(CONTEXT, candidates=[{"id": "a"}])
+
+
 def test_many_decisions_and_rewards_in_few_requests(connect: Any, serve: Any, between: Any) -> None:
     proxy = between(serve().url)
     client = connect(proxy.url)

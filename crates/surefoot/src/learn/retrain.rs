@@ -279,7 +279,7 @@ fn choose(
 
 /// The members of a portfolio are compared on at most this many records, the same share of every round. The one that is chosen
 /// learns from all of them.
-pub const MOST_COMPARED: usize = 1 << 20;
+pub const MOST_COMPARED: usize = 1 << 17;
 
 /// An estimate for the report takes at most this many records. No certificate uses it.
 const MOST_ESTIMATED: usize = 1 << 22;

@@ -14,10 +14,12 @@ from surefoot.client._async_rewards import AsyncRewardSender
 from surefoot.client._batches import batch
 from surefoot.client._decisions import (
     Action,
+    Activation,
     Decision,
     DecisionRequest,
     Outcome,
     Reward,
+    activate_call,
     decide_call,
     decision,
     request_body,
@@ -144,9 +146,12 @@ class AsyncClient:
         event_id: str | None = None,
         eligible: Sequence[Action] | None = None,
         baseline: Mapping[str, Any] | None = None,
+        candidates: Sequence[Mapping[str, Any]] | None = None,
+        defer: bool = False,
     ) -> Decision:
         """As :meth:`surefoot.Client.decide`."""
-        request = {"context": context, "event_id": event_id, "eligible": eligible, "baseline": baseline}
+        request: dict[str, Any] = {"context": context, "event_id": event_id, "eligible": eligible}
+        request |= {"baseline": baseline, "candidates": candidates, "defer": defer or None}
         return await self._ask(decide_call(self._path, request))
 
     async def decide_many(self, requests: Iterable[DecisionRequest]) -> list[Decision]:
@@ -155,6 +160,11 @@ class AsyncClient:
         return await self._run(
             batch(f"{self._path}/decisions", lines, lambda line: decision(line, line["status"]), self.patience)
         )
+
+    async def activate(self, event: str | Decision) -> Activation:
+        """As :meth:`surefoot.Client.activate`."""
+        event_id = event.event_id if isinstance(event, Decision) else event
+        return await self._ask(activate_call(self._path, event_id))
 
     async def reward(self, event: str | Decision, reward: float, *, reward_id: str | None = None) -> Outcome:
         """As :meth:`surefoot.Client.reward`."""

@@ -9,11 +9,14 @@ from datetime import datetime
 from typing import Any, Literal, TypedDict
 
 from surefoot.client._messages import NDJSON, Answer, Call, encoded, parsed, time_of
+from surefoot.client._server import segment
 from surefoot.errors import refused
 
 Action = str | int
 #: What became of a reward.
 Outcome = Literal["joined", "duplicate", "late", "parked"]
+#: What became of an activation.
+Activation = Literal["activated", "duplicate", "late"]
 
 
 class _Context(TypedDict):
@@ -26,6 +29,8 @@ class DecisionRequest(_Context, total=False):
     event_id: str
     eligible: Sequence[Action]
     baseline: Mapping[str, Any]
+    candidates: Sequence[Mapping[str, Any]]
+    defer: bool
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,7 @@ class Decision:
     """A decision that is on the disk of the server."""
 
     event_id: str
-    #: The chosen action, by name or number.
+    #: The chosen action, by name or number; the id of the chosen candidate in a loop over candidates.
     action: Action
     #: The probability with which it was chosen.
     propensity: float
@@ -43,6 +48,8 @@ class Decision:
     round: int
     #: Until when its rewards count.
     reward_until: datetime
+    #: Whether its rewards count only after :meth:`surefoot.Client.activate`.
+    deferred: bool
     #: Whether nobody should follow it.
     shadow: bool
     #: The head of the ledger, for ``surefoot verify --head``.
@@ -86,6 +93,7 @@ def decision(answered: Mapping[str, Any], status: int) -> Decision:
         policy_version=answered["policy_version"],
         round=answered["round"],
         reward_until=time_of(answered["reward_until"]),
+        deferred=answered.get("deferred", False),
         shadow=answered.get("shadow", False),
         ledger_head=answered["ledger_head"],
         again=status == 200,
@@ -97,6 +105,14 @@ def decide_call(path: str, request: Mapping[str, Any]) -> Call[Decision]:
         return decision(parsed(answer), answer.status)
 
     return Call("POST", f"{path}/decisions", read, encoded(request_body(request)))
+
+
+def activate_call(path: str, event_id: str) -> Call[Activation]:
+    def read(answer: Answer) -> Activation:
+        outcome: Activation = parsed(answer)["outcome"]
+        return outcome
+
+    return Call("POST", f"{path}/decisions/{segment(event_id)}/activate", read)
 
 
 def reward_call(path: str, given: Reward) -> Call[Outcome]:

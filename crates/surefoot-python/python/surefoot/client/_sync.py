@@ -13,10 +13,12 @@ from surefoot.client import _reading
 from surefoot.client._batches import batch
 from surefoot.client._decisions import (
     Action,
+    Activation,
     Decision,
     DecisionRequest,
     Outcome,
     Reward,
+    activate_call,
     decide_call,
     decision,
     request_body,
@@ -127,25 +129,34 @@ class Client:
         event_id: str | None = None,
         eligible: Sequence[Action] | None = None,
         baseline: Mapping[str, Any] | None = None,
+        candidates: Sequence[Mapping[str, Any]] | None = None,
+        defer: bool = False,
     ) -> Decision:
         """Decides on an event. The same ``event_id`` always gets the same decision.
 
         ``context`` has the features by name. ``eligible`` are the actions that may be chosen, all if absent. ``baseline`` is
-        for a loop in apprentice mode: ``{"action": ..., "propensity": ...}`` of your own policy.
+        for a loop in apprentice mode: ``{"action": ..., "propensity": ...}`` of your own policy. ``candidates`` are for a
+        loop over candidates: each has an ``id`` and features. With ``defer``, rewards count only after :meth:`activate`.
         """
-        request = {"context": context, "event_id": event_id, "eligible": eligible, "baseline": baseline}
+        request: dict[str, Any] = {"context": context, "event_id": event_id, "eligible": eligible}
+        request |= {"baseline": baseline, "candidates": candidates, "defer": defer or None}
         return self._ask(decide_call(self._path, request))
 
     def decide_many(self, requests: Iterable[DecisionRequest]) -> list[Decision]:
         """Decides on many events, in as few requests as possible. Answers are in the order of the requests.
 
-        Each request is a mapping with ``context``, and with ``event_id``, ``eligible`` and ``baseline`` if needed. If some
+        Each request is a mapping with ``context``, and with the other arguments of :meth:`decide` if needed. If some
         cannot be done, all others are, and :class:`~surefoot.client.BatchError` has an answer or an error for each.
         """
         lines = [encoded(request_body(one), f"request {i}: ") for i, one in enumerate(requests)]
         return self._run(
             batch(f"{self._path}/decisions", lines, lambda line: decision(line, line["status"]), self.patience)
         )
+
+    def activate(self, event: str | Decision) -> Activation:
+        """Says that a deferred decision is shown: ``"activated"``, ``"duplicate"`` or ``"late"``."""
+        event_id = event.event_id if isinstance(event, Decision) else event
+        return self._ask(activate_call(self._path, event_id))
 
     def reward(self, event: str | Decision, reward: float, *, reward_id: str | None = None) -> Outcome:
         """Sends a reward of an event: ``"joined"``, ``"duplicate"``, ``"late"`` or ``"parked"``.
