@@ -93,6 +93,7 @@ impl Learning {
             self.policies.write(policy.as_ref(), &inputs)?;
         }
         self.reader.share(self.policies.folder())?;
+        session.running().identity().map(|next| self.policies.prepare(next)).transpose()?;
         let statements = statements(&report, session.logs().len());
         let learned = Learned {
             round: round.round,

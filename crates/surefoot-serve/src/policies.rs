@@ -22,6 +22,8 @@ pub(crate) struct Policies {
     reader: Arc<Mutex<PolicyReader>>,
     /// The policy that was last asked for by [`recent`](Self::recent).
     kept: Arc<Mutex<Option<Kept>>>,
+    /// The policy that will decide next.
+    prepared: Arc<Mutex<Option<Kept>>>,
 }
 
 impl Policies {
@@ -29,7 +31,7 @@ impl Policies {
     pub(crate) fn open(folder: &Path) -> Result<Self> {
         let failed = |reason| Error::System { place: folder.display().to_string(), reason };
         std::fs::create_dir_all(folder).map_err(failed)?;
-        Ok(Policies { folder: folder.into(), reader: Arc::default(), kept: Arc::default() })
+        Ok(Policies { folder: folder.into(), reader: Arc::default(), kept: Arc::default(), prepared: Arc::default() })
     }
 
     /// Where the files are.
@@ -95,6 +97,25 @@ impl Policies {
         let found = self.read(policy)?;
         *kept = Some((policy, Arc::clone(&found)));
         Ok(found)
+    }
+
+    /// Reads the policy that will decide next. That takes long, so that the thread that decides should not do it.
+    pub(crate) fn prepare(&self, policy: Fingerprint) -> Result<()> {
+        let found = self.read(policy)?;
+        *self.prepared.lock().unwrap_or_else(PoisonError::into_inner) = Some((policy, found));
+        Ok(())
+    }
+
+    /// A policy that was [prepared](Self::prepare), or that is read now.
+    pub(crate) fn prepared(&self, policy: Fingerprint) -> Result<Arc<dyn Policy>> {
+        let mut prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        match prepared.take_if(|(print, _)| *print == policy) {
+            Some((_, found)) => Ok(found),
+            None => {
+                drop(prepared);
+                self.read(policy)
+            }
+        }
     }
 
     /// Reads a policy. Its file is checked against its fingerprint.

@@ -170,7 +170,7 @@ impl Loop {
             if !found.path(policy).is_file() {
                 shared.fetch(found.folder())?;
             }
-            found.read(policy)
+            found.prepared(policy)
         });
         let engine = Engine::open(name, Arc::clone(&rules), opening.ledger(), store, find)?;
         let learning = Learning::new(name, Arc::clone(&rules), first, policies.clone(), engine.reader()?);
