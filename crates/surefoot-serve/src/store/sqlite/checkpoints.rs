@@ -9,10 +9,10 @@ use rusqlite::Connection;
 use super::{Use, connect};
 
 /// The number of rows after which the log is worth moving: about 4 MB.
-const ROWS: usize = 1000;
+const ROWS: usize = 10_000;
 /// The size of the log, in pages, at which a commit moves the rest of it, so that the log can begin anew: 64 MB. By then the
 /// thread has moved nearly all of it.
-const MOST_PAGES: i64 = 16_384;
+const MOST_PAGES: i64 = 65_536;
 
 /// When the log is moved.
 #[derive(Debug)]
