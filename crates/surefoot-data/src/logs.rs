@@ -353,8 +353,12 @@ impl LogReader {
         std::thread::scope(|scope| {
             let (to, from) = std::sync::mpsc::sync_channel(AHEAD);
             scope.spawn(move || {
-                // Nobody takes the next one after an error.
-                let _ = self.batches().try_for_each(|batch| to.send(batch));
+                for batch in self.batches() {
+                    if to.send(batch).is_err() {
+                        // The work has ended, with an error.
+                        break;
+                    }
+                }
             });
             from.into_iter().try_for_each(|batch| work(batch?))
         })
