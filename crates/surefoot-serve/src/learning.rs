@@ -70,17 +70,22 @@ impl Learning {
     pub(crate) fn learn(&mut self, round: &Ready) -> Result<Learned> {
         // Other servers may have learned from the rounds before.
         self.reader.fetch(self.policies.folder())?;
-        let (logs, stored) = self.together(|_| round_logs(self.reader.as_ref(), &self.rules, round))?;
-        let mean_cost = logs.cost().iter().sum::<f64>() / logs.len() as f64;
-        let ledger: Ledger = stored.ledger.parse().map_err(Error::core(&self.place))?;
-        let mut session = match self.session.take() {
-            // After a failure of the store the session may be a round ahead of it, and behind if another server learned.
-            Some(session) if session.logs().len() as u64 == round.round => match self.up_to_date(session, &ledger)? {
-                Some(session) => session,
-                None => self.resumed()?,
-            },
-            _ => self.resumed()?,
+        let (mut session, logs) = loop {
+            let (logs, stored) = self.together(|_| round_logs(self.reader.as_ref(), &self.rules, round))?;
+            let ledger: Ledger = stored.ledger.parse().map_err(Error::core(&self.place))?;
+            let session = match self.session.take() {
+                // After a failure of the store the session may be a round ahead of it, and behind if another server learned.
+                Some(session) if session.logs().len() as u64 == round.round => self.up_to_date(session, &ledger)?,
+                _ => None,
+            };
+            let session = session.map_or_else(|| self.resumed(), Ok)?;
+            if session.ledger().head() == ledger.head() {
+                break (session, logs);
+            }
+            // Records were erased after they were read, and before the session was.
+            self.session = Some(session);
         };
+        let mean_cost = logs.cost().iter().sum::<f64>() / logs.len() as f64;
         if session.logs().len() as u64 != round.round {
             let expected = session.logs().len();
             return Err(Error::setting(&self.place, "the round to learn from", expected, round.round));
