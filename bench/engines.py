@@ -66,7 +66,7 @@ def learn(log: Path, cache: Path, engine: Engine | None) -> tuple[float, float, 
         cache=cache, map=None if engine is None else checked(engine)
     )
     read = time.perf_counter()
-    learner = surefoot.SeqAdjLS(lam=0.4, optimiser="lbfgs", epochs=10)
+    learner = surefoot.SeqAdjLS(lam=0.4, optimiser="lbfgs", iterations=5)
     learned = surefoot.learn(rounds, learner, progress=False)
     end = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
@@ -106,7 +106,7 @@ def main() -> None:
         "# Engines against one process",
         "",
         f"Written by `make bench-engines`: {given.records:,} records that all weigh, {FEATURES} features, {ACTIONS} actions; a",
-        f"search by L-BFGS, with its certificates; one thread per process, {given.turns} turns of each, in turn. Medians.",
+        f"search by L-BFGS with 5 iterations, and its certificates; one thread per process, {given.turns} turns of each, in turn. Medians.",
         f"{platform.machine()}, {os.cpu_count()} cores, Ray {ray.__version__}, {date.today()}.",
         "",
     ]
