@@ -8,10 +8,10 @@ use rusqlite::Connection;
 
 use super::{Use, connect};
 
-/// The number of rows after which the log is worth moving: about 4 MB.
+/// The number of rows after which the log is worth moving: some 40 MB of it.
 const ROWS: usize = 10_000;
-/// The size of the log, in pages, at which a commit moves the rest of it, so that the log can begin anew: 64 MB. By then the
-/// thread has moved nearly all of it.
+/// The size of the log, in pages, at which a commit moves the rest of it, so that the log can begin anew: 256 MB. By then
+/// the thread has moved nearly all of it.
 const MOST_PAGES: i64 = 65_536;
 
 /// When the log is moved.
