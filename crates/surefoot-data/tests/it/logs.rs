@@ -212,6 +212,36 @@ fn columns_become_features_as_one_expects() {
     assert!(said.ends_with("wrong.csv, row 0: age should be a number, but is \"old\""), "{said}");
 }
 
+/// Records of numbers alone are encoded column by column, and others row by row.
+#[test]
+fn numbers_are_encoded_alike_with_and_without_other_columns() {
+    let folder = TempDir::new().unwrap();
+    let encoded = |name: &str, other: &str, large: bool| {
+        let mut text = format!("action,x,y{}\n", if other.is_empty() { "" } else { ",z" });
+        for i in 0..1500 {
+            let x = if i % 7 == 0 { String::new() } else { format!("{}", i % 13 - 6) };
+            let y = if large && i == 1200 { "1e300".into() } else { format!("{}", i % 5) };
+            text += &format!("0,{x},{y}{other}\n");
+        }
+        let path = file(&folder, name, &text);
+        let batch = reader(&path).batches().next().unwrap().unwrap();
+        let mut fit = EncodingFit::new(EncodingSettings { standardise: false, ..EncodingSettings::default() }).unwrap();
+        fit.add(&batch.slice(0..1000)).unwrap();
+        let encoding = fit.finish("x").unwrap();
+        assert_eq!(encoding.names()[..3], ["x", "x is missing", "y"]);
+        encoding.encode(&batch).map(|found| found.to_dense()).map_err(|error| error.to_string())
+    };
+    let (alone, beside) = (encoded("a.csv", "", false).unwrap(), encoded("b.csv", ",red", false).unwrap());
+    for i in 0..1500 {
+        let bits = |values: &[f32]| values[..3].iter().map(|v| v.to_bits()).collect::<Vec<u32>>();
+        assert_eq!(bits(alone.row(i).values()), bits(beside.row(i).values()), "{i}");
+    }
+    assert_eq!(alone.row(1499).values(), [-2.0, 0.0, 4.0]);
+    assert_eq!(alone.row(7).values(), [0.0, 1.0, 2.0]);
+    let said = encoded("c.csv", "", true).unwrap_err();
+    assert!(said.contains("row 1200: y should be finite, within the range of f32, but is"), "{said}");
+}
+
 #[test]
 fn lists_and_names_become_features_too() {
     let folder = TempDir::new().unwrap();
