@@ -1,10 +1,10 @@
 """The supervised limit: learners that see labels instead of rewards."""
 
-import time
 import warnings
 
 import lightgbm
 import numpy as np
+from meter import Meter
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
@@ -30,10 +30,9 @@ ALL, SEEN = "all labels, ", "as many labels as right guesses, "
 
 def learn(world, learner, labels):
     """A learner with the first `labels` labels of the stream."""
-    data = world.data
-    begin = time.process_time()
-    p = LEARNERS[learner](data.stream[:labels], data.label[:labels], data.test, data.classes)
-    seconds = time.process_time() - begin
+    data, meter = world.data, Meter()
+    with meter:
+        p = LEARNERS[learner](data.stream[:labels], data.label[:labels], data.test, data.classes)
     greedy = world.truth(p)[1]
     # A classifier's most probable class is its decision; there is nothing to explore.
-    return {"value": greedy, "greedy": greedy, "reward": None, "certified": None, "cpu": seconds, "labels": labels}
+    return {"value": greedy, "greedy": greedy, "reward": None, "certified": None, "labels": labels, **meter.used()}

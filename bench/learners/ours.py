@@ -2,11 +2,10 @@
 
 import hashlib
 import json
-import resource
-import subprocess
 import tempfile
 from pathlib import Path
 
+import meter
 import numpy as np
 import pyarrow
 import pyarrow.parquet
@@ -43,17 +42,13 @@ class Surefoot:
         self.fingerprint = hashlib.sha256(Path(binary).read_bytes()).hexdigest()[:12]
 
     def run(self, *arguments):
-        """What a command prints as JSON, and its processor time."""
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        command = [self.binary, *(str(argument) for argument in arguments)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        """What a command prints as JSON, its processor time and its peak memory."""
+        done, cpu, peak = meter.run([self.binary, *(str(argument) for argument in arguments)])
         if done.returncode != 0:
             raise Refused(
                 done.stderr.strip().splitlines()[0] if done.stderr.strip() else f"exit code {done.returncode}"
             )
-        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        return json.loads(done.stdout) if done.stdout.startswith("{") else None, cpu
+        return json.loads(done.stdout) if done.stdout.startswith("{") else None, cpu, peak
 
     def simulate(self, world, flags):
         """A run in the world. Fields that an older binary does not write stay empty."""
@@ -69,7 +64,7 @@ class Surefoot:
             "--json",
             "--quiet",
         ]
-        found, cpu = self.run("simulate", *common, "--threads", 1, "--interactions", world.interactions, *flags)
+        found, cpu, peak = self.run("simulate", *common, "--threads", 1, "--interactions", world.interactions, *flags)
         rounds = found["rounds"]
         last = rounds[-1]
         final = found.get("hand_over") or last.get("hand_over") or last
@@ -92,6 +87,7 @@ class Surefoot:
             "violations": int(violations),
             "statements": len(bounds),
             "cpu": cpu,
+            "mb": peak,
             "rounds": len(rounds),
         }
 
@@ -105,7 +101,7 @@ class Surefoot:
             write(folder / "test.parquet", world.data.test, {"event_id": np.arange(len(world.data.test)).astype(str)})
             policy = folder / "next.safetensors"
             common = ["--actions", world.actions, "--out", policy, "--seed", world.seed, "--threads", 1]
-            found, cpu = self.run("learn", folder / "log.parquet", *common, "--json", "--quiet", *flags)
+            found, cpu, peak = self.run("learn", folder / "log.parquet", *common, "--json", "--quiet", *flags)
             scores = folder / "scores.parquet"
             self.run("score", policy, folder / "test.parquet", "--probabilities", "--out", scores)
             p = pyarrow.parquet.read_table(scores).column("probabilities").combine_chunks()
@@ -122,6 +118,7 @@ class Surefoot:
             "violations": violations,
             "statements": int(proven is not None),
             "cpu": cpu,
+            "mb": peak,
         }
 
     def certify(self, action, propensity, reward, p):

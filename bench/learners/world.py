@@ -4,11 +4,11 @@ A classification set becomes a bandit: the action is a guess of the label. A rig
 probability 0.8, a wrong guess with probability 0.2.
 """
 
-import time
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import numpy as np
+from meter import Meter
 from scipy.special import log_ndtr, ndtr, softmax
 
 NOISE = 0.2
@@ -114,18 +114,6 @@ class Rival:
         raise NotImplementedError
 
 
-class Clock:
-    """Adds up the processor time that is spent inside `with`."""
-
-    seconds = 0.0
-
-    def __enter__(self):
-        self.begin = time.process_time()
-
-    def __exit__(self, *_):
-        self.seconds += time.process_time() - self.begin
-
-
 def play(rival, world, certify):
     """Runs a rival through the stream, and measures it.
 
@@ -133,7 +121,7 @@ def play(rival, world, certify):
     earlier, by the records after it: the policy was fixed before them. `certify(action, propensity, reward, p)` bounds
     its mean reward.
     """
-    data, clock, n = world.data, Clock(), len(world.data.label)
+    data, meter, n = world.data, Meter(), len(world.data.label)
     rival.begin(data.known, world.actions, world.seed)
     ends = sizes(n, rival.schedule).cumsum()
     begins = [0, *ends[:-1]]
@@ -152,18 +140,18 @@ def play(rival, world, certify):
             action = draw(p, np.random.default_rng([world.seed, 3]))
             propensity = p[np.arange(len(x)), action]
         elif not rival.online:
-            with clock:
+            with meter:
                 action = rival.decide(x)
             # Few rivals need propensities; certificates do.
             propensity = rival.probabilities(x)[np.arange(len(x)), action] if begin >= fixed else None
         else:
             action = None
         if action is None:
-            with clock:
+            with meter:
                 action, propensity, reward = rival.interact(x, lambda i, a, rows=rows: world.reward(rows[i], a))
         else:
             reward = world.reward(rows, action)
-            with clock:
+            with meter:
                 rival.learn(x, action, propensity, reward)
         total += reward.sum()
         if begin >= fixed:
@@ -177,7 +165,7 @@ def play(rival, world, certify):
         "certified": proven,
         "violations": int(proven > frozen_value),
         "statements": 1,
-        "cpu": clock.seconds,
+        **meter.used(),
     }
 
 
@@ -194,7 +182,7 @@ def learn_offline(rival, world, log, certify, scale):
     """Learns from one log, without exploration. The certificate is for the policy learned from the first 80 % of the
     records, by the rest. `scale` maps a mean reward to the scale of `truth`."""
     x, action, propensity, reward = log
-    cut, clock = len(x) * 4 // 5, Clock()
+    cut, meter = len(x) * 4 // 5, Meter()
     known = getattr(world.data, "known", x[:1000])
     rival.begin(known, world.actions, world.seed)
     rival.explore = False
@@ -203,7 +191,7 @@ def learn_offline(rival, world, log, certify, scale):
     held_back = world.truth(rival.probabilities(world.data.test))[0]
     rival.begin(known, world.actions, world.seed)
     rival.explore = False
-    with clock:
+    with meter:
         rival.learn(x, action, propensity, reward)
     value, greedy = world.truth(rival.probabilities(world.data.test))
     return {
@@ -213,7 +201,7 @@ def learn_offline(rival, world, log, certify, scale):
         "certified": proven,
         "violations": int(proven > held_back),
         "statements": 1,
-        "cpu": clock.seconds,
+        **meter.used(),
     }
 
 
