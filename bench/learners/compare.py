@@ -16,7 +16,9 @@ import time
 from pathlib import Path
 
 import limit
+import meter
 import ours
+import picture
 import regressions
 import report
 import sets
@@ -68,7 +70,8 @@ class Bench:
             return
         begin = time.time()
         try:
-            result = work()
+            # Surefoot is a process of its own already.
+            result = work() if group == "surefoot" else meter.alone(work)
         except ours.Refused as reason:
             print(f"{key}: skipped: {reason}", file=sys.stderr)
             self.skipped[f"{name}, {where[1]}"] = str(reason)
@@ -143,6 +146,8 @@ def main():
     options = arguments()
     options.out.mkdir(parents=True, exist_ok=True)
     sets.SCRATCH.mkdir(parents=True, exist_ok=True)
+    # Imported before the runs: libraries are not memory of the one that uses them first.
+    regressions.ipw_learner()
     bench = Bench(options)
     # One thread each.
     with threadpool_limits(1):
@@ -154,6 +159,7 @@ def main():
                     bench.offline(world.Shop(options.records, seed), name)
     text = report.page(bench.runs, bench.skipped, options)
     (options.out / "learners.md").write_text(text)
+    picture.draw(bench.runs, report.title, options.out / "learners")
     print(text)
 
 
@@ -165,7 +171,7 @@ def arguments():
     flags.add_argument("--surefoot", type=Path, default=os.environ.get("SUREFOOT"), help="the binary")
     flags.add_argument("--sets", type=comma, default=names, help=", ".join(names))
     flags.add_argument("--starts", type=comma, default=STARTS, help=", ".join(STARTS))
-    flags.add_argument("--seeds", type=lambda text: [int(seed) for seed in comma(text)], default=[1, 2, 3])
+    flags.add_argument("--seeds", type=lambda text: [int(seed) for seed in comma(text)], default=[1, 2, 3, 4, 5])
     flags.add_argument(
         "--only", type=comma, default=GROUPS, help=f"{', '.join(GROUPS)}, or rivals for all but surefoot"
     )

@@ -12,6 +12,7 @@ import regressions
 import sets
 import thompson
 import trees
+import versus
 import vw
 import world
 
@@ -22,7 +23,7 @@ TITLES = {"shop": "50 actions"}
 
 def page(runs, skipped, options):
     rows = averages(runs)
-    parts = [HEAD]
+    parts = [HEAD, wins(runs)]
     for start, about in world.STARTS.items():
         names = [n for n in [*sets.NAMES, "shop"] if any(r["set"] == n and r["start"] == start for r in rows)]
         if not names:
@@ -42,7 +43,46 @@ Written by `make bench-learners`. [bench/README.md](../README.md#learners) descr
 *Value* is the probability of the right label under the final policy, `E pi(y|x)` on the test split. *Greedy* is the
 accuracy of its most probable action. *Reward* is the mean reward while learning; 0.8 is the best possible, and 0.2 is
 what wrong guesses bring. *Certified* is a proven lower bound on the value, with confidence 95 %. A *violation* is a
-certificate above the value. *CPU* is in seconds of one core. Numbers are means over the seeds."""
+certificate above the value. *CPU* is in seconds of one core. *MB* is peak memory: the whole process of Surefoot, with the
+records and the evaluation; of rivals, what deciding and learning adds to a process that has the libraries and the records
+already. Numbers are means over the seeds."""
+
+
+def wins(runs):
+    """The portfolio against the best rival, losses first."""
+    lines = ["| measure | set, start | Surefoot | best rival | difference | seeds won | rival |", "| --- " * 7 + "|"]
+    counts = []
+    for measure in versus.MEASURES:
+        duels = versus.duels(runs, measure)
+        ahead = sum(duel.difference > 0 for duel in duels)
+        counts.append(f"{measure} {ahead} of {len(duels)}")
+        for duel in duels:
+            cells = [measure, f"{title(duel.set)}, {duel.start}", number(duel.ours.mean()), number(duel.theirs.mean())]
+            cells += [strong(duel.difference, duel.difference <= 0, "+.3f")]
+            cells += [f"{duel.seeds_won} of {len(duel.ours)}", duel.rival]
+            lines.append(f"| {' | '.join(cells)} |")
+    ratios = versus.times(runs) or [0]
+    (ours, our_broken), (theirs, their_broken) = (
+        versus.broken(runs, lambda group, yes=yes: (group == "surefoot") == yes) for yes in (True, False)
+    )
+    missing = ", ".join(f"{title(name)} ({start})" for name, start in versus.alone(runs))
+    about = [
+        "The portfolio, Surefoot's default, against the rival that is best on the set, from the start, by the measure. "
+        "Nobody can know before which one that is, so this favours the rivals. The paper's algorithms and SCRM count "
+        "as rivals. Means are over the seeds that both have. Per measure, losses come first, in bold.",
+        "A rival's certificate is Surefoot's bound for an older policy of the rival (see the notes); the largest of "
+        "some twenty such bounds holds less often than each of them.",
+        f"The portfolio is ahead: {', '.join(counts)}. It takes {min(ratios):.1f} to {max(ratios):.0f} times the "
+        f"processor time of the best rival by value (median {np.median(ratios):.0f}).",
+        f"Certificates: {our_broken} of {ours} runs of Surefoot's implementations have a violation, in any round; "
+        f"{their_broken} of {theirs} runs of the others have one, under Surefoot's bound for a fixed policy. With "
+        "confidence 95 %, one run in twenty may.",
+    ]
+    if missing:
+        about.append(f"No rival has run on {missing}.")
+    about = [textwrap.fill(paragraph, 120) for paragraph in about]
+    picture = "![The portfolio minus the best rival, per set and start](learners.svg)"
+    return "\n\n".join(["## Where Surefoot wins and loses", *about, picture, "\n".join(lines)])
 
 
 def averages(runs):
@@ -53,7 +93,7 @@ def averages(runs):
     rows = []
     for (name, start, method), found in groups.items():
         row = {"set": name, "start": start, "method": method, "group": found[0]["group"], "seeds": len(found)}
-        for key in ("value", "greedy", "reward", "certified", "cpu", "labels"):
+        for key in ("value", "greedy", "reward", "certified", "cpu", "mb", "labels"):
             given = [run[key] for run in found if run.get(key) is not None]
             row[key] = float(np.mean(given)) if given else None
         row["deviation"] = float(np.std([run["value"] for run in found], ddof=1)) if len(found) > 1 else None
@@ -129,14 +169,14 @@ def matrix(rows, start, names):
 
 def details(rows, start, name):
     here = [r for r in rows if r["start"] == start and r["set"] == name and shown(r, start)]
-    lines = ["| method | value | greedy | reward | certified | violations | CPU | seeds |", "| --- " * 8 + "|"]
+    lines = ["| method | value | greedy | reward | certified | violations | CPU | MB | seeds |", "| --- " * 9 + "|"]
     for method in order(here):
         row = next(r for r in here if r["method"] == method)
         value = number(row["value"]) + (f" ± {row['deviation']:.3f}" if row["deviation"] is not None else "")
         cells = [method + chosen(row), value]
         cells += [number(row[key]) for key in ("greedy", "reward", "certified")]
         cells.append(f"{row['violations']} of {row['statements']}" if row["statements"] else "")
-        cells += [f"{row['cpu']:.1f}", str(row["seeds"])]
+        cells += [f"{row['cpu']:.1f}", "" if row["mb"] is None else f"{row['mb']:.0f}", str(row["seeds"])]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -198,9 +238,9 @@ def surefoot(options):
     return done.stdout.strip()
 
 
-def number(value):
-    return "" if value is None else f"{value:.3f}"
+def number(value, form=".3f"):
+    return "" if value is None else f"{value:{form}}"
 
 
-def strong(value, yes):
-    return f"**{number(value)}**" if yes else number(value)
+def strong(value, yes, form=".3f"):
+    return f"**{number(value, form)}**" if yes else number(value, form)
