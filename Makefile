@@ -245,7 +245,7 @@ bench-scale: $(LEARNERS_ENV)/installed ## passes, encoding and growth; learning 
 	$(CARGO) run --release --locked --quiet --package surefoot-bench -- scale
 	$(LEARNERS_ENV)/bin/python bench/scale.py --surefoot $(CARGO_TARGET_DIR)/release/surefoot $(BENCH_FLAGS)
 
-bench-learners: $(LEARNERS_ENV)/installed ## learners against rivals, on the sets in DATA=data, into bench/results/: an hour or so at first
+bench-learners: $(LEARNERS_ENV)/installed ## learners against rivals, on the sets in DATA=data, into bench/results/: hours at first, minutes with BENCH_FLAGS="--sets digits"
 	$(CARGO) build --release --locked
 	$(LEARNERS_ENV)/bin/python bench/learners/compare.py --data $(DATA) --surefoot $(CARGO_TARGET_DIR)/release/surefoot $(BENCH_FLAGS)
 

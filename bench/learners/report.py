@@ -217,6 +217,8 @@ def notes(rows, skipped, options):
         "certificate. Offline, they are for the policy learned from the first 80 % of the log, by the rest.",
         "Violations compare with the value on the test split. A certificate bounds the value on the stream, which "
         "differs by chance; the writers of the digits' test split are other people than those of the stream.",
+        "Weak start: the portfolio also has the weights of the first policy, as features and as a first guess of its reward "
+        "models. Rivals have only the decisions of that policy in the first round. This favours Surefoot.",
         "Best in hindsight: the variant with the largest mean value per set, by the test split. No user can choose so.",
         "50 actions: values are mean rewards. With seed 1, the logger has 0.309, and the best policy 0.877.",
         "The supervised limits are from one seed. The number of right guesses is that of the run with the most.",
