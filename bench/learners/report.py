@@ -78,6 +78,13 @@ def wins(runs):
         f"{their_broken} of {theirs} runs of the others have one, under Surefoot's bound for a fixed policy. With "
         "confidence 95 %, one run in twenty may.",
     ]
+    for measure in ("value", "reward"):
+        own = [
+            f"{method.removeprefix('Surefoot, ')}, {ahead} of {count}"
+            for method, (ahead, count) in versus.own(runs, measure).items()
+        ]
+        if own:
+            about.append(f"Surefoot's other learners, ahead of the portfolio by {measure}: {'; '.join(own)}.")
     if missing:
         about.append(f"No rival has run on {missing}.")
     about = [textwrap.fill(paragraph, 120) for paragraph in about]

@@ -32,25 +32,39 @@ class Duel:
         return int((self.differences > 0).sum())
 
 
-def duels(runs, measure):
-    """One duel per set and start, with the rival that does best against the portfolio; the worst for us first."""
+def fought(runs, measure):
+    """The portfolio against every other method, per set and start."""
     found = {}
     for run in runs.values():
         if run["start"] != "limit" and run.get(measure) is not None:
             methods = found.setdefault((run["set"], run["start"]), {})
             methods.setdefault(run["method"], {})[run["seed"]] = run[measure]
-    hardest = []
     for place, methods in found.items():
-        ours = methods.get(OURS, {})
-        fought = []
+        ours = methods.pop(OURS, {})
         for rival, theirs in methods.items():
             seeds = sorted(ours.keys() & theirs.keys())
-            if seeds and not rival.startswith("Surefoot"):
+            if seeds:
                 sides = [np.array([side[seed] for seed in seeds]) for side in (ours, theirs)]
-                fought.append(Duel(*place, measure, rival, *sides))
-        if fought:
-            hardest.append(min(fought, key=lambda duel: duel.difference))
-    return sorted(hardest, key=lambda duel: duel.difference)
+                yield Duel(*place, measure, rival, *sides)
+
+
+def duels(runs, measure):
+    """One duel per set and start, with the rival that does best against the portfolio; the worst for us first."""
+    hardest = {}
+    for duel in sorted(fought(runs, measure), key=lambda duel: duel.difference):
+        if not duel.rival.startswith("Surefoot"):
+            hardest.setdefault((duel.set, duel.start), duel)
+    return list(hardest.values())
+
+
+def own(runs, measure):
+    """Surefoot's other learners: on how many sets and starts they are ahead of the portfolio, and on how many they ran."""
+    counts = {}
+    for duel in fought(runs, measure):
+        if duel.rival.startswith("Surefoot"):
+            ahead, all_of_them = counts.get(duel.rival, (0, 0))
+            counts[duel.rival] = ahead + (duel.difference < 0), all_of_them + 1
+    return counts
 
 
 def times(runs):
@@ -65,9 +79,9 @@ def times(runs):
 
 def alone(runs):
     """Sets and starts where the portfolio has runs, and no rival has."""
-    fought = {(duel.set, duel.start) for duel in duels(runs, "value")}
+    both = {(duel.set, duel.start) for duel in duels(runs, "value")}
     ours = {(run["set"], run["start"]) for run in runs.values() if run["method"] == OURS}
-    return sorted(ours - fought)
+    return sorted(ours - both)
 
 
 def broken(runs, group_is):
