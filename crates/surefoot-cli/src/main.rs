@@ -8,6 +8,10 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+/// Requests are read on one thread and freed on another, which the system's allocator is slow at.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Sequential off-policy learning: learn the next policy from the logs of the deployed one.
 #[derive(Debug, Parser)]
 #[command(

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use axum::http::HeaderValue;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -69,8 +70,14 @@ impl Telemetry {
     }
 
     /// A new id for a request.
-    pub(crate) fn request_id(&self) -> String {
-        format!("{}-{:x}", self.0.prefix, self.0.next.fetch_add(1, Ordering::Relaxed))
+    pub(crate) fn request_id(&self) -> HeaderValue {
+        let id = format!("{}-{:x}", self.0.prefix, self.0.next.fetch_add(1, Ordering::Relaxed));
+        HeaderValue::try_from(id).expect("hexadecimal digits and a dash")
+    }
+
+    /// Whether anybody is told.
+    pub(crate) fn listens(&self) -> bool {
+        self.traces() || self.0.style != LogStyle::None
     }
 
     /// Whether traces are sent.

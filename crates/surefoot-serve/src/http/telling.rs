@@ -15,17 +15,30 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The longest id that is taken from a caller.
 const LONGEST: usize = 128;
 
-/// Gives a request its id, and tells what became of it: neither its body nor the path with the names in it.
+/// Gives a request its id, and tells what became of it, if anybody listens.
 pub(super) async fn tell(State(telemetry): State<Telemetry>, request: Request, next: Next) -> Response {
-    let fits = |id: &&str| (1..=LONGEST).contains(&id.len()) && id.bytes().all(|c| c.is_ascii_graphic());
-    let sent = request.headers().get(&REQUEST_ID).and_then(|id| id.to_str().ok()).filter(fits);
-    let id = sent.map_or_else(|| telemetry.request_id(), str::to_owned);
+    let fits = |id: &&HeaderValue| {
+        (1..=LONGEST).contains(&id.len()) && id.as_bytes().iter().all(|byte| byte.is_ascii_graphic())
+    };
+    let sent = request.headers().get(&REQUEST_ID).filter(fits).cloned();
+    let id = sent.unwrap_or_else(|| telemetry.request_id());
+    let mut response = match telemetry.listens() {
+        true => told(&telemetry, &id, request, next).await,
+        false => next.run(request).await,
+    };
+    response.headers_mut().insert(REQUEST_ID, id);
+    response
+}
+
+/// Tells what became of a request: neither its body nor the path with the names in it.
+async fn told(telemetry: &Telemetry, id: &HeaderValue, request: Request, next: Next) -> Response {
+    let id = id.to_str().unwrap_or_default();
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().map_or("none".to_owned(), |path| path.as_str().to_owned());
     let name = loop_of(&route, request.uri().path());
     let parent = request.headers().get("traceparent").and_then(|text| text.to_str().ok()).and_then(Parent::parse);
     let (began, clock) = (SystemTime::now(), Instant::now());
-    let mut response = next.run(request).await;
+    let response = next.run(request).await;
     let status = response.status();
     let recorded = telemetry.traces() && parent.as_ref().is_none_or(|parent| parent.sampled);
     let mut trace = parent.as_ref().map(|parent| parent.trace.clone());
@@ -56,9 +69,6 @@ pub(super) async fn tell(State(telemetry): State<Telemetry>, request: Request, n
             "milliseconds": clock.elapsed().as_micros() as f64 / 1000.0,
         }),
     );
-    if let Ok(id) = HeaderValue::from_str(&id) {
-        response.headers_mut().insert(REQUEST_ID, id);
-    }
     response
 }
 

@@ -312,7 +312,10 @@ impl From<Storage> for Contexts {
 }
 
 fn copy(row: Row<'_>, out: &mut Storage) {
-    row.for_each(|f, v| out.push(f, v as f32));
+    match row {
+        Row::Dense(values) if !out.is_sparse() => out.begin_row(values),
+        _ => row.for_each(|f, v| out.push(f, v as f32)),
+    }
 }
 
 /// Whether this number of non-zero values takes less memory in sparse form.

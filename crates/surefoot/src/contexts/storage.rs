@@ -214,6 +214,11 @@ impl Storage {
         self.values.own().push(value);
     }
 
+    /// The first features of the current row, of dense storage, in one piece.
+    pub(super) fn begin_row(&mut self, values: &[f32]) {
+        self.values.own().extend_from_slice(values);
+    }
+
     /// Finishes the current row.
     pub(super) fn end_row(&mut self) {
         let start = match &mut self.places {
