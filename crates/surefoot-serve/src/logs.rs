@@ -3,15 +3,13 @@
 use serde_json::{Map, Value, json};
 use surefoot::Logs;
 use surefoot::logs::{Eligible, RewardRange};
+use surefoot_data::Field;
 
 use crate::config::Rules;
 use crate::engine::Ready;
 use crate::error::{Error, Result};
 use crate::request::{DecisionRequest, candidates, erased};
 use crate::store::{Reader, RecordRow};
-
-/// The column of exported logs that names the round.
-pub(crate) const ROUND: &str = "round";
 
 /// The logs of a round whose rewards are final: every decision of the round, in order.
 pub fn round_logs(reader: &dyn Reader, rules: &Rules, round: &Ready) -> Result<Logs> {
@@ -80,7 +78,6 @@ pub(crate) fn line(rules: &Rules, record: &RecordRow) -> Result<Value> {
     let mut line = Map::new();
     line.insert("event_id".into(), json!(decision.event_id));
     line.insert("timestamp".into(), json!(crate::time::written(decision.decided_at)));
-    line.insert(ROUND.into(), json!(decision.round));
     line.insert("action".into(), crate::request::stored_action(rules, &request, decision.action));
     line.insert("pscore".into(), json!(decision.propensity));
     line.insert("reward".into(), json!(rules.aggregation.of(&record.rewards).unwrap_or(rules.default)));
@@ -95,6 +92,13 @@ pub(crate) fn line(rules: &Rules, record: &RecordRow) -> Result<Value> {
     if let Some(inputs) = &rules.candidates {
         line.insert("candidates".into(), candidates::column(inputs, &request));
     }
+    // Also what no context of the log has: a policy reads the column, and finds that it is missing.
+    line.extend(rules.encoding.fields().iter().filter_map(|field| match field {
+        Field::Number { column, .. } | Field::OneHot { column, .. } | Field::Hashed { column, .. } => {
+            Some((column.clone(), Value::Null))
+        }
+        _ => None,
+    }));
     line.extend(rules.encoding.raw(&request.context));
     Ok(Value::Object(line))
 }

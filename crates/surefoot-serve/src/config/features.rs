@@ -3,8 +3,6 @@
 use serde::{Deserialize, Serialize};
 use surefoot_data::{ColumnNames, Encoding, Field, NamedPart};
 
-use crate::logs::ROUND;
-
 /// A feature that is declared before any record is known.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
@@ -118,7 +116,7 @@ pub(super) fn encoding(features: &[Feature]) -> Result<Encoding, String> {
             return Err("the name of a feature should not be empty, but is".into());
         }
         let lists = matches!(feature, Feature::Named { .. } | Feature::Listed { .. });
-        if !lists && (ColumnNames::is_usual(name) || name == ROUND) {
+        if !lists && ColumnNames::is_usual(name) {
             return Err(format!("a feature should not be called {name}: exported logs have a column of that name"));
         }
         if features[..i].iter().any(|other| other.name() == name) {

@@ -11,8 +11,8 @@ use surefoot::learn::LearnerSettings;
 use surefoot::logs::Eligible;
 use surefoot::observer::Silent;
 use surefoot_data::{
-    ColumnNames, EncodingSettings, EvaluateRequest, LearnRequest, LogReader, NamedPolicy, PolicyReader, Prior,
-    ReadRequest, RecordPolicy, RunFiles, Scorer, evaluate, learn, write_policy_with,
+    ColumnNames, EvaluateRequest, LearnRequest, LogReader, NamedPolicy, PolicyReader, Prior, ReadRequest, RecordPolicy,
+    RunFiles, Scorer, evaluate, learn, write_policy_with,
 };
 use surefoot_serve::clock::ManualClock;
 use surefoot_serve::config::ServerConfig;
@@ -170,9 +170,8 @@ fn a_policy_of_learn_over_candidates_is_served_as_it_is() {
     export(&news.folder.path().join("shop"), &run).unwrap();
     let log = logs(&run.join("logs.parquet"));
     let settings = LearnerSettings { epochs: 1, lambda: "0.5".into(), delta: 1e-9, ..LearnerSettings::default() };
-    let encoding = EncodingSettings { ignore: vec!["round".into()], ..EncodingSettings::default() };
     let request = LearnRequest {
-        read: ReadRequest { encoding, ..ReadRequest::default() },
+        read: ReadRequest::default(),
         prior: Prior::Uniform,
         prior_is_older: false,
         learner: settings.learner().unwrap().0,
@@ -216,7 +215,7 @@ fn init_writes_a_loop_over_the_candidates_of_a_log() {
     news.read(0, 40);
     let run = news.folder.path().join("run");
     export(&news.folder.path().join("shop"), &run).unwrap();
-    let text = init("shop", &logs(&run.join("logs.parquet")), &["round".into()]).unwrap();
+    let text = init("shop", &logs(&run.join("logs.parquet")), &[]).unwrap();
     let made = ServerConfig::parse("made.toml", &text).unwrap();
     let (rules, _) = made.loops[0].resolve("made.toml").unwrap();
     let names = rules.candidates.as_ref().unwrap().encoding.names();

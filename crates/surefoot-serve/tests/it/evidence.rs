@@ -71,6 +71,23 @@ fn a_policy_can_be_evaluated_on_the_rounds_after_those_that_chose_it() {
 }
 
 #[test]
+fn logs_have_every_feature_of_the_loop_and_nothing_else() {
+    let never = r#"{ name = "never", kind = "number" }, { name = "nowhere", kind = "category", values = ["a"] },"#;
+    let shop = gated(|text| text.replace("features = [", &format!("features = [{never}")));
+    let Gated { to, .. } = &shop;
+    shop.visited(0, 800);
+    let lines = get(*to, &format!("{SHOP}/rounds/0/logs?format=jsonl")).text();
+    let line: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
+    assert_eq!((&line["never"], &line["nowhere"], line.get("round")), (&Value::Null, &Value::Null, None));
+    assert!(line["x"].is_number(), "{line}");
+    // A policy needs all of them, also where no context had them.
+    let evaluated = shop.send(&format!("{SHOP}/evaluations?replicates=0&model=linear"), &shop.good());
+    assert_eq!((evaluated.status, &evaluated.json()["records"]), (200, &json!(800)), "{}", evaluated.text());
+    let findings = get(*to, &format!("{SHOP}/lint")).text();
+    assert!(!findings.contains("drift"), "{findings}");
+}
+
+#[test]
 fn the_verdict_of_the_gate_is_told_in_words_with_its_number() {
     let shop = gated(|text| text);
     shop.visited(0, 1600);
