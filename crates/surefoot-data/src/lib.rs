@@ -91,7 +91,7 @@ pub use learned_files::{certificates_path, check_learned_to, write_certified, wr
 pub use logs::{ActionIs, Actions, Batches, Catalogue, Check, ColumnNames, LogBatch, LogReader, Records};
 pub use mixture_file::{Part, read_mixture, write_mixture};
 pub use npz::write_npz;
-pub use policy_file::{PolicyReader, read_policy, write_policy, write_policy_with};
+pub use policy_file::{PolicyReader, files_beside, read_policy, write_policy, write_policy_with};
 pub use record_policy::{Cells, RecordPolicy};
 pub use round_file::{SavedRound, read_round, write_round};
 pub use rounds::{ReadRequest, Rounds, fit_encodings};

@@ -181,6 +181,13 @@ pub(crate) fn stage_policy(
     write(together, path, &header, tensors)
 }
 
+/// The names of the files beside the file of a policy, without which it cannot be read: its basis and its features.
+pub fn files_beside(policy: &dyn Policy) -> Vec<String> {
+    let basis = policy.as_gaussian().and_then(|policy| policy.posterior().basis());
+    let paths = shared::paths(Path::new(""), basis.map(|basis| basis.fingerprint()), policy.class().features());
+    paths.iter().map(|path| path.display().to_string()).collect()
+}
+
 /// Reads a policy. Its basis and its kernel or tree features are read from the same folder.
 pub fn read_policy(path: &Path) -> Result<Arc<dyn Policy>> {
     PolicyReader::default().read(path)

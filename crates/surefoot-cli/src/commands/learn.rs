@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
+use surefoot::Learner;
 use surefoot::audit::Statement;
 use surefoot::learn::LearnerSettings;
-use surefoot::{Fingerprint, Learner};
 use surefoot_data::{
     EncodingSettings, LearnRequest, LearnSummary, MemberSummary, Prior, ReadRequest, Reveals, Rounds,
-    certificates_path, check_learned_to, check_new_folder, learn_from, write_learned_to,
+    certificates_path, check_learned_to, check_new_folder, files_beside, learn_from, write_learned_to,
 };
 use surefoot_terminal::{Failure, Result, Running, percent, progress};
 
@@ -22,8 +22,8 @@ use crate::storage::StorageFlags;
 ///
 /// The first records are set aside. They determine how columns become features, and the prior if it is estimated. All
 /// other records are used to learn and to certify. The certificate is valid for any policy that the search finds. The
-/// policy file contains everything that is needed to score raw records. The certificates are written beside it: for
-/// next.safetensors, to next.certificates.json.
+/// policy file, with the files that it names beside it, contains everything that is needed to score raw records. The
+/// certificates are written there too: for next.safetensors, to next.certificates.json.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     surefoot learn logs.parquet --out next.safetensors\n  \
@@ -146,8 +146,8 @@ struct Output {
     version: &'static str,
     #[serde(serialize_with = "surefoot_terminal::shown")]
     policy: PathBuf,
-    /// The fingerprint of the policy's basis, which is stored in a file beside it.
-    basis: Option<Fingerprint>,
+    /// The names of the files beside it, without which it cannot be read.
+    beside: Vec<String>,
     #[serde(flatten)]
     summary: LearnSummary,
     learner: Learner,
@@ -172,7 +172,7 @@ impl Learn {
         let output = Output {
             version: env!("CARGO_PKG_VERSION"),
             policy: self.out.clone(),
-            basis: learned.policy.as_gaussian().and_then(|policy| Some(policy.posterior().basis()?.fingerprint())),
+            beside: files_beside(learned.policy.as_ref()),
             certificates: learned.statements(),
             learner: learned.learner,
             summary: learned.summary,
@@ -303,7 +303,10 @@ fn text(output: &Output, certificates: &Path, rewards: [f64; 2]) -> String {
         [] => String::new(),
         _ => super::on_trust(output.certificates.iter().map(|statement| &statement.certificate), Some(rewards)),
     };
-    let beside = output.basis.map_or_else(String::new, |print| format!(", basis-{print}.safetensors beside it"));
+    let beside = match output.beside[..] {
+        [] => String::new(),
+        _ => format!(" with {} beside it", output.beside.join(" and ")),
+    };
     let reveals = revealed(&summary.reveals);
     format!(
         "{}\n\nwrote {}{beside} and {}{reveals}{on_trust}{warnings}",

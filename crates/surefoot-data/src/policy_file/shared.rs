@@ -186,6 +186,19 @@ fn stage_softmax(together: &mut Together, policy: &Path, softmax: &SoftmaxFeatur
     stage_named(together, &path, &header, tensors)
 }
 
+/// The paths of everything that a policy with this basis and these features names.
+pub(super) fn paths(policy: &Path, basis: Option<Fingerprint>, features: Option<&FeatureMap>) -> Vec<PathBuf> {
+    let features = features.map(Features::of);
+    let named = |named: fn(&Features) -> Option<Named>| Some(named(features.as_ref()?)?.fingerprint);
+    let all = [
+        basis.map(|print| basis_path(policy, print)),
+        named(|features| features.kernel).map(|print| kernel_path(policy, print)),
+        named(|features| features.trees).map(|print| trees_path(policy, print)),
+        named(|features| features.softmax).map(|print| softmax_path(policy, print)),
+    ];
+    all.into_iter().flatten().collect()
+}
+
 /// The path of a policy's basis.
 fn basis_path(policy: &Path, basis: Fingerprint) -> PathBuf {
     policy.with_file_name(format!("basis-{basis}.safetensors"))
