@@ -392,14 +392,16 @@ def test_an_unknown_policy_is_replaced_by_one_that_is_certified_to_be_better(wor
     production = surefoot.Policy.uniform(5)
     learner = surefoot.SeqAdjLS(lam=0.4, gate="improvement", n_actions=5)
     running, worst = production, world.evaluate(production)[0]
+    heads = []
     for round in range(4):
         learner.partial_fit(world.collect(running, 3000, round=round, start=3000 * round))
+        heads.append(learner.ledger_head_)
         if hasattr(learner, "policy_"):
             running = learner.policy_
             assert world.evaluate(running)[0] > worst
     assert running is not production and learner.certificate_.at_least > 0
     learner.save_run(tmp_path / "run")
-    assert surefoot.verify(tmp_path / "run")
+    assert surefoot.verify(tmp_path / "run", head=heads)
     again = clone(learner).load_run(tmp_path / "run")
     assert again.policy_ == learner.policy_ and again.certificate_ == learner.certificate_
 

@@ -18,7 +18,7 @@ try:
     import gymnasium
     from gymnasium import spaces
 except ImportError as error:
-    raise ImportError("surefoot.gym needs Gymnasium: pip install surefoot[gym]") from error
+    raise ImportError("surefoot.gym needs Gymnasium: pip install gymnasium") from error
 
 __all__ = ["BanditEnv"]
 

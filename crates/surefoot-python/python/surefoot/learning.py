@@ -98,6 +98,7 @@ class _Fitted(_Base):  # type: ignore[misc]
     n_features_in_: int
     n_actions_: int
     n_rounds_: int
+    ledger_head_: str
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -265,6 +266,7 @@ class _Estimator(_Fitted):
         if not self._session.runs_unknown:
             self.policy_ = self._session.current
         self.n_rounds_ = self._session.rounds
+        self.ledger_head_ = self._session.head
         self.certificate_ = report["ladder"] or report["certificate"]
         self._hand_over(report["handed_over"])
 
@@ -500,7 +502,7 @@ class _Estimator(_Fitted):
         self._fixed = self._settings()
         self.n_features_in_, self.n_actions_ = session.logs[0].n_features, session.logs[0].n_actions
         self.classes_ = np.arange(self.n_actions_)
-        self.history_, self.n_rounds_ = History(), session.rounds
+        self.history_, self.n_rounds_, self.ledger_head_ = History(), session.rounds, session.head
         if not session.runs_unknown:
             self.policy_ = session.current
         self._unproven = self.prior is None and self.n_actions is None and session.first.n_candidate_features is None
@@ -614,6 +616,8 @@ _COMMON = """
         Its best certificate.
     history_ : History
         The reports of all rounds.
+    ledger_head_ : str
+        The head of the ledger. Whoever has it before a round can check later, with :func:`verify`, what was fixed before it.
     """
 
 

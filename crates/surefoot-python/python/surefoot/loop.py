@@ -113,7 +113,7 @@ def verify(
         The policies that collected each round. If given, the logged propensities are recomputed and compared, and every
         prior must be one of these policies.
     head : str or list of str, optional
-        Heads of the ledger that were handed over before some rounds were collected (see ``Session.head``). Each must be
+        Heads of the ledger that were handed over before some rounds were collected (``ledger_head_`` of a learner). Each must be
         in the ledger of the folder.
 
     Returns

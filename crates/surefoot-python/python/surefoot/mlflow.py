@@ -27,7 +27,7 @@ try:
     from mlflow.pyfunc.model import PythonModel
     from mlflow.types.schema import ParamSchema, ParamSpec
 except ImportError as error:
-    raise ImportError("surefoot.mlflow needs MLflow, pandas and pyarrow: pip install surefoot[mlflow]") from error
+    raise ImportError("surefoot.mlflow needs MLflow, pandas and pyarrow: pip install mlflow pandas pyarrow") from error
 
 if TYPE_CHECKING:
     from mlflow.models.model import ModelInfo

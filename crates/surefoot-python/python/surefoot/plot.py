@@ -35,7 +35,7 @@ def _axes(ax: Axes | None, size: tuple[float, float] = (7.0, 4.2)) -> Axes:
     try:
         from matplotlib import pyplot
     except ImportError as error:
-        raise ImportError("surefoot.plot needs matplotlib: pip install surefoot[plot]") from error
+        raise ImportError("surefoot.plot needs matplotlib: pip install matplotlib") from error
     if ax is None:
         _, ax = pyplot.subplots(figsize=size, layout="constrained")
     ax.spines[["top", "right"]].set_visible(False)

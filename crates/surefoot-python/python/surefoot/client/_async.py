@@ -59,7 +59,7 @@ class AsyncClient:
         try:
             import httpx2
         except ImportError as error:
-            raise ImportError("surefoot.AsyncClient needs httpx2: pip install surefoot[async]") from error
+            raise ImportError("surefoot.AsyncClient needs httpx2: pip install httpx2") from error
         self.loop = loop
         self.patience = seconds("patience", patience)
         self._path = f"/v1/loops/{segment(loop)}"
