@@ -1,6 +1,7 @@
 //! The service under load, on this machine: durable decisions against axum alone, times, batches, rewards, learning beside
 //! it, and a restart with many decisions in the store.
 
+mod banditdb;
 mod bodies;
 mod learning;
 mod load;
@@ -8,6 +9,7 @@ mod restart;
 mod servers;
 mod soak;
 
+pub(crate) use banditdb::Banditdb;
 pub(crate) use servers::Alone;
 pub(crate) use soak::Soak;
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::load::{Follow, Request, post};
 
-const FEATURES: usize = 40;
-const ACTIONS: usize = 10;
+pub(crate) const FEATURES: usize = 40;
+pub(crate) const ACTIONS: usize = 10;
 /// Contexts that differ.
 const CONTEXTS: usize = 512;
 const PATH: &str = "/v1/loops/bench/decisions";
@@ -51,6 +51,16 @@ impl Bodies {
     /// What is asked of event `number`.
     pub(crate) fn event(&self, number: u64) -> String {
         format!("{{\"event_id\":\"visit-{number:010}\",\"context\":{}}}", self.of(number).0)
+    }
+
+    /// The contexts, each as a list of numbers.
+    pub(crate) fn lists(&self) -> Vec<String> {
+        let list = |(text, _): &(String, usize)| {
+            let pairs = text.trim_matches(['{', '}']).split(',');
+            let values: Vec<&str> = pairs.map(|pair| pair.split(':').next_back().unwrap_or_default()).collect();
+            format!("[{}]", values.join(","))
+        };
+        self.0.iter().map(list).collect()
     }
 
     /// The id of event `number`, and its request as the store has it.

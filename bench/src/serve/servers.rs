@@ -96,6 +96,11 @@ impl Server {
         Self::of(process, out)
     }
 
+    /// Another server, which listens on this address.
+    pub(crate) fn other(process: Child, address: SocketAddr) -> Self {
+        Server { process, address }
+    }
+
     fn of(process: Child, out: impl std::io::Read) -> Result<Self> {
         let address = BufReader::new(out).lines().map_while(Result::ok).find_map(|line| {
             let (_, rest) = line.split_once("listening on http://")?;
