@@ -32,7 +32,7 @@ def page(runs, skipped, options):
         for name in names:
             parts.append(f"### {title(name)}, {start}\n\n{details(rows, start, name)}")
     parts.append(f"## Vowpal Wabbit, all variants\n\nValue / reward while learning.\n\n{variants(rows)}")
-    parts.append(notes(rows, skipped, options))
+    parts.append(notes(runs, rows, skipped, options))
     return "\n\n".join(parts) + "\n"
 
 
@@ -213,7 +213,7 @@ def variants(rows):
     return "\n".join(lines)
 
 
-def notes(rows, skipped, options):
+def notes(runs, rows, skipped, options):
     fixed = ", ".join(sets.FIXED_ON)
     only = ", ".join(name for name in sets.NAMES if name not in sets.FIXED_ON)
     lines = [
@@ -224,12 +224,17 @@ def notes(rows, skipped, options):
         "certificate. Offline, they are for the policy learned from the first 80 % of the log, by the rest.",
         "Violations compare with the value on the test split. A certificate bounds the value on the stream, which "
         "differs by chance; the writers of the digits' test split are other people than those of the stream.",
-        "Weak start: the portfolio also has the weights of the first policy, as features and as a first guess of its reward "
-        "models. Rivals have only the decisions of that policy in the first round. This favours Surefoot.",
+        "Weak start: Surefoot's reward models also have the weights of the first policy, as features and as a first guess. "
+        "Rivals have only the decisions of that policy in the first round. This favours Surefoot.",
         "Best in hindsight: the variant with the largest mean value per set, by the test split. No user can choose so.",
         "50 actions: values are mean rewards. With seed 1, the logger has 0.309, and the best policy 0.877.",
         "The supervised limits are from one seed. The number of right guesses is that of the run with the most.",
     ]
+    binary = ours.Surefoot(options.surefoot).fingerprint
+    older = {r["set"] for r in runs.values() if r["group"] == "surefoot" and r["binary"] != binary}
+    if older:
+        names = ", ".join(title(name) for name in [*sets.NAMES, "shop"] if name in older)
+        lines.append(f"Some or all runs of Surefoot on {names} are by another binary than the one below.")
     lines += [f"Skipped: {name}: {reason}" for name, reason in skipped.items()]
     missing = [n for n in [*sets.NAMES, "shop"] if not any(r["set"] == n for r in rows) and n not in skipped]
     if missing:

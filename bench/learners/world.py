@@ -186,14 +186,15 @@ def learn_offline(rival, world, log, certify, scale):
     known = getattr(world.data, "known", x[:1000])
     rival.begin(known, world.actions, world.seed)
     rival.explore = False
-    rival.learn(x[:cut], action[:cut], propensity[:cut], reward[:cut])
-    proven = scale(certify(action[cut:], propensity[cut:], reward[cut:], rival.probabilities(x[cut:])))
-    held_back = world.truth(rival.probabilities(world.data.test))[0]
-    rival.begin(known, world.actions, world.seed)
-    rival.explore = False
     with meter:
         rival.learn(x, action, propensity, reward)
     value, greedy = world.truth(rival.probabilities(world.data.test))
+    # After what is measured: the certificate gives back memory that the process had at the start.
+    rival.begin(known, world.actions, world.seed)
+    rival.explore = False
+    rival.learn(x[:cut], action[:cut], propensity[:cut], reward[:cut])
+    proven = scale(certify(action[cut:], propensity[cut:], reward[cut:], rival.probabilities(x[cut:])))
+    held_back = world.truth(rival.probabilities(world.data.test))[0]
     return {
         "value": value,
         "greedy": greedy,
