@@ -186,14 +186,26 @@ pub(crate) fn logs_failure(error: surefoot_data::Error) -> Failure {
                 failure
             }
         }
+        // What the file says is not known.
+        surefoot_data::Error::Io { .. } => Failure::new(error),
+        error if error.to_string().contains("(option actions)") => Failure::new(error)
+            .hint("--actions 10 (numbers from 0 to 9), --actions a,b,c (names) or --actions @FILE (a name per line)"),
         error => {
-            let hint = match error.to_string().contains("(option actions)") {
-                true => {
-                    "--actions 10 (numbers from 0 to 9), --actions a,b,c (names) or --actions @FILE (a name per line)"
-                }
-                false => "surefoot lint lists all errors in logs at once",
-            };
+            let hint = column_hint(&error).unwrap_or("surefoot lint lists all errors in logs at once");
             Failure::new(error).hint(hint)
         }
+    }
+}
+
+/// What helps if a column is missing that every log needs.
+pub(crate) fn column_hint(error: &surefoot_data::Error) -> Option<&'static str> {
+    let surefoot_data::Error::MissingColumn { column, .. } = error else { return None };
+    match column.split(' ').next()? {
+        "action" => Some("--action COLUMN, if the column has another name"),
+        "pscore" => Some(
+            "--propensity COLUMN, if the column has another name: the probability with which the action was chosen",
+        ),
+        "reward" => Some("--reward COLUMN, if the column has another name"),
+        _ => None,
     }
 }
