@@ -13,7 +13,7 @@ use serde_json::Value;
 use surefoot_serve::store::{Reader as _, SqliteStore};
 
 use super::bodies::{ACTIONS, Bodies, FEATURES};
-use super::load::{Follow, Load, Request, once, post};
+use super::load::{Answered, Follow, Load, Request, once, post};
 use super::servers::Server;
 use super::{CONNECTIONS, Paths, empty, median};
 use crate::report::{number, publish, table};
@@ -43,6 +43,7 @@ const ALGORITHMS: [(&str, &str); 2] = [("thompson", "thompson_sampling"), ("linu
 struct Done {
     decisions: Vec<f64>,
     pairs: Vec<f64>,
+    refused: u64,
     answered: u64,
     kept: u64,
 }
@@ -75,30 +76,27 @@ impl Banditdb {
             self.seconds,
             number(1.0 / ACTIONS as f64)
         );
-        let body = table(["server", "decisions /s", "pairs /s", "answered", "kept", "logged propensity"], &rows);
+        let body =
+            table(["server", "decisions /s", "pairs /s", "refused", "answered", "kept", "logged propensity"], &rows);
         publish(&self.paths.out, "banditdb", "The service against BanditDB", &format!("{about}\n\n{body}"))
     }
 
-    fn send(&self, to: SocketAddr, first: u64, request: Request, follow: Option<Follow>) -> Result<(f64, u64)> {
+    fn send(&self, to: SocketAddr, first: u64, request: Request, follow: Option<Follow>) -> Result<Answered> {
         let time = Duration::from_secs(self.seconds);
-        let load = Load { to, connections: CONNECTIONS, time, rate: None, first, request, follow };
-        let answered = load.run()?;
-        match answered.refused {
-            0 => Ok((answered.rate(), answered.next)),
-            refused => Err(format!("{refused} requests were refused").into()),
-        }
+        Load { to, connections: CONNECTIONS, time, rate: None, first, request, follow }.run()
     }
 
     fn ours(&self, done: &mut Done) -> Result<()> {
         let (folder, file) = empty(&self.paths.data.join("banditdb-ours"), "1h")?;
         let server = Server::serve(&self.paths.surefoot, &file, &folder, None)?;
         let bodies = Bodies::new();
-        let (rate, next) = self.send(server.address, 0, bodies.single(), Some(bodies.rewarded()))?;
-        done.pairs.push(rate);
-        let (rate, next) = self.send(server.address, next, bodies.single(), None)?;
-        done.decisions.push(rate);
+        let pairs = self.send(server.address, 0, bodies.single(), Some(bodies.rewarded()))?;
+        let decisions = self.send(server.address, pairs.next, bodies.single(), None)?;
         drop(server);
-        done.answered += next;
+        done.pairs.push(pairs.rate());
+        done.decisions.push(decisions.rate());
+        done.refused += pairs.refused + decisions.refused;
+        done.answered += (pairs.samples.len() + decisions.samples.len()) as u64;
         done.kept += SqliteStore::open(&folder.join("bench/loop.sqlite"))?.ends()?.decisions;
         Ok(())
     }
@@ -126,11 +124,11 @@ impl Banditdb {
             let body = format!("{{\"campaign_id\":\"{campaign}\",\"context\":{context}}}");
             post("/predict", "application/json", body.as_bytes(), out);
         });
-        let (rate, predicted) = self.send(server.address, 0, Arc::clone(&predict), None)?;
-        done.decisions.push(rate);
+        let decisions = self.send(server.address, 0, Arc::clone(&predict), None)?;
         drop(server);
+        done.decisions.push(decisions.rate());
         let log = fs::read_to_string(folder.join("bandit_wal.jsonl"))?;
-        done.answered += predicted;
+        done.answered += decisions.samples.len() as u64;
         for event in log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
             let Some(event) = event.get("Predicted") else { continue };
             done.kept += 1;
@@ -145,7 +143,9 @@ impl Banditdb {
             let body = format!("{{\"interaction_id\":{},\"reward\":{reward}}}", answer["interaction_id"]);
             post("/reward", "application/json", body.as_bytes(), out);
         });
-        done.pairs.push(self.send(server.address, 0, predict, Some(reward))?.0);
+        let pairs = self.send(server.address, 0, predict, Some(reward))?;
+        done.pairs.push(pairs.rate());
+        done.refused += pairs.refused + decisions.refused;
         Ok(())
     }
 }
@@ -169,8 +169,9 @@ fn started(program: &Path, folder: &Path) -> Result<Server> {
     Ok(server)
 }
 
-fn row(name: &str, done: &Done, propensity: &str) -> [String; 6] {
+fn row(name: &str, done: &Done, propensity: &str) -> [String; 7] {
     let rate = |rates: &[f64]| format!("{:.0}", median(&mut rates.to_vec()));
     let lost = format!("{} ({} lost)", done.kept, done.answered.saturating_sub(done.kept));
-    [name.into(), rate(&done.decisions), rate(&done.pairs), done.answered.to_string(), lost, propensity.into()]
+    let (refused, answered) = (done.refused.to_string(), done.answered.to_string());
+    [name.into(), rate(&done.decisions), rate(&done.pairs), refused, answered, lost, propensity.into()]
 }
