@@ -139,7 +139,8 @@ impl Banditdb {
         let server = started(&self.banditdb, folder)?;
         let reward: Follow = Arc::new(|number, answer, out| {
             let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
-            let reward = u8::from(answer["arm_id"] == (number % ACTIONS as u64).to_string());
+            let right = (number % ACTIONS as u64).to_string();
+            let reward = u8::from(answer["arm_id"].as_str() == Some(&right));
             let body = format!("{{\"interaction_id\":{},\"reward\":{reward}}}", answer["interaction_id"]);
             post("/reward", "application/json", body.as_bytes(), out);
         });
