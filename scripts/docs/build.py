@@ -23,7 +23,15 @@ REPO = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPO / "scripts"))
 from service import running  # noqa: E402
 
-PAGES = ["*.md", "docs/**/*.md", "paper/**/*.md", "bench/*.md", "bench/results/*.md", "clients/**/*.md", "deploy/**/*.md"]
+PAGES = [
+    "*.md",
+    "docs/**/*.md",
+    "paper/**/*.md",
+    "bench/*.md",
+    "bench/results/*.md",
+    "clients/**/*.md",
+    "deploy/**/*.md",
+]
 LINK = re.compile(r"\]\(([^)#:\s]+)")
 
 
