@@ -35,10 +35,10 @@ pub(crate) struct Banditdb {
     turns: usize,
 }
 
-/// A campaign of BanditDB that has seen no reward. By symmetry, Thompson sampling chooses each arm with probability `1/ACTIONS`.
+/// The algorithms of BanditDB: the name of the campaign, and its own name.
 const ALGORITHMS: [(&str, &str); 2] = [("thompson", "thompson_sampling"), ("linucb", "linucb")];
 
-/// What one server did in a turn.
+/// What one server did in all turns.
 #[derive(Default)]
 struct Done {
     decisions: Vec<f64>,

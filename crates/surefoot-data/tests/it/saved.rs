@@ -16,8 +16,8 @@ use surefoot::policy::{Basis, Mixture, Posterior, Scale, Softmax, Uniform};
 use surefoot::{Certificate, Contexts, FeatureMap, LinearGaussian, Logs, Policy, Protocol};
 use surefoot_data::{
     Actions, Certificates, ColumnNames, Encoding, EvaluateRequest, Field, Inputs, Lineage, LogReader, NamedPolicy,
-    PolicyReader, RecordPolicy, Scorer, SelectRequest, evaluate, read_certificates, read_policy, read_round, select,
-    write_certificates, write_policy, write_policy_with, write_round,
+    PolicyReader, RecordPolicy, Scorer, SelectRequest, evaluate, files_beside, read_certificates, read_policy,
+    read_round, select, write_certificates, write_policy, write_policy_with, write_round,
 };
 
 const AWKWARD: [f64; 6] = [0.1, -0.0, 1.0 / 3.0, -5e-324, 1e300, std::f64::consts::PI];
@@ -236,6 +236,28 @@ fn policies_share_the_basis_that_they_were_written_with() {
     let [a, b] = [a, b].map(|path| gaussian(&reader.read(&path).unwrap()));
     assert!(Arc::ptr_eq(a.posterior().basis().unwrap(), b.posterior().basis().unwrap()));
     assert_eq!(b.exploration(), 0.5);
+}
+
+#[test]
+fn the_files_beside_a_policy_are_those_that_are_written_with_it() {
+    let turned = posterior(Scale::PerFeature(vec![1.0; 3])).with_basis(basis()).unwrap();
+    let turned = LinearGaussian::new(kernel().with_intercept(), turned).unwrap();
+    let uniform = Uniform::new(2).unwrap();
+    let all = policies();
+    let all = all.iter().map(|policy| policy as &dyn Policy).chain([&turned as &dyn Policy, &uniform]);
+    let mut most = 0;
+    for policy in all {
+        let folder = Folder::new();
+        write_policy(&folder.path().join("a.safetensors"), policy).unwrap();
+        let name = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
+        let mut written: Vec<String> = fs::read_dir(folder.path()).unwrap().map(name).collect();
+        let mut named = files_beside(policy);
+        most = most.max(named.len());
+        named.push("a.safetensors".into());
+        (written.sort(), named.sort());
+        assert_eq!(written, named);
+    }
+    assert_eq!(most, 2, "a basis and kernel features");
 }
 
 #[test]
