@@ -254,7 +254,8 @@ fn the_files_beside_a_policy_are_those_that_are_written_with_it() {
         let mut named = files_beside(policy);
         most = most.max(named.len());
         named.push("a.safetensors".into());
-        (written.sort(), named.sort());
+        written.sort();
+        named.sort();
         assert_eq!(written, named);
     }
     assert_eq!(most, 2, "a basis and kernel features");
