@@ -19,6 +19,9 @@ TYPESCRIPT_ENV := .venv-typescript
 STORES_ENV := .venv-stores
 PYTHON_PACKAGE := crates/surefoot-python
 export CARGO_TARGET_DIR ?= target
+# Modules are compiled when they are first imported: most never are, and compiling all of them took minutes.
+INSTALL := pip install --quiet --disable-pip-version-check --no-compile
+TRY_INSTALL := $(INSTALL) --retries 1 --timeout 20
 
 .PHONY: help test test-rust test-contract test-page test-python test-engines wheel environments lint lint-rust lint-python fmt doc bench bench-candidates bench-engines bench-evaluate bench-learners bench-python bench-rivals bench-scale bench-serve soak-serve golden attack fuzz fuzz-quick coverage demo paper clean test-typescript test-deploy client-types docs sdist package licences semver reproducible release-check
 
@@ -43,14 +46,14 @@ docs: $(DOCS_ENV)/tried ## the documentation as a site, into target/docs/site; f
 
 $(DOCS_ENV)/tried: scripts/docs/requirements.txt
 	$(PYTHON) -m venv $(DOCS_ENV) \
-		&& $(DOCS_ENV)/bin/pip install --quiet --disable-pip-version-check --retries 1 --timeout 20 --requirement $< \
+		&& $(DOCS_ENV)/bin/$(TRY_INSTALL) --requirement $< \
 		|| { echo "mkdocs cannot be installed here"; rm -rf $(DOCS_ENV); mkdir $(DOCS_ENV); }
 	touch $@
 
 # Without schemathesis, the check says that it is skipped.
 $(CONTRACT_ENV)/tried: scripts/contract-requirements.txt
 	$(PYTHON) -m venv $(CONTRACT_ENV) \
-		&& $(CONTRACT_ENV)/bin/pip install --quiet --disable-pip-version-check --retries 1 --timeout 20 --requirement $< \
+		&& $(CONTRACT_ENV)/bin/$(TRY_INSTALL) --requirement $< \
 		|| { echo "schemathesis cannot be installed here"; rm -rf $(CONTRACT_ENV); mkdir $(CONTRACT_ENV); }
 	touch $@
 
@@ -88,28 +91,28 @@ test-deploy: $(DEPLOY_ENV)/tried ## the files in deploy/: metrics, alerts, unit,
 
 $(DEPLOY_ENV)/tried: scripts/deploy-requirements.txt
 	$(PYTHON) -m venv $(DEPLOY_ENV)
-	$(DEPLOY_ENV)/bin/pip install --quiet --disable-pip-version-check --retries 1 --timeout 20 --requirement $< \
+	$(DEPLOY_ENV)/bin/$(TRY_INSTALL) --requirement $< \
 		|| echo "the checkers of deploy/ cannot be installed here"
 	touch $@
 
 # A real PostgreSQL that needs no root; without it, the tests of several servers say that they are skipped.
 $(POSTGRES_ENV)/tried: scripts/postgres-requirements.txt
 	$(PYTHON) -m venv $(POSTGRES_ENV) \
-		&& $(POSTGRES_ENV)/bin/pip install --quiet --disable-pip-version-check --retries 1 --timeout 20 --requirement $< \
+		&& $(POSTGRES_ENV)/bin/$(TRY_INSTALL) --requirement $< \
 		|| { echo "PostgreSQL cannot be installed here"; rm -rf $(POSTGRES_ENV); mkdir $(POSTGRES_ENV); }
 	touch $@
 
 # A server that speaks the language of S3; without it, the tests of object stores say that they are skipped.
 $(STORES_ENV)/tried: scripts/stores-requirements.txt
 	$(PYTHON) -m venv $(STORES_ENV) \
-		&& $(STORES_ENV)/bin/pip install --quiet --disable-pip-version-check --retries 1 --timeout 20 --requirement $< \
+		&& $(STORES_ENV)/bin/$(TRY_INSTALL) --requirement $< \
 		|| { echo "an S3 server cannot be installed here"; rm -rf $(STORES_ENV); mkdir $(STORES_ENV); }
 	touch $@
 
 # What is tested is the wheel as pip builds and installs it, but for the profile: what the crates' tests have compiled is not
 # compiled again. The command line is that of the crates' tests too: alone it would have other features, and be compiled again.
 test-python: $(PYTHON_ENV)/installed ## those of the Python package: stubs, doctests, examples and all, against the installed wheel
-	MATURIN_PEP517_ARGS="--profile dev --features as-tested" $(PYTHON_ENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .
+	MATURIN_PEP517_ARGS="--profile dev --features as-tested" $(PYTHON_ENV)/bin/$(INSTALL) --no-deps --force-reinstall .
 	$(PYTHON_ENV)/bin/mypy $(PYTHON_PACKAGE)/python/surefoot
 	$(PYTHON_ENV)/bin/python -m mypy.stubtest surefoot._surefoot
 	$(CARGO) test --workspace --locked --quiet --no-run
@@ -119,14 +122,14 @@ test-python: $(PYTHON_ENV)/installed ## those of the Python package: stubs, doct
 # Without Ray, Spark and Dask from their registry, or Spark without Java, the tests say what is skipped.
 test-engines: $(ENGINES_ENV)/tried ## the Python package on real Ray, Spark and Dask: two minutes or so
 	if [ -d $(ENGINES_ENV)/bin ]; then \
-		MATURIN_PEP517_ARGS="--profile dev --features as-tested" $(ENGINES_ENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall . && \
+		MATURIN_PEP517_ARGS="--profile dev --features as-tested" $(ENGINES_ENV)/bin/$(INSTALL) --no-deps --force-reinstall . && \
 		$(CARGO) test --workspace --locked --quiet --no-run && \
 		SUREFOOT=$(CARGO_TARGET_DIR)/debug/surefoot $(ENGINES_ENV)/bin/python -m pytest --quiet $(PYTHON_PACKAGE)/tests/engines; \
 	else echo "SKIPPED: real engines, because Ray, Spark and Dask cannot be had here"; fi
 
 $(ENGINES_ENV)/tried: $(PYTHON_PACKAGE)/tests/engines/requirements.txt
 	$(PYTHON) -m venv $(ENGINES_ENV) \
-		&& $(ENGINES_ENV)/bin/pip install --quiet --disable-pip-version-check --retries 1 --timeout 20 --requirement $< \
+		&& $(ENGINES_ENV)/bin/$(TRY_INSTALL) --requirement $< \
 		|| { echo "Ray, Spark and Dask cannot be installed here"; rm -rf $(ENGINES_ENV); mkdir $(ENGINES_ENV); }
 	touch $@
 
@@ -155,16 +158,16 @@ release-check: package wheel sdist licences semver ## everything that a release 
 
 $(RELEASE_ENV)/installed:
 	$(PYTHON) -m venv $(RELEASE_ENV)
-	$(RELEASE_ENV)/bin/pip install --quiet --disable-pip-version-check 'maturin>=1.9,<2' twine==6.2.0
+	$(RELEASE_ENV)/bin/$(INSTALL) 'maturin>=1.9,<2' twine==6.2.0
 	touch $@
 
 $(PYTHON_ENV)/installed: $(PYTHON_PACKAGE)/requirements.txt
 	$(PYTHON) -m venv $(PYTHON_ENV)
-	$(PYTHON_ENV)/bin/pip install --quiet --disable-pip-version-check --requirement $<
-	$(PYTHON_ENV)/bin/pip install --quiet --disable-pip-version-check --retries 1 --timeout 20 seaborn==0.13.2 \
-		&& $(PYTHON_ENV)/bin/pip install --quiet --no-deps --ignore-requires-python obp==0.5.7 \
+	$(PYTHON_ENV)/bin/$(INSTALL) --requirement $<
+	$(PYTHON_ENV)/bin/$(TRY_INSTALL) seaborn==0.13.2 \
+		&& $(PYTHON_ENV)/bin/$(INSTALL) --no-deps --ignore-requires-python obp==0.5.7 \
 		|| echo "Open Bandit Pipeline cannot be installed here: what is compared with it will be skipped"
-	$(PYTHON_ENV)/bin/pip install --quiet --disable-pip-version-check --retries 1 --timeout 20 \
+	$(PYTHON_ENV)/bin/$(TRY_INSTALL) \
 		$$(grep vowpalwabbit bench/learners/requirements.txt) \
 		|| echo "Vowpal Wabbit cannot be installed here: what it learns from will be skipped"
 	touch $@
@@ -172,16 +175,15 @@ $(PYTHON_ENV)/installed: $(PYTHON_PACKAGE)/requirements.txt
 # Clients that others have written, which the service is tested with; without them, these tests say that they are skipped.
 $(CLIENTS_ENV)/tried: crates/surefoot-cli/tests/clients/requirements.txt
 	$(PYTHON) -m venv $(CLIENTS_ENV) \
-		&& $(CLIENTS_ENV)/bin/pip install --quiet --disable-pip-version-check --retries 1 --timeout 20 --requirement $< \
+		&& $(CLIENTS_ENV)/bin/$(TRY_INSTALL) --requirement $< \
 		|| { echo "the clients cannot be installed here"; rm -rf $(CLIENTS_ENV); mkdir $(CLIENTS_ENV); }
 	touch $@
 
 # Open Bandit Pipeline, whose numbers a test compares with; without it, that test says that it is skipped.
-PIP_ONCE := $(OBP_ENV)/bin/pip install --quiet --disable-pip-version-check --retries 1 --timeout 20
 $(OBP_ENV)/tried: crates/surefoot-cli/tests/obp/requirements.txt
 	$(PYTHON) -m venv $(OBP_ENV) \
-		&& $(PIP_ONCE) --requirement $< \
-		&& $(PIP_ONCE) --no-deps --ignore-requires-python obp==0.5.7 \
+		&& $(OBP_ENV)/bin/$(TRY_INSTALL) --requirement $< \
+		&& $(OBP_ENV)/bin/$(TRY_INSTALL) --no-deps --ignore-requires-python obp==0.5.7 \
 		|| { echo "Open Bandit Pipeline cannot be installed here"; rm -rf $(OBP_ENV); mkdir $(OBP_ENV); }
 	touch $@
 
@@ -212,18 +214,18 @@ bench: ## our own benchmarks: ratios measured side by side, growth, memory and r
 bench-python: ## the Python package against the command line, into bench/results/; MNIST=folder for the real digits
 	$(CARGO) build --release --workspace --locked --bin surefoot
 	$(PYTHON) -m venv $(BENCH_ENV)-python
-	$(BENCH_ENV)-python/bin/pip install --quiet --force-reinstall . scipy
+	$(BENCH_ENV)-python/bin/$(INSTALL) --force-reinstall . scipy
 	$(BENCH_ENV)-python/bin/python bench/python/overhead.py $(if $(MNIST),--mnist $(MNIST)) $(BENCH_FLAGS)
 
 bench-engines: $(ENGINES_ENV)/tried ## two Ray workers and two processes against one process, into bench/results/ (BENCH_FLAGS="--records N"): some minutes
-	$(ENGINES_ENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .
+	$(ENGINES_ENV)/bin/$(INSTALL) --no-deps --force-reinstall .
 	$(ENGINES_ENV)/bin/python bench/engines.py $(BENCH_FLAGS)
 
 bench-rivals: $(BENCH_ENV)/installed ## against PyTorch, into bench/results/; MNIST=folder for the real digits
 	$(BENCH_ENV)/bin/python bench/rivals/compare.py $(if $(MNIST),--mnist $(MNIST)) $(BENCH_FLAGS)
 
 bench-evaluate: $(OBP_ENV)/tried ## against Open Bandit Pipeline, on 10 million records, into bench/results/: some minutes, 3 GB
-	$(OBP_ENV)/bin/pip install --quiet pyarrow
+	$(OBP_ENV)/bin/$(INSTALL) pyarrow
 	$(CARGO) build --release --locked --package surefoot-bench --package surefoot-cli
 	$(CARGO) run --release --locked --quiet --package surefoot-bench -- logs
 	$(OBP_ENV)/bin/python bench/rivals/evaluate.py bench/data/logs-10000000.parquet
@@ -251,13 +253,13 @@ bench-learners: $(LEARNERS_ENV)/installed ## learners against rivals, on the set
 
 $(LEARNERS_ENV)/installed: bench/learners/requirements.txt
 	$(PYTHON) -m venv $(LEARNERS_ENV)
-	$(LEARNERS_ENV)/bin/pip install --quiet --disable-pip-version-check --requirement $<
-	$(LEARNERS_ENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --ignore-requires-python obp==0.5.7
+	$(LEARNERS_ENV)/bin/$(INSTALL) --requirement $<
+	$(LEARNERS_ENV)/bin/$(INSTALL) --no-deps --ignore-requires-python obp==0.5.7
 	touch $@
 
 $(BENCH_ENV)/installed: bench/rivals/requirements.txt
 	$(PYTHON) -m venv $(BENCH_ENV)
-	$(BENCH_ENV)/bin/pip install --quiet --requirement bench/rivals/requirements.txt
+	$(BENCH_ENV)/bin/$(INSTALL) --requirement bench/rivals/requirements.txt
 	touch $@
 
 demo: ## the main job, on the digits that ship with the repo
@@ -312,7 +314,7 @@ golden: $(GOLDEN_ENV)/installed ## write the golden values again, from the slow 
 
 $(GOLDEN_ENV)/installed: reference/requirements.txt
 	$(PYTHON) -m venv $(GOLDEN_ENV)
-	$(GOLDEN_ENV)/bin/pip install --quiet --requirement reference/requirements.txt
+	$(GOLDEN_ENV)/bin/$(INSTALL) --requirement reference/requirements.txt
 	touch $@
 
 clean: ## remove what was built
