@@ -262,7 +262,7 @@ impl Report {
         };
         series.extend(self.methods.iter().filter_map(line));
         Figure {
-            title: format!("How fast policies approach the best one, {} records a round", self.size.records),
+            title: format!("How fast policies approach the best one, {} records per round", self.size.records),
             x_label: "rounds learned from, k".into(),
             y_label: format!("risk above that of the best policy, mean and range over {} seeds", self.seeds),
             x_scale: Scale::Log,

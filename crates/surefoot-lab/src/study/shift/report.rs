@@ -200,7 +200,7 @@ impl Speed {
         Figure {
             title: match self.drift {
                 0.0 => "Contexts that stand still".into(),
-                drift => format!("Contexts that turn by {drift} degrees a round"),
+                drift => format!("Contexts that turn by {drift} degrees per round"),
             },
             x_label: "round".into(),
             y_label: format!("true risk in the next round (lower is better), mean and deviation over {seeds} seeds"),
