@@ -185,8 +185,11 @@ impl Contexts {
         Ok(storage.into())
     }
 
-    /// The rows of all parts, one below the other, in a copy of the form of the first.
+    /// The rows of all parts, one below the other, in a copy of the form of the first; of a single part, a view.
     pub(crate) fn stacked(parts: &[Contexts]) -> Result<Self> {
+        if let [one] = parts {
+            return Ok(one.clone());
+        }
         let features = parts.first().map_or(0, Contexts::features);
         check_features(features)?;
         let (rows, stored) = (parts.iter().map(Contexts::len).sum(), parts.iter().map(Contexts::stored).sum());

@@ -68,16 +68,12 @@ impl Model {
         for logs in &seen[known..whole] {
             statistics.add_logs(&self.map, logs)?;
         }
-        let statistics = Arc::new(statistics);
-        self.known = Some((whole, Arc::clone(&statistics)));
-        let statistics = match &seen[whole..] {
-            [] => statistics,
-            parts => {
-                let mut with_parts = Statistics::clone(&statistics);
-                parts.iter().try_for_each(|logs| with_parts.add_logs(&self.map, logs))?;
-                Arc::new(with_parts)
-            }
-        };
+        // Only the statistics of whole rounds are kept, and a copy is made only if there are any: they are large.
+        let mut statistics = Arc::new(statistics);
+        self.known = (whole > 0).then(|| (whole, Arc::clone(&statistics)));
+        for logs in &seen[whole..] {
+            Arc::make_mut(&mut statistics).add_logs(&self.map, logs)?;
+        }
         let records = seen.iter().map(|logs| logs.len()).sum();
         let direction = self.direction.as_ref().map(|direction| direction.as_slice());
         let regression = Regression { direction, tightness: self.tightness(), ..Regression::default() };

@@ -3,6 +3,7 @@
 use faer::linalg::matmul::triangular::{BlockStructure, matmul};
 use faer::linalg::solvers::Solve;
 use faer::linalg::triangular_solve::{solve_lower_triangular_in_place, solve_upper_triangular_in_place};
+use faer::reborrow::ReborrowMut;
 use faer::{Accum, Mat, MatMut, MatRef, Par, Side};
 
 use crate::error::{Error, Result};
@@ -15,6 +16,14 @@ const ROWS: usize = 256;
 pub(crate) struct Moments {
     size: usize,
     triangle: Vec<f64>,
+}
+
+/// Room that sums of one size need, to be used again: each time anew, the system would clear megabytes.
+#[derive(Debug, Default)]
+pub(crate) struct Room {
+    /// Column-major; only the lower triangle is used.
+    sum: Vec<f64>,
+    rows: Vec<f64>,
 }
 
 impl Moments {
@@ -47,13 +56,15 @@ impl Moments {
     }
 
     /// Adds `n` rows: `fill(i, row)` writes row `i` into zeros. The sum is in the order of the rows.
-    pub(crate) fn add(&mut self, n: usize, fill: impl Fn(usize, &mut [f64])) {
+    pub(crate) fn add(&mut self, room: &mut Room, n: usize, fill: impl Fn(usize, &mut [f64])) {
         if n == 0 {
             return;
         }
         let size = self.size;
-        let mut sum = Mat::<f64>::zeros(size, size);
-        let mut room = vec![0.0; ROWS.min(n) * size];
+        let Room { sum, rows: room } = room;
+        sum.resize(size * size, 0.0);
+        room.resize(ROWS * size, 0.0);
+        let mut sum = MatMut::from_column_major_slice_mut(sum, size, size);
         for start in (0..n).step_by(ROWS) {
             let rows = ROWS.min(n - start);
             let block = &mut room[..rows * size];
@@ -61,7 +72,8 @@ impl Moments {
             block.chunks_exact_mut(size).enumerate().for_each(|(i, row)| fill(start + i, row));
             let z = MatRef::from_row_major_slice(block, rows, size);
             let (lower, all) = (BlockStructure::TriangularLower, BlockStructure::Rectangular);
-            matmul(sum.as_mut(), lower, Accum::Add, z.transpose(), all, z, all, 1.0, Par::Seq);
+            let accum = if start == 0 { Accum::Replace } else { Accum::Add };
+            matmul(sum.rb_mut(), lower, accum, z.transpose(), all, z, all, 1.0, Par::Seq);
         }
         for j in 0..size {
             for i in j..size {
@@ -182,8 +194,9 @@ mod tests {
     fn the_inverse_of_a_marginal_precision_is_the_leading_part_of_the_inverse() {
         let (size, p) = (5, 3);
         let mut moments = Moments::new(size);
-        moments
-            .add(40, |i, z| z.iter_mut().enumerate().for_each(|(f, z)| *z = ((i * 7 + f * 3) % 11) as f64 / 5.0 - 1.0));
+        moments.add(&mut Room::default(), 40, |i, z| {
+            z.iter_mut().enumerate().for_each(|(f, z)| *z = ((i * 7 + f * 3) % 11) as f64 / 5.0 - 1.0)
+        });
         let d = [0.5, 1.0, 0.2, 0.3, 2.0];
         let marginal = moments.marginal(&d, p).unwrap();
         for column in 0..p {
@@ -205,7 +218,7 @@ mod tests {
         ) {
             let part = |from: usize, to: usize| {
                 let mut sum = Moments::new(size);
-                sum.add(to - from, |i, row| row.copy_from_slice(&z[(from + i) * size..][..size]));
+                sum.add(&mut Room::default(), to - from, |i, row| row.copy_from_slice(&z[(from + i) * size..][..size]));
                 sum
             };
             let (whole, mut merged) = (part(0, n), part(0, cut));
@@ -226,7 +239,7 @@ mod tests {
             b in prop::collection::vec(-2.0f64..2.0, 3),
         ) {
             let mut sum = Moments::new(3);
-            sum.add(10, |i, row| row.copy_from_slice(&z[3 * i..][..3]));
+            sum.add(&mut Room::default(), 10, |i, row| row.copy_from_slice(&z[3 * i..][..3]));
             let ([x, y], determinant) = sum.solve(&d, [&b, &d]).unwrap();
             for (x, b) in [(x, &b), (y, &d)] {
                 let product = sum.times(&x);
@@ -244,8 +257,9 @@ mod tests {
     #[test]
     fn the_two_halves_of_a_factor_solve_the_system() {
         let mut moments = Moments::new(4);
-        moments
-            .add(30, |i, z| z.iter_mut().enumerate().for_each(|(f, z)| *z = ((i * 5 + f * 7) % 9) as f64 / 4.0 - 1.0));
+        moments.add(&mut Room::default(), 30, |i, z| {
+            z.iter_mut().enumerate().for_each(|(f, z)| *z = ((i * 5 + f * 7) % 9) as f64 / 4.0 - 1.0)
+        });
         let (d, b) = ([0.5, 1.0, 0.2, 0.3], [1.0, -2.0, 0.5, 3.0]);
         let mut scaled = Moments::new(4);
         scaled.merge_scaled(&moments, 0.7);
@@ -261,7 +275,7 @@ mod tests {
     fn a_matrix_that_is_not_positive_definite_has_no_solution() {
         assert_eq!(Moments::new(2).solve(&[0.0, 0.0], [&[1.0, 1.0]]), None);
         let mut sum = Moments::new(1);
-        sum.add(1, |_, row| row[0] = f64::NAN);
+        sum.add(&mut Room::default(), 1, |_, row| row[0] = f64::NAN);
         assert_eq!(sum.solve(&[1.0], [&[1.0]]), None);
     }
 }

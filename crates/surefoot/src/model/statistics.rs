@@ -6,7 +6,7 @@ use crate::contexts::Contexts;
 use crate::error::{Error, Result};
 use crate::features::FeatureMap;
 use crate::logs::{Logs, Task};
-use crate::math::moments::Moments;
+use crate::math::moments::{Moments, Room};
 use crate::wire::{Reader, Writer};
 
 /// The sums of a reward model: for each action, the second moments of `z = (phi, 1, r)` over its records, with features
@@ -55,7 +55,8 @@ impl Statistics {
                 bytes.map_or("beyond counting".into(), |b| format!("{:.1} GiB", b as f64 / (1u64 << 30) as f64));
             return Err(Error::setting("the memory of a reward model", allowed, value));
         }
-        Ok(Statistics { features, moments: vec![Moments::new(size); actions] })
+        // One by one, not as clones: zeros that are never added to take no memory.
+        Ok(Statistics { features, moments: (0..actions).map(|_| Moments::new(size)).collect() })
     }
 
     /// Adds records: mapped features, actions and rewards in `[0, 1]`. An error names the row and leaves the sums
@@ -81,8 +82,8 @@ impl Statistics {
             rows[a as usize].push(i);
         }
         let p = self.features;
-        self.moments.par_iter_mut().zip(&rows).for_each(|(moments, rows)| {
-            moments.add(rows.len(), |i, z| {
+        self.moments.par_iter_mut().zip(&rows).for_each_init(Room::default, |room, (moments, rows)| {
+            moments.add(room, rows.len(), |i, z| {
                 features.row(rows[i]).for_each(|f, v| z[f] = v);
                 z[p..].copy_from_slice(&[1.0, reward[rows[i]]]);
             });
@@ -99,6 +100,11 @@ impl Statistics {
         Self::check_logs(map, self.actions(), logs)?;
         match logs.over(&StatisticsTask { map, actions: self.actions() })? {
             None => Ok(()),
+            // Nothing is added to the first sums.
+            Some(sums) if self.is_empty() => {
+                *self = sums;
+                Ok(())
+            }
             Some(sums) => self.merge(&sums),
         }
     }
@@ -156,6 +162,11 @@ impl Statistics {
     /// The number of records.
     pub fn records(&self) -> f64 {
         (0..self.actions()).map(|a| self.records_of(a)).sum()
+    }
+
+    /// Whether no records have been added.
+    fn is_empty(&self) -> bool {
+        self.records() == 0.0
     }
 
     /// The mean reward of all records; 0 without records.
