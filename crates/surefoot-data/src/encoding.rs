@@ -203,11 +203,21 @@ impl Encoding {
         self.fields.iter().map(Field::width).sum()
     }
 
+    /// Whether records are encoded as sparse rows. Not if it is known before that more than a quarter of their values are
+    /// used: [`Contexts::compact`](surefoot::Contexts::compact) would make them dense, and hold them twice meanwhile.
+    pub(crate) fn is_sparse(&self) -> bool {
+        let listed = |field: &Field| matches!(field, Field::Sparse { .. } | Field::Named { .. } | Field::Listed { .. });
+        let sparse = self.fields.iter().any(Field::is_sparse);
+        sparse && (self.fields.iter().any(listed) || 4 * self.used() <= self.width())
+    }
+
     /// The largest number of values of a record, apart from values that its own lists name.
     pub(crate) fn entries(&self) -> usize {
-        if !self.fields.iter().any(Field::is_sparse) {
-            return self.width();
-        }
+        if self.is_sparse() { self.used() } else { self.width() }
+    }
+
+    /// The largest number of values of a record that are not 0, apart from values that its own lists name.
+    fn used(&self) -> usize {
         let entries = |field: &Field| match field {
             Field::Number { .. } | Field::OneHot { .. } | Field::Hashed { .. } | Field::Constant {} => 1,
             Field::Vector { width, .. } => *width,

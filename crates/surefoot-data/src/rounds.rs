@@ -120,6 +120,14 @@ impl RoundBuilder {
         RoundBuilder { rows, action, propensity, cost, eligible, candidates, writer, cutter, records: 0 }
     }
 
+    /// Makes room for this many records in memory.
+    fn reserve(&mut self, records: usize) {
+        self.rows.reserve(records);
+        self.action.reserve_exact(records);
+        self.propensity.reserve_exact(records);
+        self.cost.reserve_exact(records);
+    }
+
     /// Moves the records in memory to the files.
     fn store(&mut self, encoding: &Encoding, cache: &Cache, place: usize) -> Result<()> {
         if self.action.is_empty() {
@@ -273,6 +281,13 @@ impl Rounds {
             for round in rounds.iter_mut().chain([&mut head]) {
                 round.cutter = Some(Cutter::new(engine.as_ref(), scan.records)?);
             }
+        }
+        if cache.is_none() && engine.is_none() {
+            // The records set aside are the first ones of the first group.
+            let left = |place: usize, records: usize| if place == 0 { records.saturating_sub(aside) } else { records };
+            let counts = scan.groups.iter().enumerate().map(|(place, (_, records))| left(place, *records));
+            rounds.iter_mut().zip(counts).for_each(|(round, records)| round.reserve(records));
+            head.reserve(aside);
         }
         let mut check = Check::new(actions.clone(), range);
         let mut screen = Screen::default();

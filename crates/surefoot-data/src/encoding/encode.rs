@@ -27,7 +27,8 @@ impl Encoding {
     pub fn rows(&self) -> Rows {
         Rows {
             width: self.width(),
-            sparse: self.fields.iter().any(Field::is_sparse),
+            sparse: self.is_sparse(),
+            records: 0,
             offsets: vec![0],
             indices: Vec::new(),
             values: Vec::new(),
@@ -36,7 +37,7 @@ impl Encoding {
 
     /// The number of bytes of an encoded record, at most.
     pub(crate) fn bytes(&self) -> u64 {
-        let (sparse, entries) = (self.fields.iter().any(Field::is_sparse), self.entries() as u64);
+        let (sparse, entries) = (self.is_sparse(), self.entries() as u64);
         // A value, and for sparse rows its index and the end of the row; the norm, the action, the propensity, the cost.
         entries * if sparse { 8 } else { 4 } + if sparse { 8 } else { 0 } + 28
     }
@@ -75,6 +76,8 @@ impl Encoding {
 pub struct Rows {
     width: usize,
     sparse: bool,
+    records: usize,
+    /// Where each record begins, with the end of the last one; for sparse rows only, as are `indices`.
     offsets: Vec<usize>,
     indices: Vec<u32>,
     values: Vec<f32>,
@@ -83,7 +86,15 @@ pub struct Rows {
 impl Rows {
     /// The number of records.
     pub fn len(&self) -> usize {
-        self.offsets.len() - 1
+        self.records
+    }
+
+    /// Makes room for this many more records, if each has the same number of values: a buffer that grows by itself would hold
+    /// all values twice for a moment.
+    pub(crate) fn reserve(&mut self, records: usize) {
+        if !self.sparse {
+            self.values.reserve_exact(records * self.width);
+        }
     }
 
     /// Whether there is no record.
@@ -117,17 +128,17 @@ impl Rows {
                 first += 1 + usize::from(*indicator);
             }
         }
-        self.offsets.resize(self.offsets.len() + records, 0);
+        self.records += records;
         true
     }
 
     /// Adds a record. Entries with the same index are summed.
     pub(super) fn push(&mut self, entries: &mut [(u32, f32)]) {
+        self.records += 1;
         if !self.sparse {
             let from = self.values.len();
             self.values.resize(from + self.width, 0.0);
             entries.iter().for_each(|&(place, value)| self.values[from + place as usize] += value);
-            self.offsets.push(0);
             return;
         }
         entries.sort_by_key(|&(place, _)| place);

@@ -338,3 +338,33 @@ fn probabilities_in_the_logs_are_those_of_a_policy() {
     assert!(absent.actions(&batch).unwrap_err().to_string().contains("no column q_0, q_1, ...; it has"));
     assert!("nothing".parse::<RecordPolicy>().is_err() && "list:".parse::<RecordPolicy>().is_err());
 }
+
+/// Rows that are filled by more than a quarter are dense from the beginning. They have the values of sparse ones.
+#[test]
+fn categories_are_encoded_alike_in_dense_and_in_sparse_rows() {
+    let (x, c) = ([0.5f32, -1.0, 0.0, 2.0], ["a", "b", "unknown", "a"]);
+    let lines = x.iter().zip(c).map(|(x, c)| format!("0,0.5,1,{x},{c}\n")).collect::<String>();
+    let folder = TempDir::new().unwrap();
+    let reader = reader(&file(&folder, "logs.csv", &format!("action,pscore,reward,x,c\n{lines}")));
+    let batch = reader.batches().next().unwrap().unwrap();
+    let encoded = |categories: &[&str]| {
+        let categories = categories.iter().map(|c| (*c).to_owned()).collect();
+        let fields = vec![
+            Field::Number { column: "x".into(), mean: 0.0, scale: 1.0, indicator: false },
+            Field::OneHot { column: "c".into(), categories },
+        ];
+        Encoding::new(fields).unwrap().encode(&batch).unwrap()
+    };
+    let some = encoded(&["a", "b"]);
+    let many = encoded(&["a", "b", "d", "e", "f", "g", "h", "i", "j", "k", "l"]);
+    assert_eq!((some.is_sparse(), many.is_sparse()), (false, true));
+    for (i, (x, c)) in x.into_iter().zip(c).enumerate() {
+        let expected = [x, f32::from(u8::from(c == "a")), f32::from(u8::from(c == "b"))];
+        for contexts in [&some, &many] {
+            let mut row = vec![0.0; contexts.features()];
+            contexts.row(i).for_each(|f, v| row[f] = v as f32);
+            assert_eq!(row[..3], expected);
+            assert!(row[3..].iter().all(|v| *v == 0.0));
+        }
+    }
+}
