@@ -23,7 +23,7 @@ export CARGO_TARGET_DIR ?= target
 INSTALL := pip install --quiet --disable-pip-version-check --no-compile
 TRY_INSTALL := $(INSTALL) --retries 1 --timeout 20
 
-.PHONY: help test test-rust test-contract test-page test-python test-engines wheel environments lint lint-rust lint-python fmt doc bench bench-candidates bench-engines bench-evaluate bench-learners bench-python bench-rivals bench-scale bench-serve soak-serve golden attack fuzz fuzz-quick coverage demo paper clean test-typescript test-deploy client-types docs sdist package licences semver reproducible release-check
+.PHONY: help test test-rust test-contract test-page test-python test-engines wheel environments lint lint-rust lint-python fmt doc bench bench-candidates bench-engines bench-evaluate bench-learners bench-python bench-rivals bench-scale bench-serve soak-serve golden attack fuzz fuzz-quick coverage demo paper clean test-typescript test-deploy client-types docs sdist package archive licences semver reproducible release-check
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -145,6 +145,10 @@ package: ## the archives of all crates, each compiled from its archive
 licences: ## the licences of everything in the binary, into target/licences.txt
 	$(PYTHON) scripts/licences --package surefoot-cli --out $(CARGO_TARGET_DIR)/licences.txt
 
+archive: licences ## the binary for this machine's kind, as an archive that cargo-binstall can install, into dist/
+	$(CARGO) build --release --locked
+	$(PYTHON) scripts/archive --binary $(CARGO_TARGET_DIR)/release/surefoot --licences $(CARGO_TARGET_DIR)/licences.txt --out dist
+
 semver: ## the interface of the crates against the last release; needs cargo-semver-checks, and a release
 	if [ -z "$$(git tag --list 'v*')" ]; then echo "SKIPPED: there is no release to compare with"; \
 	elif ! $(CARGO) semver-checks --version > /dev/null 2>&1; then echo "SKIPPED: cargo install cargo-semver-checks"; exit 1; \
@@ -153,8 +157,8 @@ semver: ## the interface of the crates against the last release; needs cargo-sem
 reproducible: ## two release builds, from two folders: are they the same file?
 	scripts/check-reproducible
 
-release-check: package wheel sdist licences semver ## everything that a release needs, but for tests and benchmarks
-	$(RELEASE_ENV)/bin/twine check dist/surefoot-*
+release-check: package wheel sdist archive semver ## everything that a release needs, but for tests and benchmarks
+	$(RELEASE_ENV)/bin/twine check dist/surefoot-[0-9]*
 
 $(RELEASE_ENV)/installed:
 	$(PYTHON) -m venv $(RELEASE_ENV)
