@@ -195,7 +195,7 @@ mod tests {
         let (size, p) = (5, 3);
         let mut moments = Moments::new(size);
         moments.add(&mut Room::default(), 40, |i, z| {
-            z.iter_mut().enumerate().for_each(|(f, z)| *z = ((i * 7 + f * 3) % 11) as f64 / 5.0 - 1.0)
+            z.iter_mut().enumerate().for_each(|(f, z)| *z = ((i * 7 + f * 3) % 11) as f64 / 5.0 - 1.0);
         });
         let d = [0.5, 1.0, 0.2, 0.3, 2.0];
         let marginal = moments.marginal(&d, p).unwrap();
@@ -258,7 +258,7 @@ mod tests {
     fn the_two_halves_of_a_factor_solve_the_system() {
         let mut moments = Moments::new(4);
         moments.add(&mut Room::default(), 30, |i, z| {
-            z.iter_mut().enumerate().for_each(|(f, z)| *z = ((i * 5 + f * 7) % 9) as f64 / 4.0 - 1.0)
+            z.iter_mut().enumerate().for_each(|(f, z)| *z = ((i * 5 + f * 7) % 9) as f64 / 4.0 - 1.0);
         });
         let (d, b) = ([0.5, 1.0, 0.2, 0.3], [1.0, -2.0, 0.5, 3.0]);
         let mut scaled = Moments::new(4);
