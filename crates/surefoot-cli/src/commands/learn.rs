@@ -7,7 +7,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use surefoot::Learner;
 use surefoot::audit::Statement;
-use surefoot::learn::LearnerSettings;
+use surefoot::learn::{LearnerSettings, MemberKind};
 use surefoot_data::{
     EncodingSettings, LearnRequest, LearnSummary, MemberSummary, Prior, ReadRequest, Reveals, Rounds,
     certificates_path, check_learned_to, check_new_folder, files_beside, learn_from, write_learned_to,
@@ -284,7 +284,12 @@ fn text(output: &Output, certificates: &Path, rewards: [f64; 2]) -> String {
     }
     for MemberSummary { member, leads, estimate, at_least, .. } in &summary.members {
         let number = |value: &Option<f64>| value.map_or("nothing".into(), |value| format!("{value:.4}"));
-        let chosen = if *leads { ", chosen" } else { "" };
+        // The estimate of another reward model may be higher: estimates of policies differ far more by chance than predictions do.
+        let chosen = match member {
+            _ if !leads => "",
+            MemberKind::Search => ", chosen for its estimate",
+            _ => ", chosen for its predictions",
+        };
         let label = format!("learner {member}, estimated and certified alone{chosen}");
         table.add_row([&label, &format!("{}, {}", number(estimate), number(at_least))]);
     }

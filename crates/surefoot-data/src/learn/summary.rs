@@ -103,8 +103,9 @@ pub struct MemberSummary {
     pub member: MemberKind,
     /// Whether its policy is the result.
     pub leads: bool,
-    /// The estimated reward of its policy by which it was chosen or not: doubly robust, with the best of the reward models, on
-    /// the newer part of the records that are not held out. The policy was learned from the older part.
+    /// The estimated reward of its policy: doubly robust, with the best of the reward models, on the newer part of the records
+    /// that are not held out. The policy was learned from the older part. A search is chosen by it; of the reward models, the one
+    /// that predicts best stands against the search, whatever the estimates of the others are.
     pub estimate: Option<f64>,
     /// A lower bound of that reward by the same records, for this member alone.
     pub at_least: Option<f64>,
