@@ -282,16 +282,15 @@ fn text(output: &Output, certificates: &Path, rewards: [f64; 2]) -> String {
     if summary.members.is_empty() {
         table.add_row(["lambda", &summary.lambda.to_string()]);
     }
-    for MemberSummary { member, leads, estimate, at_least, .. } in &summary.members {
+    for MemberSummary { member, estimate, at_least, .. } in &summary.members {
         let number = |value: &Option<f64>| value.map_or("nothing".into(), |value| format!("{value:.4}"));
-        // The estimate of another reward model may be higher: estimates of policies differ far more by chance than predictions do.
-        let chosen = match member {
-            _ if !leads => "",
-            MemberKind::Search => ", chosen for its estimate",
-            _ => ", chosen for its predictions",
-        };
-        let label = format!("learner {member}, estimated and certified alone{chosen}");
+        let label = format!("learner {member}, estimated and certified alone");
         table.add_row([&label, &format!("{}, {}", number(estimate), number(at_least))]);
+    }
+    if let Some(MemberSummary { member, .. }) = summary.members.iter().find(|member| member.leads) {
+        // The estimate of another reward model may be higher: estimates of policies differ far more by chance than predictions do.
+        let what = if *member == MemberKind::Search { "estimate" } else { "predictions" };
+        table.add_row([&format!("... chosen for its {what}"), &member.to_string()]);
     }
     table.add_row(["reward of the newest round", &plus_minus(summary.logged)]);
     table.add_row(["reward of the new policy, estimated", &plus_minus(summary.estimate)]);
