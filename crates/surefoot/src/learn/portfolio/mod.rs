@@ -30,6 +30,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 
+use self::choice::Predictions;
 use self::comparison::Comparison;
 use self::member::Member;
 use self::verdict::judge;
@@ -127,7 +128,10 @@ impl Memory {
 
     /// The estimated risks of other policies, on records that no member has seen.
     pub(super) fn estimated_risks(&self, policies: &[&dyn Policy], unseen: &[Arc<Logs>]) -> Result<Vec<f64>> {
-        choice::estimated_risks(policies, &self.members, unseen)
+        if policies.is_empty() {
+            return Ok(Vec::new());
+        }
+        Predictions::new(&self.members, unseen)?.estimated_risks(policies)
     }
 
     /// The lambda and the sharpness that its search chose, if it has one.
@@ -235,18 +239,19 @@ pub(super) fn step(
     }
     // If the newest records choose, the certificate pays for the number of policies.
     let by_newest = learner.choice == Choice::Newest && !unseen.is_empty();
-    if by_newest {
+    let predictions = by_newest.then(|| Predictions::new(members, unseen)).transpose()?;
+    if let Some(predictions) = &predictions {
         let policies: Vec<&dyn Policy> =
             members.iter().map(|member| Ok(&member.pair()?.hand_over as &dyn Policy)).collect::<Result<_>>()?;
-        let risks = choice::estimated_risks(&policies, members, unseen)?;
+        let risks = predictions.estimated_risks(&policies)?;
         reports.iter_mut().zip(risks).for_each(|(report, risk)| report.modelled = Some(risk));
     }
     let searches = || members.iter().position(|member| member.kind() == MemberKind::Search);
-    let leads = match learner.choice {
-        Choice::Newest if by_newest => choice::best(members, *explorer, &reports, unseen)?,
+    let leads = match (learner.choice, &predictions) {
+        (Choice::Newest, Some(predictions)) => predictions.best(*explorer, &reports),
         // Nothing is held back to certify a reward model. A search has a bound on the records that it learned from.
-        Choice::Newest => searches().unwrap_or(before),
-        Choice::Previous => before,
+        (Choice::Newest, None) => searches().unwrap_or(before),
+        (Choice::Previous, _) => before,
     };
     let collects = if learner.choice == Choice::Newest { leads } else { collects };
     // One number for both policies.
