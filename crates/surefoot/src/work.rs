@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::error::{Error, Result};
 use crate::features::{FeatureMap, SoftmaxFeatures};
 use crate::fingerprint::Fingerprint;
-use crate::learn::{Calibration, Errors, Predictor, Rewards};
+use crate::learn::{Calibration, Errors, Predictor, Trial};
 use crate::logs::{Asked, AskedView, Logs, RowsTask, Task, answered};
 use crate::model::{Coefficients, LogisticTask, RewardModel, StatisticsTask};
 use crate::objective::{Added, Probabilities, ReadSearch, Slopes};
@@ -129,14 +129,18 @@ pub fn perform(task: &str, payload: &[u8], shard: &Shard) -> Result<Vec<u8>> {
             from.end()?;
             answered(&Errors(Predictor::Features(&map, &model)), &logs)
         }
-        Rewards::NAME => {
+        Trial::NAME => {
             let most = from.double()?;
-            let model = if from.flag()? { Some((FeatureMap::read(from)?, RewardModel::read(from)?)) } else { None };
+            let model = |from: &mut Reader<'_>| -> Result<Option<(FeatureMap, RewardModel)>> {
+                Ok(if from.flag()? { Some((FeatureMap::read(from)?, RewardModel::read(from)?)) } else { None })
+            };
+            let models = (0..from.count()?).map(|_| model(from)).collect::<Result<Vec<_>>>()?;
             let policies = (0..from.count()?).map(|_| LinearGaussian::read(from)).collect::<Result<Vec<_>>>()?;
             from.end()?;
             let policies: Vec<&dyn Policy> = policies.iter().map(|policy| policy as &dyn Policy).collect();
-            let predictor = model.as_ref().map(|(map, model)| Predictor::Features(map, model));
-            answered(&Rewards { policies: &policies, predictor, most }, &logs)
+            let models = models.iter().map(Option::as_ref);
+            let predictors = models.map(|model| model.map(|(map, model)| Predictor::Features(map, model))).collect();
+            answered(&Trial { policies: &policies, predictors, most }, &logs)
         }
         Calibration::NAME => {
             let all = (0..from.count()?).map(|_| SoftmaxFeatures::read(from)).collect::<Result<Vec<_>>>()?;

@@ -165,6 +165,12 @@ impl Contexts {
     pub(crate) fn with_ones(&self) -> Result<Self> {
         let features = self.features() + 1;
         check_features(features)?;
+        if !self.is_sparse() {
+            return Ok(self.dense_rows(features, |row, _, out| {
+                out.extend_from_slice(row);
+                out.push(1.0);
+            }));
+        }
         Ok(self.rebuild(self.is_sparse(), features, self.stored() + self.len(), |row, out| {
             copy(row, out);
             out.push(features - 1, 1.0);
@@ -176,6 +182,12 @@ impl Contexts {
         debug_assert_eq!(self.len(), other.len());
         let (own, features) = (self.features(), self.features().saturating_add(other.features()));
         check_features(features)?;
+        if !self.is_sparse() && !other.is_sparse() {
+            return Ok(self.dense_rows(features, |row, i, out| {
+                out.extend_from_slice(row);
+                out.extend_from_slice(other.row(i).values());
+            }));
+        }
         let mut storage = Storage::with_room(self.is_sparse(), features, self.len(), self.stored() + other.stored());
         for (row, next) in self.iter().zip(other.iter()) {
             copy(row, &mut storage);
@@ -294,6 +306,13 @@ impl Contexts {
     /// The number of non-zero values.
     fn filled(&self) -> usize {
         self.iter().map(|row| row.values().iter().filter(|&&v| v != 0.0).count()).sum()
+    }
+
+    /// New dense rows. `write` gets each of these rows, which are dense, and its index, and appends the new one.
+    fn dense_rows(&self, features: usize, write: impl Fn(&[f32], usize, &mut Vec<f32>)) -> Self {
+        let mut values = Vec::with_capacity(self.len() * features);
+        self.iter().enumerate().for_each(|(i, row)| write(row.values(), i, &mut values));
+        Storage::dense(features, values.into()).into()
     }
 
     /// Makes new storage, into which `write` puts each row. Sparse storage has room for `stored` values.

@@ -243,3 +243,20 @@ fn foreign_memory_is_looked_at_and_never_changed() {
     let wrong: Vec<f32> = vec![0.0, f32::NAN];
     assert!(Contexts::foreign(Box::new(wrong), 2).is_err());
 }
+
+#[test]
+fn norms_do_not_depend_on_the_rows_beside() {
+    for features in [1, 7, 30] {
+        // Groups of rows, and a rest.
+        let values: Vec<f32> = (0..19 * features).map(|i| (i as f32).sin() / 3.0).collect();
+        let all = Contexts::dense(values.clone(), features).unwrap();
+        for (i, row) in values.chunks_exact(features).enumerate() {
+            let alone = Contexts::dense(row.to_vec(), features).unwrap();
+            assert_eq!(all.norm(i).to_bits(), alone.norm(0).to_bits());
+            let with_one = Contexts::dense([row, &[1.0]].concat(), features + 1).unwrap();
+            assert_eq!(all.with_ones().unwrap().norm(i).to_bits(), with_one.norm(0).to_bits());
+            let twice = Contexts::dense([row, row].concat(), 2 * features).unwrap();
+            assert_eq!(all.beside(&all).unwrap().norm(i).to_bits(), twice.norm(0).to_bits());
+        }
+    }
+}

@@ -19,7 +19,7 @@ pub use coverage::Coverage;
 pub use lambda::Lambda;
 pub use named::LearnerSettings;
 pub use options::{Choice, Family, Precision, Start};
-pub(crate) use portfolio::{Calibration, Errors, Predictor, Rewards};
+pub(crate) use portfolio::{Calibration, Errors, Predictor, Trial};
 pub use portfolio::{Goal, MemberKind, MemberReport, Members, Portfolio, PortfolioCheckpoint};
 pub use retrain::{Contender, ContenderReport, MOST_COMPARED, Retrained, retrain, retrain_among};
 pub use sharpness::Sharpness;

@@ -131,6 +131,11 @@ impl LinearGaussian {
         LinearGaussian { posterior, over, ..self.clone() }
     }
 
+    /// The same policy for contexts that are mapped to features already. It is not for policies over candidates.
+    pub(crate) fn on_features(&self) -> Self {
+        LinearGaussian { features: FeatureMap::identity(self.features.output()), ..self.clone() }
+    }
+
     /// The map from contexts to features.
     pub fn features(&self) -> &FeatureMap {
         &self.features

@@ -23,14 +23,14 @@ mod verdict;
 
 pub use checkpoint::PortfolioCheckpoint;
 pub use settings::{Goal, MemberKind, Members, Portfolio};
-pub(crate) use tasks::{Calibration, Errors, Predictor, Rewards};
+pub(crate) use tasks::{Calibration, Errors, Predictor, Trial};
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use serde::Serialize;
 
-use self::choice::Predictions;
+use self::choice::Estimates;
 use self::comparison::Comparison;
 use self::member::Member;
 use self::verdict::judge;
@@ -131,7 +131,7 @@ impl Memory {
         if policies.is_empty() {
             return Ok(Vec::new());
         }
-        Predictions::new(&self.members, unseen)?.estimated_risks(policies)
+        Ok(Estimates::new(policies, &self.members, unseen)?.risks().to_vec())
     }
 
     /// The lambda and the sharpness that its search chose, if it has one.
@@ -239,16 +239,18 @@ pub(super) fn step(
     }
     // If the newest records choose, the certificate pays for the number of policies.
     let by_newest = learner.choice == Choice::Newest && !unseen.is_empty();
-    let predictions = by_newest.then(|| Predictions::new(members, unseen)).transpose()?;
-    if let Some(predictions) = &predictions {
+    let estimates = if by_newest {
         let policies: Vec<&dyn Policy> =
             members.iter().map(|member| Ok(&member.pair()?.hand_over as &dyn Policy)).collect::<Result<_>>()?;
-        let risks = predictions.estimated_risks(&policies)?;
-        reports.iter_mut().zip(risks).for_each(|(report, risk)| report.modelled = Some(risk));
-    }
+        let estimates = Estimates::new(&policies, members, unseen)?;
+        reports.iter_mut().zip(estimates.risks()).for_each(|(report, &risk)| report.modelled = Some(risk));
+        Some(estimates)
+    } else {
+        None
+    };
     let searches = || members.iter().position(|member| member.kind() == MemberKind::Search);
-    let leads = match (learner.choice, &predictions) {
-        (Choice::Newest, Some(predictions)) => predictions.best(*explorer, &reports),
+    let leads = match (learner.choice, &estimates) {
+        (Choice::Newest, Some(estimates)) => estimates.best(*explorer, &reports),
         // Nothing is held back to certify a reward model. A search has a bound on the records that it learned from.
         (Choice::Newest, None) => searches().unwrap_or(before),
         (Choice::Previous, _) => before,

@@ -1,5 +1,6 @@
 //! The work of a portfolio on records: predictions, estimates of policies, and the calibration of what a first policy knows.
 
+use crate::contexts::Contexts;
 use crate::error::{Error, Result};
 use crate::features::{FeatureMap, SoftmaxFeatures};
 use crate::logs::{Logs, Task, numbers};
@@ -16,11 +17,11 @@ pub(crate) enum Predictor<'a> {
     Joint(&'a JointModel),
 }
 
-impl Predictor<'_> {
+impl<'a> Predictor<'a> {
     /// The rewards of all actions, within `[0, 1]`.
-    fn predict(self, logs: &Logs) -> Result<Vec<f64>> {
+    fn predict(self, logs: &Logs, mapped: &mut Mapped<'a>) -> Result<Vec<f64>> {
         let mut predicted = match self {
-            Predictor::Features(map, model) => model.predict(&map.apply(logs.contexts())?)?,
+            Predictor::Features(map, model) => model.predict(&mapped.by(map, logs)?)?,
             Predictor::Joint(model) => model.predict(logs)?,
         };
         predicted.iter_mut().for_each(|reward| *reward = reward.clamp(0.0, 1.0));
@@ -39,6 +40,29 @@ impl Predictor<'_> {
     }
 }
 
+/// The features of the contexts of some records, for each map so far. The policy of a reward model has the map of the model,
+/// and some maps take long.
+#[derive(Debug, Default)]
+struct Mapped<'a>(Vec<(&'a FeatureMap, Contexts)>);
+
+impl<'a> Mapped<'a> {
+    fn by(&mut self, map: &'a FeatureMap, logs: &Logs) -> Result<Contexts> {
+        if let Some((_, known)) = self.0.iter().find(|(known, _)| *known == map) {
+            return Ok(known.clone());
+        }
+        let contexts = map.apply(logs.contexts())?;
+        self.0.push((map, contexts.clone()));
+        Ok(contexts)
+    }
+}
+
+/// Minus the squared error of each prediction for the action of its record.
+fn errors(predicted: &[f64], logs: &Logs) -> Vec<f64> {
+    let records = predicted.chunks_exact(logs.actions()).zip(logs.action().iter().zip(logs.cost()));
+    let error = |(row, (&a, &c)): (&[f64], (&u32, &f64))| row[a as usize] + c;
+    records.map(|record| -error(record).powi(2)).collect()
+}
+
 /// Minus the squared error of the prediction for each record.
 #[derive(Debug)]
 pub(crate) struct Errors<'a>(pub(crate) Predictor<'a>);
@@ -53,10 +77,7 @@ impl Task for Errors<'_> {
     }
 
     fn chunk(&self, logs: &Logs) -> Result<Vec<f64>> {
-        let predicted = self.0.predict(logs)?;
-        let records = predicted.chunks_exact(logs.actions()).zip(logs.action().iter().zip(logs.cost()));
-        let error = |(row, (&a, &c)): (&[f64], (&u32, &f64))| row[a as usize] + c;
-        Ok(records.map(|record| -error(record).powi(2)).collect())
+        Ok(errors(&self.0.predict(logs, &mut Mapped::default())?, logs))
     }
 
     fn merge(&self, sum: &mut Vec<f64>, next: Vec<f64>) {
@@ -72,59 +93,101 @@ impl Task for Errors<'_> {
     }
 }
 
-/// The doubly robust estimate of the reward of each record, for each policy: `sum_a p_a rhat_a + w (r - rhat)`, with weights of
-/// at most `most`; with `rhat = 0` if there is no model.
+/// What records say about reward models and policies that have not seen them. It is one task, so that contexts are mapped to
+/// features once.
 #[derive(Debug)]
-pub(crate) struct Rewards<'a> {
+pub(crate) struct Trial<'a> {
     pub(crate) policies: &'a [&'a dyn Policy],
-    pub(crate) predictor: Option<Predictor<'a>>,
+    /// `None` predicts a reward of 0 for every action.
+    pub(crate) predictors: Vec<Option<Predictor<'a>>>,
+    /// The largest importance weight.
     pub(crate) most: f64,
 }
 
-impl Task for Rewards<'_> {
-    const NAME: &'static str = "rewards";
+/// What records say with one of the predictors.
+#[derive(Debug)]
+pub(crate) struct Tried {
+    /// Minus the squared error of the prediction for each record.
+    pub(crate) errors: Vec<f64>,
+    /// For each policy, the doubly robust estimate of the reward of each record: `sum_a p_a rhat_a + w (r - rhat)`.
+    pub(crate) rewards: Vec<Vec<f64>>,
+}
 
-    /// One list per policy.
-    type Output = Vec<Vec<f64>>;
+impl<'a> Trial<'a> {
+    fn distribution(&self, policy: &'a dyn Policy, logs: &Logs, mapped: &mut Mapped<'a>) -> Result<Vec<f64>> {
+        let all = 0..logs.len();
+        match policy.as_gaussian().filter(|policy| policy.joint().is_none()) {
+            Some(policy) => {
+                let contexts = mapped.by(policy.features(), logs)?;
+                distribution_of(&policy.on_features(), &contexts, logs.eligible(), &all)
+            }
+            None => distribution_of(policy, logs.contexts(), logs.eligible(), &all),
+        }
+    }
+}
+
+impl<'a> Task for Trial<'a> {
+    const NAME: &'static str = "trial";
+
+    /// One per predictor.
+    type Output = Vec<Tried>;
 
     fn write(&self, out: &mut Writer) -> Result<()> {
         out.double(self.most);
-        out.flag(self.predictor.is_some());
-        if let Some(predictor) = self.predictor {
-            predictor.write(out)?;
+        out.count(self.predictors.len());
+        for predictor in &self.predictors {
+            out.flag(predictor.is_some());
+            predictor.map_or(Ok(()), |predictor| predictor.write(out))?;
         }
         out.count(self.policies.len());
         self.policies.iter().try_for_each(|policy| write_policy(*policy, out))
     }
 
-    fn chunk(&self, logs: &Logs) -> Result<Vec<Vec<f64>>> {
+    fn chunk(&self, logs: &Logs) -> Result<Vec<Tried>> {
         let k = logs.actions();
-        let predicted = self.predictor.map(|predictor| predictor.predict(logs)).transpose()?;
-        let predicted = predicted.unwrap_or_else(|| vec![0.0; logs.len() * k]);
-        let of = |policy: &&dyn Policy| {
-            let p = distribution_of(*policy, logs.contexts(), logs.eligible(), &(0..logs.len()))?;
-            let rows = p.chunks_exact(k).zip(predicted.chunks_exact(k)).enumerate();
-            let reward = |(i, (p, predicted)): (usize, (&[f64], &[f64]))| {
-                let a = logs.action()[i] as usize;
-                let weight = (p[a] / logs.propensity()[i]).min(self.most);
-                let model: f64 = p.iter().zip(predicted).map(|(p, r)| p * r).sum();
-                model + weight * (-logs.cost()[i] - predicted[a])
-            };
-            Ok(rows.map(reward).collect())
+        let mut mapped = Mapped::default();
+        let nothing = || Ok(vec![0.0; logs.len() * k]);
+        let predict = |predictor: &Option<Predictor<'a>>| {
+            let predicted = predictor.map_or_else(nothing, |predictor| predictor.predict(logs, &mut mapped))?;
+            Ok((Tried { errors: errors(&predicted, logs), rewards: Vec::new() }, predicted))
         };
-        self.policies.iter().map(of).collect()
+        let mut tried: Vec<(Tried, Vec<f64>)> = self.predictors.iter().map(predict).collect::<Result<_>>()?;
+        for policy in self.policies {
+            let p = self.distribution(*policy, logs, &mut mapped)?;
+            for (tried, predicted) in &mut tried {
+                let rows = p.chunks_exact(k).zip(predicted.chunks_exact(k)).enumerate();
+                let reward = |(i, (p, predicted)): (usize, (&[f64], &[f64]))| {
+                    let a = logs.action()[i] as usize;
+                    let weight = (p[a] / logs.propensity()[i]).min(self.most);
+                    let model: f64 = p.iter().zip(predicted).map(|(p, r)| p * r).sum();
+                    model + weight * (-logs.cost()[i] - predicted[a])
+                };
+                tried.rewards.push(rows.map(reward).collect());
+            }
+        }
+        Ok(tried.into_iter().map(|(tried, _)| tried).collect())
     }
 
-    fn merge(&self, sum: &mut Vec<Vec<f64>>, next: Vec<Vec<f64>>) {
-        sum.iter_mut().zip(next).for_each(|(sum, next)| sum.extend(next));
+    fn merge(&self, sum: &mut Vec<Tried>, next: Vec<Tried>) {
+        for (sum, next) in sum.iter_mut().zip(next) {
+            sum.errors.extend(next.errors);
+            sum.rewards.iter_mut().zip(next.rewards).for_each(|(sum, next)| sum.extend(next));
+        }
     }
 
-    fn write_output(&self, output: &Vec<Vec<f64>>, out: &mut Writer) {
-        output.iter().for_each(|rewards| out.doubles(rewards));
+    fn write_output(&self, output: &Vec<Tried>, out: &mut Writer) {
+        for Tried { errors, rewards } in output {
+            out.doubles(errors);
+            rewards.iter().for_each(|rewards| out.doubles(rewards));
+        }
     }
 
-    fn read_output(&self, from: &mut Reader<'_>) -> Result<Vec<Vec<f64>>> {
-        self.policies.iter().map(|_| from.doubles()).collect()
+    fn read_output(&self, from: &mut Reader<'_>) -> Result<Vec<Tried>> {
+        let one = |from: &mut Reader<'_>| -> Result<Tried> {
+            let errors = from.doubles()?;
+            Ok(Tried { errors, rewards: self.policies.iter().map(|_| from.doubles()).collect::<Result<_>>()? })
+        };
+        self.predictors.iter().map(|_| one(from)).collect()
     }
 
     /// Functions of others are called one after the other.
