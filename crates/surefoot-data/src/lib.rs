@@ -27,7 +27,7 @@
 //! Reading it never panics, and never takes more memory than its bytes can account for (except for the weights of
 //! random Fourier features, which are generated from a seed).
 //!
-//! Not supported: features of actions, and dates as features.
+//! Not supported: dates as features.
 
 mod cache;
 pub mod catalogue;

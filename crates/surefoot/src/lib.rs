@@ -53,7 +53,7 @@
 //! | [`worlds`], [`simulate`](mod@simulate) | worlds with known truth, and the closed loop in them |
 //! | [`fingerprint`], [`observer`] | names that depend on content only; progress reports of a search |
 //!
-//! A module may use the modules above it in this table, but none below: a test checks the imports (`tests/layers.rs`).
+//! Which module may use which others is listed in `tests/it/layers.rs`, which checks the imports.
 //!
 //! # Conventions
 //!

@@ -1,9 +1,9 @@
-//! The rooms of the house, from front to back: each may use those before it, and none after.
+//! The modules from the bottom to the top: each may use those on earlier lines, and no others.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// From the ground up. Rooms on one line know nothing of each other.
+/// From the bottom to the top. Modules on one line do not use each other.
 const LAYERS: [&[&str]; 16] = [
     &["error"],
     &["wire"],
