@@ -163,7 +163,7 @@ impl Serve {
             ]);
         }
         rows.push([
-            format!("times at half of that load ({})", per_second(&half)),
+            format!("times at half of the median of the turns so far ({})", per_second(&half)),
             format!("p50 {} ms, p99 **{} ms**", number(of(&p50)), number(of(&p99))),
             format!("aim 25 ms; axum alone at the same rate: p99 {} ms", number(of(&alone_p99))),
         ]);
