@@ -1,6 +1,6 @@
 //! Shared by the commands on log files: their flags, and the policies that the user names.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
@@ -112,6 +112,11 @@ impl CandidateFlags {
 }
 
 impl LogFlags {
+    /// The files that are read.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
+        self.logs.iter().chain(&self.candidates.catalogue).map(PathBuf::as_path)
+    }
+
     pub(crate) fn reader(&self) -> Result<LogReader> {
         let columns = ColumnNames {
             event_id: self.event_id.clone(),

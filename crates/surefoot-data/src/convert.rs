@@ -1,11 +1,13 @@
 //! CONVERT: writes the records of any format in any other, with our column names and types.
 //!
 //! It takes two passes: the first finds a type that fits all cells of a column, the second writes the cells. Nothing is
-//! repaired or dropped. If the target format has no place for something, the writer returns an error.
+//! repaired. If the target format has no place for something, the writer returns an error; times, versions and distributions,
+//! which Vowpal Wabbit's text has no place for, are left out and named.
 
 mod candidates;
 
 use std::path::Path;
+use std::slice::from_ref;
 use std::sync::Arc;
 
 use arrow_array::builder::{Float32Builder, Float64Builder, ListBuilder, StringBuilder, UInt32Builder};
@@ -18,7 +20,7 @@ use crate::encoding::among;
 use crate::error::{Error, Result};
 use crate::logs::{Actions, LogBatch, LogReader, Role};
 use crate::scan::{Grouping, Scan};
-use crate::table::{Format, write_table};
+use crate::table::{ACTIONS, Format, write_table};
 use candidates::Fields;
 
 /// The common type of all cells of a column.
@@ -125,14 +127,22 @@ pub struct Converted {
     pub renamed: Vec<(String, String)>,
     /// The names of the actions by their numbers, if actions had names and the target format supports only numbers.
     pub numbered: Option<Vec<String>>,
+    /// The columns that the target format has no place for, and without which the records are the same.
+    pub left_out: Vec<String>,
 }
 
 /// Converts the records of all files of the reader into one file, without the ignored columns. In `ignore`, a name that
-/// ends in `*` matches all columns that begin with what precedes it.
+/// ends in `*` matches all columns that begin with what precedes it; it must match one.
 pub fn convert(reader: &LogReader, path: &Path, format: Format, ignore: &[String]) -> Result<Converted> {
     let reader = reader.clone().with_skipped();
     let (mut targets, named) = targets(&reader)?;
+    if let Some(name) = ignore.iter().find(|name| !targets.iter().any(|target| among(from_ref(name), &target.from))) {
+        let found: Vec<&str> = targets.iter().map(|target| target.from.as_str()).collect();
+        return Err(Error::MissingColumn { place: reader.place(), column: name.clone(), found: found.join(", ") });
+    }
     targets.retain(|target| !among(ignore, &target.from));
+    let (left_out, mut targets): (Vec<Target>, Vec<Target>) =
+        targets.into_iter().partition(|target| target.role.is_some_and(|role| !has_place(format, role)));
     let strict = format.has_fixed_columns();
     if targets.iter().any(Target::is_candidates) && format == Format::Csv {
         let reason = format!(
@@ -166,7 +176,13 @@ pub fn convert(reader: &LogReader, path: &Path, format: Format, ignore: &[String
         Actions::Names(names) if strict => Some(names.clone()),
         _ => None,
     };
-    Ok(Converted { records, renamed: renamed.collect(), numbered })
+    let left_out = left_out.into_iter().map(|target| target.from).collect();
+    Ok(Converted { records, renamed: renamed.collect(), numbered, left_out })
+}
+
+/// Whether a format can hold a column of this role.
+fn has_place(format: Format, role: Role) -> bool {
+    format != Format::Vw || !matches!(role, Role::Timestamp | Role::PolicyVersion | Role::Probabilities)
 }
 
 /// The columns of all batches, in the order in which they first appear, and whether actions are identities of candidates.
@@ -221,7 +237,9 @@ struct Writer {
 impl Writer {
     fn schema(&self) -> SchemaRef {
         let field = |target: &Target| Field::new(target.name(), self.data_type(target), true);
-        Arc::new(Schema::new(self.targets.iter().map(field).collect::<Vec<_>>()))
+        let fields: Vec<Field> = self.targets.iter().map(field).collect();
+        let actions = (ACTIONS.to_owned(), self.actions.len().max(2).to_string());
+        Arc::new(Schema::new_with_metadata(fields, self.strict.then_some(actions).into_iter().collect()))
     }
 
     fn named(&self) -> bool {

@@ -196,6 +196,16 @@ pub fn check_output(path: &Path) -> Result<()> {
     check().map_err(|reason| cannot(path, reason))
 }
 
+/// Checks that a file that will be written is none of those that are read: it would replace them.
+pub fn check_not_read<'a>(output: &Path, inputs: impl IntoIterator<Item = &'a Path>) -> Result<()> {
+    let real = |path: &Path| path.canonicalize().ok().filter(|path| path.is_file());
+    let same = |input: &Path| input == output || real(input).is_some_and(|input| real(output) == Some(input));
+    match inputs.into_iter().any(same) {
+        true => Err(cannot(output, io::Error::new(ErrorKind::InvalidInput, "it is one of the files that are read"))),
+        false => Ok(()),
+    }
+}
+
 /// Checks that a new folder can be written. Folders above it are created if they are missing.
 pub(crate) fn check_output_folder(path: &Path) -> Result<()> {
     if is_url(path) {

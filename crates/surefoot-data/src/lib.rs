@@ -81,7 +81,7 @@ pub use encoding::{
 };
 pub use error::{Error, Result};
 pub use evaluate::{EvaluateRequest, Evaluated, EvaluatedPolicy, ModelRequest, NamedEstimate, NamedPolicy, evaluate};
-pub use files::{check_output, end_unless_interrupted, interrupted, replace, replace_all};
+pub use files::{check_not_read, check_output, end_unless_interrupted, interrupted, replace, replace_all};
 pub use inputs::{Inputs, Lineage};
 pub use learn::{
     CandidateSummary, ContenderSummary, LearnRequest, LearnSummary, Learned, MemberSummary, Prior, Reveals,

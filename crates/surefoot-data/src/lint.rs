@@ -13,6 +13,7 @@
 mod candidates;
 mod cells;
 mod choices;
+mod columns;
 mod distribution;
 mod drift;
 mod features;
@@ -38,6 +39,7 @@ use crate::record_policy::{Cells, RecordPolicy};
 use candidates::Candidates;
 use cells::Numbers;
 use choices::Choices;
+use columns::Columns;
 use distribution::Distributions;
 use drift::Drift;
 use ids::Ids;
@@ -165,6 +167,7 @@ pub struct Lint {
     propensities: Propensities,
     choices: Choices,
     candidates: Candidates,
+    columns: Columns,
     distributions: Distributions,
     rewards: Rewards,
     ids: Ids,
@@ -183,18 +186,20 @@ impl Lint {
             RecordPolicy::Given(Cells::Columns(prefix)) => Some(prefix.clone()),
             _ => None,
         });
+        let ignored: Vec<String> = ignored.collect();
         Lint {
             records: 0,
             propensities: Propensities::default(),
             choices: Choices::default(),
             candidates: Candidates::default(),
+            columns: Columns::new(&ignored),
             distributions: Distributions::default(),
             rewards: Rewards::new(settings.rewards),
             ids: Ids::new(settings.ids),
             versions: Versions::default(),
             times: Times::default(),
             thinning: Thinning::default(),
-            drift: Drift::new(ignored.collect()),
+            drift: Drift::new(ignored),
             policies: settings.policies.into_iter().map(|(name, policy)| Weighted::new(name, policy)).collect(),
             deployed: settings.deployed.into_iter().map(|(version, policy)| Recomputed::new(version, policy)).collect(),
         }
@@ -214,6 +219,7 @@ impl Lint {
             None => {
                 let (action, eligible) = (self.choices.actions(batch)?, self.choices.eligible(batch)?);
                 self.candidates.without(eligible.as_ref(), &self.choices.vocabulary);
+                self.columns.add(batch);
                 (action, eligible)
             }
             Some(labelled) => {
@@ -270,6 +276,7 @@ impl Lint {
         let ones = self.propensities.ones();
         self.choices.findings(&mut findings);
         self.candidates.findings(&mut findings);
+        self.columns.findings(&mut findings);
         self.propensities.findings(self.choices.uniform(), &mut findings);
         self.distributions.findings(&self.choices.vocabulary, &mut findings);
         let about = verdict::About { dropped, ones, chosen: self.choices.chosen() };

@@ -62,6 +62,9 @@ use crate::files::{Spool, replace_with};
 use crate::packed::{Expanded, Packing, pack, unpack, unpacked_name};
 use crate::stores::{self, Blocks, Object, is_url};
 
+/// The key in the metadata of a schema under which a writer finds the number of actions, if it is known.
+pub(crate) const ACTIONS: &str = "actions";
+
 /// The largest number of rows of a batch.
 pub const ROWS: usize = 8192;
 

@@ -328,10 +328,7 @@ fn open_in(name: &str, rules: &Rules, ledger: &Ledger, store: &mut dyn Store) ->
         .map_err(|e| Error::Malformed { place: format!("loop {name}"), reason: format!("its rules: {e}") })?;
     match known.difference(rules) {
         None => Ok(()),
-        Some((setting, stored, given)) => {
-            let (place, allowed) = (format!("loop {name}"), format!("{stored}, as when the loop began"));
-            Err(Error::setting(&place, &setting, allowed, given))
-        }
+        Some((setting, began, found)) => Err(Error::Begun { place: format!("loop {name}"), setting, began, found }),
     }
 }
 

@@ -19,6 +19,18 @@ pub enum Error {
         /// What was found.
         found: String,
     },
+    /// A loop has begun with another value of a setting.
+    #[error("{place}: {setting} should be {began}, as when the loop began, but is {found}")]
+    Begun {
+        /// The loop.
+        place: String,
+        /// The setting.
+        setting: String,
+        /// What it was when the loop began.
+        began: String,
+        /// What was found.
+        found: String,
+    },
     /// A file of loops that cannot be parsed.
     #[error("{place}: {reason}")]
     Malformed {

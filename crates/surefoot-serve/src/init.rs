@@ -4,11 +4,13 @@ use std::fmt::Write as _;
 
 use surefoot_data::{Actions, Encoding, EncodingSettings, Field, Grouping, LogReader, NamedPart, Scan, fit_encodings};
 
+use crate::config::ServerConfig;
 use crate::error::{Error, Result};
 
 /// Writes the text of a file with one loop, whose actions, features and rewards are those of a log. The features are
 /// fitted to its records, without the columns to ignore: the records of the loop come later, so they are fixed before them.
-pub fn init(name: &str, reader: &LogReader, ignore: &[String]) -> Result<String> {
+/// `file` is the name that the text will have; a text that could not be served is an error.
+pub fn init(name: &str, reader: &LogReader, ignore: &[String], file: &str) -> Result<String> {
     let place = reader.place();
     let scan = Scan::of(reader, &Grouping::File)?;
     let settings = EncodingSettings { ignore: ignore.to_vec(), ..EncodingSettings::default() };
@@ -36,7 +38,7 @@ pub fn init(name: &str, reader: &LogReader, ignore: &[String]) -> Result<String>
     let mut line = |text: &str| {
         let _ = writeln!(out, "{text}");
     };
-    line(&format!("# Made from {} records of {place}. Start it with: surefoot serve FILE", scan.records));
+    line(&format!("# Made from {} records of {place}. Start it with: surefoot serve {file}", scan.records));
     line("# What a loop fixes cannot be changed later: other rules are a new loop, with another name.");
     line("");
     line("# listen = \"127.0.0.1:8080\"   # another address needs keys");
@@ -92,6 +94,9 @@ pub fn init(name: &str, reader: &LogReader, ignore: &[String]) -> Result<String>
     );
     line("# policy = \"first.safetensors\"");
     line("# learner = { algorithm = \"portfolio\" }   # the flags of surefoot simulate have the same names");
+    for lp in ServerConfig::parse(file, &out)?.loops {
+        lp.resolve(file)?;
+    }
     Ok(out)
 }
 

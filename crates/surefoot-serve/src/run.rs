@@ -34,30 +34,34 @@ pub fn run(
     limits: Limits,
     ready: impl FnOnce(SocketAddr),
 ) -> Result<()> {
-    run_with(None, Telemetry::new(LogStyle::None, None)?, loops, keys, listen, limits, ready)
+    let telemetry = Telemetry::new(LogStyle::None, None)?;
+    run_with(None, telemetry, keys, listen, limits, || Ok(loops), |address, _| ready(address))
 }
 
-/// The same, with TLS if there is a certificate, and with what is told about requests.
+/// The same, with TLS if there is a certificate, and with what is told about requests. `open` opens the loops when the server
+/// listens: a loop that is new keeps its rules for ever, so nothing may fail after it but the loops.
 pub fn run_with(
     tls: Option<&TlsConfig>,
     telemetry: Telemetry,
-    loops: Vec<Arc<Loop>>,
     keys: Vec<KeyConfig>,
     listen: SocketAddr,
     limits: Limits,
-    ready: impl FnOnce(SocketAddr),
+    open: impl FnOnce() -> Result<Vec<Arc<Loop>>>,
+    ready: impl FnOnce(SocketAddr, &[Arc<Loop>]),
 ) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|reason| Error::System { place: "the threads of the server".into(), reason })?;
     runtime.block_on(async {
+        let server = Server::bind(listen, keys, limits).await?.with_tls(tls)?.with_telemetry(telemetry.clone());
+        let address = server.address()?;
+        let loops = open()?;
         for lp in &loops {
             tokio::spawn(telemetry.clone().follow(Arc::clone(lp)));
         }
-        let server = Server::bind(listen, loops, keys, limits).await?.with_tls(tls)?.with_telemetry(telemetry);
-        ready(server.address()?);
-        server.run().await;
+        ready(address, &loops);
+        server.run(loops).await;
         Ok(())
     })
 }

@@ -17,7 +17,8 @@ use crate::logs::{LogFlags, POLICY, RewardFlags, logs_failure, policies};
 /// It reads the logs once (three times if a linear reward model is fitted), in memory that does not grow with the logs.
 /// Values are mean rewards. There are three kinds of intervals. The anytime interval is proven, and holds however often
 /// you look at it. Bernstein's interval is proven if the number of records was fixed in advance and the largest weight
-/// is known. The bootstrap interval is only asymptotically valid. Look at the weights first: a mean that differs
+/// is known. The bootstrap interval is only asymptotically valid. These two are for what the estimator estimates on average:
+/// if it has a bias, the value of the policy may lie outside. Look at the weights first: a mean that differs
 /// significantly from 1 indicates wrong propensities; with a small effective sample size, the logs say little about the
 /// policy.
 #[derive(Debug, Args)]
@@ -148,9 +149,13 @@ fn text(output: &Evaluated) -> String {
             table.trim_fmt()
         ));
     }
+    parts.push(OUTSIDE.into());
     parts.extend(output.warnings.iter().map(|warning| format!("warning: {warning}")));
     parts.join("\n\n")
 }
+
+const OUTSIDE: &str = "bootstrap and Bernstein: for what the estimator estimates on average; if it has a bias, the value may lie \
+                       outside";
 
 /// A number with commas between its thousands.
 fn grouped(n: usize) -> String {
@@ -186,7 +191,8 @@ fn forest(output: &Evaluated) -> Forest {
             percent(output.confidence)
         ),
         x_label: "reward".into(),
-        note: "thick: bootstrap, and the proven interval; thin: empirical Bernstein".into(),
+        note: "thick: bootstrap, and the proven interval; thin: empirical Bernstein; an estimator with a bias may miss"
+            .into(),
         groups,
     }
 }

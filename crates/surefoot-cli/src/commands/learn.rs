@@ -10,7 +10,7 @@ use surefoot::audit::Statement;
 use surefoot::learn::{LearnerSettings, MemberKind};
 use surefoot_data::{
     EncodingSettings, LearnRequest, LearnSummary, MemberSummary, Prior, ReadRequest, Reveals, Rounds,
-    certificates_path, check_learned_to, check_new_folder, files_beside, learn_from, write_learned_to,
+    certificates_path, check_learned_to, check_new_folder, check_not_read, files_beside, learn_from, write_learned_to,
 };
 use surefoot_terminal::{Failure, Result, Running, percent, progress};
 
@@ -158,6 +158,7 @@ impl Learn {
     pub(crate) fn run(self) -> Result<()> {
         self.running.start()?;
         check_learned_to(&self.out).map_err(Failure::new)?;
+        check_not_read(&self.out, self.logs.files()).map_err(Failure::new)?;
         if let Some(folder) = &self.save {
             check_new_folder(folder).map_err(folder_failure)?;
         }
@@ -181,6 +182,17 @@ impl Learn {
     }
 
     fn request(&self) -> Result<LearnRequest> {
+        let own = [
+            ("--features", self.features.is_some()),
+            ("--ignore", !self.ignore.is_empty()),
+            ("--categorical", !self.categorical.is_empty()),
+        ];
+        if !matches!(self.prior.as_str(), "uniform" | "estimated")
+            && let Some((flag, _)) = own.iter().find(|(_, given)| *given)
+        {
+            let reason = format!("{flag} cannot be used with --prior {}, which determines the features", self.prior);
+            return Err(Failure::new(reason));
+        }
         let prior = match self.prior.as_str() {
             "uniform" => Prior::Uniform,
             "estimated" => Prior::Estimated,
@@ -290,7 +302,8 @@ fn text(output: &Output, certificates: &Path, rewards: [f64; 2]) -> String {
     if let Some(MemberSummary { member, .. }) = summary.members.iter().find(|member| member.leads) {
         // The estimate of another reward model may be higher: estimates of policies differ far more by chance than predictions do.
         let what = if *member == MemberKind::Search { "estimate" } else { "predictions" };
-        table.add_row([&format!("... chosen for its {what}"), &member.to_string()]);
+        let label = format!("... chosen for its {what}, by records that are not held back");
+        table.add_row([&label, &member.to_string()]);
     }
     table.add_row(["reward of the newest round", &plus_minus(summary.logged)]);
     table.add_row(["reward of the new policy, estimated", &plus_minus(summary.estimate)]);

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use surefoot_data::{
-    ColumnNames, Format, LogReader, PolicyReader, RecordPolicy, Scorer, check_output, write_table, write_table_to,
+    ColumnNames, Format, LogReader, PolicyReader, RecordPolicy, Scorer, check_not_read, check_output, write_table,
+    write_table_to,
 };
 use surefoot_terminal::{Failure, Result, print};
 
@@ -67,6 +68,10 @@ impl Score {
     pub(crate) fn run(self) -> Result<()> {
         surefoot_terminal::threads(self.threads)?;
         let written = self.out.as_deref().map(writable).transpose()?;
+        if let Some(out) = &self.out {
+            check_not_read(out, self.contexts.iter().chain([&self.policy]).map(PathBuf::as_path))
+                .map_err(Failure::new)?;
+        }
         let mut files = PolicyReader::default();
         let policy = match self.policy.to_str() {
             Some(text) => opened(text, &mut files)?,

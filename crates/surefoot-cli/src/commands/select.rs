@@ -6,7 +6,8 @@ use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use surefoot::Policy;
 use surefoot_data::{
-    NamedPolicy, Part, ProvenReward, RecordPolicy, SelectRequest, Selected, check_output, select, write_mixture,
+    NamedPolicy, Part, ProvenReward, RecordPolicy, SelectRequest, Selected, check_not_read, check_output, select,
+    write_mixture,
 };
 use surefoot_terminal::{Failure, Result, Running, percent, progress};
 
@@ -53,6 +54,9 @@ impl Select {
             check_output(path).map_err(Failure::new)?;
         }
         let (policies, files) = policies(&self.policy)?;
+        if let Some(path) = &self.mixture {
+            check_not_read(path, self.logs.files().chain(files.iter().map(Path::new))).map_err(Failure::new)?;
+        }
         let request = SelectRequest {
             policies,
             prior: self.prior.clone(),

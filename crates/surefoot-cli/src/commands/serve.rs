@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use surefoot_data::{ColumnNames, LogReader, check_output, replace};
+use surefoot_data::{check_not_read, check_output, replace};
 use surefoot_serve::config::{LISTEN, ServerConfig};
-use surefoot_serve::{Limits, LogStyle, OtlpConfig, Telemetry, demo};
+use surefoot_serve::{Limits, LogStyle, Loop, OtlpConfig, Telemetry, demo};
 use surefoot_terminal::{Failure, Result, Running, note, print};
 
-use crate::logs::LogFlags;
+use crate::logs::{LogFlags, column_hint};
 
 /// Run loops live: decide over HTTP, log, join rewards, learn and redeploy
 ///
@@ -72,20 +72,22 @@ pub(crate) struct Serve {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Write a commented file of loops, with the actions, features and rewards of a log
-    #[command(after_help = "Example:\n  surefoot serve init examples/logs.csv --out shop.toml")]
+    #[command(after_help = "Example:\n  surefoot serve init examples/logs.csv --ignore 'pi_*' --out shop.toml")]
     Init {
-        /// Log files, in any format of surefoot learn
-        #[arg(required = true)]
-        logs: Vec<PathBuf>,
+        #[command(flatten)]
+        logs: Box<LogFlags>,
         /// Name of the loop
         #[arg(long, default_value = "shop")]
         name: String,
-        /// Columns that are not features; a name that ends in * matches all that begin with the rest
-        #[arg(long, value_name = "COLUMN", value_delimiter = ',')]
+        /// Columns not to use as features, separated by commas; pi_* means all columns that begin with pi_
+        #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
         ignore: Vec<String>,
         /// File to write
         #[arg(long, short, value_name = "FILE")]
         out: PathBuf,
+        /// Replace the file if it exists
+        #[arg(long)]
+        force: bool,
     },
     /// Make logs the history of a loop: evidence for lint and evaluate, beside the loop and never in it
     ///
@@ -126,10 +128,15 @@ enum Action {
 impl Serve {
     pub(crate) fn run(self) -> Result<()> {
         match self.action {
-            Some(Action::Init { logs, name, ignore, out }) => {
+            Some(Action::Init { logs, name, ignore, out, force }) => {
                 check_output(&out).map_err(Failure::new)?;
-                let reader = LogReader::new(logs, None, ColumnNames::default());
-                let text = surefoot_serve::init(&name, &reader, &ignore).map_err(Failure::new)?;
+                check_not_read(&out, logs.files()).map_err(Failure::new)?;
+                if !force && out.exists() {
+                    let exists = format!("{}: already exists", out.display());
+                    return Err(Failure::new(exists).hint("--force replaces it"));
+                }
+                let text = surefoot_serve::init(&name, &logs.reader()?, &ignore, &out.to_string_lossy());
+                let text = text.map_err(init_failure)?;
                 replace(&out, text.as_bytes()).map_err(Failure::new)?;
                 print(&format!("wrote {}: check the reward range, the window and the round in it", out.display()))
             }
@@ -170,27 +177,47 @@ impl Serve {
         let listen = self.listen.or(config.listen).map_or_else(|| LISTEN.parse().map_err(Failure::new), Ok)?;
         let folder = if self.demo { "surefoot-demo-data" } else { "surefoot-data" };
         let data = self.data.or(config.data.clone()).unwrap_or_else(|| folder.into());
-        let loops = surefoot_serve::open_all(&config, &place, &data, self.learning_threads).map_err(|error| {
-            Failure::new(error).hint(
-                "a loop keeps the rules that it began with; other rules need another name, or another folder of stores",
-            )
-        })?;
         let otlp = OtlpConfig::find(config.otlp.as_deref(), |name| std::env::var(name).ok()).map_err(Failure::new)?;
         let telemetry = Telemetry::new(self.log.unwrap_or(config.log), otlp).map_err(Failure::new)?;
         let shared = config.postgres.is_some();
         let (demo, visitors) = (self.demo, self.visitors);
-        let visited = loops.clone();
         let scheme = if config.tls.is_some() { "https" } else { "http" };
-        let ready = move |address: SocketAddr| {
+        let open = || surefoot_serve::open_all(&config, &place, &data, self.learning_threads);
+        let ready = |address: SocketAddr, loops: &[Arc<Loop>]| {
             let stored = if shared { "PostgreSQL".into() } else { data.display().to_string() };
             note(&format!("listening on {scheme}://{address}, storing in {stored}\n"));
             if demo {
                 note(&format!("{visitors} visitors per second; watch them at {scheme}://{address}\n"));
-                std::thread::spawn(move || demo::visit(&Arc::clone(&visited[0]), visitors));
+                let visited = Arc::clone(&loops[0]);
+                std::thread::spawn(move || demo::visit(&visited, visitors));
             }
         };
-        surefoot_serve::run_with(config.tls.as_ref(), telemetry, loops, config.keys, listen, Limits::default(), ready)
-            .map_err(Failure::new)
+        let (tls, keys) = (config.tls.as_ref(), config.keys.clone());
+        surefoot_serve::run_with(tls, telemetry, keys, listen, Limits::default(), open, ready).map_err(|error| {
+            let rules = matches!(error, surefoot_serve::Error::Begun { .. });
+            let failure = Failure::new(error);
+            match rules {
+                true => failure.hint(
+                    "a loop keeps the rules that it began with; other rules need another name, or another folder of stores",
+                ),
+                false => failure,
+            }
+        })
+    }
+}
+
+/// The failure of a log that a loop cannot be made of.
+fn init_failure(error: surefoot_serve::Error) -> Failure {
+    match error {
+        surefoot_serve::Error::Data(error) => {
+            let hint = column_hint(&error);
+            let failure = Failure::new(error);
+            match hint {
+                Some(hint) => failure.hint(hint),
+                None => failure,
+            }
+        }
+        error => Failure::new(error),
     }
 }
 
@@ -205,8 +232,11 @@ fn import(file: &Path, logs: &LogFlags, name: Option<String>, data: Option<PathB
     };
     let data = data.or(config.data.clone()).unwrap_or_else(|| "surefoot-data".into());
     let place = file.display().to_string();
-    let imported = surefoot_serve::import(&config, &place, &name, &data, &logs.reader()?)
-        .map_err(|error| Failure::new(error).hint("surefoot lint shows what is wrong with logs; nothing was stored"))?;
+    let imported = surefoot_serve::import(&config, &place, &name, &data, &logs.reader()?).map_err(|error| {
+        let of_logs = matches!(error, surefoot_serve::Error::Data(_) | surefoot_serve::Error::Malformed { .. });
+        let failure = Failure::new(error);
+        if of_logs { failure.hint("surefoot lint shows what is wrong with logs; nothing was stored") } else { failure }
+    })?;
     running.answer(&imported, || {
         let mut text = format!(
             "{} records are the history of loop {name}, {} were left out: evidence for lint and evaluations, not for certificates",

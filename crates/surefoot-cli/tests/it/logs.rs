@@ -412,3 +412,98 @@ fn logs_that_refute_themselves_are_an_error_and_flawed_ones_are_not_certified() 
     let place = |text: &str| said.find(text).unwrap_or_else(|| panic!("{text}: {said}"));
     assert!(place("proven, at any time") < place("recommended: ") && place("recommended: ") < place("estimator"));
 }
+
+#[test]
+fn a_file_that_is_read_is_never_written() {
+    let folder = folder("read-and-written", 300);
+    output(&run_in(&folder, "learn logs.csv --epochs 1 --algorithm thompson --out next.safetensors"));
+    let before = |name: &str| std::fs::read(folder.join(name)).unwrap();
+    let (log, policy) = (before("logs.csv"), before("next.safetensors"));
+    for command in [
+        "learn logs.csv --out logs.csv",
+        "convert logs.csv --out ./logs.csv",
+        "score next.safetensors logs.csv --out logs.csv",
+        "serve init logs.csv --force --out logs.csv",
+        "select logs.csv --policy next.safetensors --mixture next.safetensors",
+    ] {
+        let said = failure(&run_in(&folder, command));
+        let told = said.contains("cannot be written: it is one of the files that are read");
+        // A mixture may not have this ending at all.
+        assert!(told || said.contains(".json"), "{command}: {said}");
+    }
+    assert!(before("logs.csv") == log && before("next.safetensors") == policy);
+}
+
+#[test]
+fn names_of_columns_that_no_record_has_are_refused() {
+    let folder = folder("no-such-column", 300);
+    output(&run_in(&folder, "convert logs.csv --out logs.dsjson"));
+    for command in [
+        "learn logs.csv --ignore contry --out a.safetensors",
+        "learn logs.csv --ignore pj_* --out a.safetensors",
+        "learn logs.csv --categorical zip --out a.safetensors",
+        "learn logs.dsjson --ignore contry --out a.safetensors",
+        "convert logs.csv --ignore contry --out b.csv",
+        "serve init logs.csv --ignore contry --out shop.toml",
+    ] {
+        let said = failure(&run_in(&folder, command));
+        assert!(said.contains("no column") && said.contains("; it has event_id"), "{command}: {said}");
+    }
+    let said =
+        failure(&run_in(&folder, "learn logs.csv --prior next.safetensors --ignore country --out a.safetensors"));
+    assert!(said.contains("--ignore cannot be used with --prior next.safetensors"), "{said}");
+    for name in ["a.safetensors", "b.csv", "shop.toml"] {
+        assert!(!folder.join(name).exists(), "{name}");
+    }
+}
+
+#[test]
+fn features_that_are_named_in_lists_are_chosen_like_columns() {
+    let folder = folder("named-features", 300);
+    let columns = |file: &str, flags: &str| {
+        let command = format!("learn {file} {flags} --epochs 1 --algorithm thompson --out next.safetensors --json");
+        let mut columns: Vec<String> = json(&run_in(&folder, &command))["columns"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|c| c.as_str().unwrap().into())
+            .collect();
+        columns.sort();
+        columns
+    };
+    for format in ["dsjson", "vw"] {
+        let file = format!("logs.{format}");
+        let said = output(&run_in(&folder, &format!("convert logs.csv --out {file}")));
+        assert_eq!(said.contains("left out, as vw has no place for it: policy_version"), format == "vw", "{said}");
+        assert_eq!(columns(&file, ""), ["age", "country"], "{format}");
+        assert_eq!(columns(&file, "--ignore country"), ["age"], "{format}");
+        assert_eq!(columns(&file, "--features country"), ["country"], "{format}");
+    }
+    // Each decision lists all three actions, whichever was chosen.
+    let written = fs::read_to_string(folder.join("logs.dsjson")).unwrap();
+    assert!(written.lines().all(|line| line.contains(r#""_multi":[{},{},{}]"#)));
+}
+
+#[test]
+fn lint_tells_what_learning_would_refuse_or_take_for_categories() {
+    let folder = folder("strange-columns", 300);
+    let log = fs::read_to_string(folder.join("logs.csv")).unwrap();
+    let lint = |age: &str| {
+        let (head, rest) = log.split_once("\ne1-1,").unwrap();
+        let (country, rest) = rest.split_once(',').unwrap();
+        let (_, rest) = rest.split_once(',').unwrap();
+        fs::write(folder.join("strange.csv"), format!("{head}\ne1-1,{country},{age},{rest}")).unwrap();
+        output(&run_in(&folder, "lint strange.csv"))
+    };
+    let said = lint("old");
+    assert!(
+        said.contains("columns: strange.csv, row 1: age should be a number, as most are, but is old; 1 of 282"),
+        "{said}"
+    );
+    let said = lint("inf");
+    assert!(said.contains("row 1: age should be finite, but is inf") && said.contains("--ignore"), "{said}");
+    assert!(failure(&run_in(&folder, "learn strange.csv --out a.safetensors")).contains("age should be finite"));
+    assert!(!lint("30").contains("columns:"));
+    fs::write(folder.join("one.csv"), log.lines().take(2).collect::<Vec<_>>().join("\n")).unwrap();
+    assert!(output(&run_in(&folder, "lint one.csv")).contains("there is one action"));
+}

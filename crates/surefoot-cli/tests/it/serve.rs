@@ -60,3 +60,27 @@ fn a_wrong_file_of_loops_is_refused() {
     assert!(said.contains("shop.toml") && said.contains("missing field `reward`") && said.contains("hint:"), "{said}");
     assert!(!folder.path().join("surefoot-data").exists());
 }
+
+/// A loop keeps its rules from its first start on, so a start that fails must not be the first.
+#[test]
+fn a_start_that_fails_fixes_no_rules() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/logs.csv");
+    let init = |flags: &[&str]| {
+        surefoot(folder.path()).args(["serve", "init", "--out", "shop.toml"]).args(flags).arg(&log).output().unwrap()
+    };
+    let said = |output: &std::process::Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(init(&["--ignore", "pi_*"]).status.success());
+    let again = init(&["--ignore", "pi_*"]);
+    assert!(said(&again).contains("shop.toml: already exists") && said(&again).contains("--force"), "{}", said(&again));
+    let named = init(&["--force", "--name", "my shop"]);
+    assert!(said(&named).contains("name should be 1 to 64 letters"), "{}", said(&named));
+    assert!(init(&["--force", "--ignore", "pi_*"]).status.success());
+
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let serve = || surefoot(folder.path()).args(["serve", "shop.toml", "--listen", &address]).output().unwrap();
+    let refused = serve();
+    assert!(said(&refused).contains("cannot listen on") && !said(&refused).contains("hint:"), "{}", said(&refused));
+    assert!(!folder.path().join("surefoot-data").exists());
+}

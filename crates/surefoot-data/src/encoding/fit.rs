@@ -75,11 +75,19 @@ struct Seen {
     missing: bool,
     /// Whether some cell was not a number.
     text: bool,
+    /// How many were not, although the column was not given as categorical, and the first of them, with its place.
+    texts: usize,
+    first: Option<String>,
     /// The distinct values, at most one more than the vocabulary allows.
     categories: BTreeSet<String>,
     /// Whether the column looks like an identity.
     values: Values,
     order: Order,
+}
+
+impl Seen {
+    /// With so few texts for each number, they are probably mistakes.
+    const FEW: f64 = 0.05;
 }
 
 /// Whether the numbers of a column look like ids or times: whole numbers that increase from record to record.
@@ -126,6 +134,13 @@ pub struct EncodingFit {
     candidates: bool,
     /// Whether the named features of each namespace are apart, so that they can be multiplied with others.
     by_namespace: bool,
+    /// The names in the settings that no column has had so far, and the columns of the newest batch.
+    unmatched: Vec<String>,
+    columns: Vec<String>,
+    /// Whether a record that comes later may have other columns.
+    ragged: bool,
+    /// Whether some named features are left out.
+    leaves_out: bool,
 }
 
 /// Fields of a candidate that tell which one was chosen or what it brought. They are never features.
@@ -144,11 +159,15 @@ impl EncodingFit {
         if settings.hash_bits > MOST_BITS {
             return Err(format!("the bits of a hash should be at most {MOST_BITS}, but are {}", settings.hash_bits));
         }
-        let (order, seen) = (Vec::new(), HashMap::new());
+        let names = settings.features.iter().flatten().chain(&settings.ignore).chain(&settings.categorical);
         Ok(EncodingFit {
+            unmatched: names.cloned().collect(),
+            columns: Vec::new(),
+            ragged: false,
+            leaves_out: false,
             settings,
-            order,
-            seen,
+            order: Vec::new(),
+            seen: HashMap::new(),
             lists: Vec::new(),
             sparse: None,
             named: Vec::new(),
@@ -170,10 +189,15 @@ impl EncodingFit {
 
     /// Adds the records of a batch to the fit.
     pub fn add(&mut self, batch: &LogBatch) -> Result<()> {
-        for name in self.settings.features.iter().flatten().filter(|name| !name.ends_with('*')) {
+        let has_names = batch.column(NAMES).is_some();
+        for name in self.settings.features.iter().flatten().filter(|name| !has_names && !name.ends_with('*')) {
             // A column that the settings name must be there.
             batch.feature(name)?;
         }
+        self.ragged |= batch.is_ragged();
+        self.columns = batch.columns().map(|(column, _)| column.name.to_owned()).collect();
+        let columns = &self.columns;
+        self.unmatched.retain(|name| !columns.iter().any(|column| among(std::slice::from_ref(name), column)));
         for column in batch.others() {
             let asked = self.settings.features.as_ref();
             // A column with a usual name, such as `click`, that does not fill that role here is still not a feature
@@ -182,7 +206,8 @@ impl EncodingFit {
                 true => TOLD.contains(&column.name),
                 false => Role::is_usual(column.name),
             };
-            let wanted = asked.map_or(!usual, |names| among(names, column.name));
+            // The features that are named in lists are chosen one by one.
+            let wanted = asked.map_or(!usual, |names| among(names, column.name) || column.name == NAMES);
             if !wanted || among(&self.settings.ignore, column.name) {
                 continue;
             }
@@ -246,8 +271,11 @@ impl EncodingFit {
 
     fn names(&mut self, batch: &LogBatch, names: &Column<'_>) -> Result<()> {
         let Some(values) = batch.feature(VALUES)? else { return Ok(()) };
-        let (names, lists) = (names.text_lists()?, values.lists()?);
+        let (mut names, mut lists) = (names.text_lists()?, values.lists()?);
         matching(&values, &names.offsets, &lists)?;
+        if self.settings.features.is_some() || !self.unmatched.is_empty() || !self.settings.ignore.is_empty() {
+            (names, lists) = self.chosen(&names, &lists);
+        }
         if !self.by_namespace {
             if self.named.is_empty() {
                 self.named.push((None, ListedFit::default()));
@@ -283,6 +311,32 @@ impl EncodingFit {
             fit.add(&own, &values, &self.settings);
         }
         Ok(())
+    }
+
+    /// The named features that the settings do not leave out. The name of `country=NO` is that before `=`, and that of
+    /// `user^age` may be given without its namespace.
+    fn chosen(&mut self, names: &Lists<String>, lists: &Lists<f64>) -> (Lists<String>, Lists<f64>) {
+        let meant = |given: &[String], name: &str| {
+            let name = name.split_once('=').map_or(name, |(before, _)| before);
+            among(given, name) || name.split_once('^').is_some_and(|(_, own)| among(given, own))
+        };
+        let (mut kept, mut values) = (Lists::new(), Lists::new());
+        for i in 0..names.len() {
+            for (name, &x) in names.get(i).iter().zip(lists.get(i)) {
+                self.unmatched.retain(|given| !meant(std::slice::from_ref(given), name));
+                let asked = self.settings.features.as_ref();
+                let wanted = asked.is_none_or(|given| meant(given, name) || among(given, NAMES));
+                if wanted && !meant(&self.settings.ignore, name) {
+                    kept.values.push(name.clone());
+                    values.values.push(x);
+                } else {
+                    self.leaves_out = true;
+                }
+            }
+            kept.end();
+            values.end();
+        }
+        (kept, values)
     }
 
     fn scalar(&mut self, column: &Column<'_>) -> Result<()> {
@@ -328,7 +382,13 @@ impl EncodingFit {
                     seen.numbers.add(x);
                     seen.order.add(x);
                 }
-                None => seen.text = true,
+                None => {
+                    seen.text = true;
+                    if !categorical {
+                        seen.texts += 1;
+                        seen.first.get_or_insert_with(|| column.error(i, "a number, as most are", &*text).to_string());
+                    }
+                }
             }
             seen.values.add(&text);
             if seen.categories.len() < most && !seen.categories.contains(&*text) {
@@ -349,7 +409,8 @@ impl EncodingFit {
         columns.chain(self.named.iter().flat_map(|(_, named)| named.identities())).collect()
     }
 
-    /// Warnings about columns of numbers that look like ids or times. A policy cannot use them for records that come later.
+    /// Warnings about columns of numbers that look like ids or times, which a policy cannot use for records that come later,
+    /// about columns of numbers with a few texts, and about names in the settings that no record has.
     pub fn warnings(&self) -> Vec<String> {
         let strange = |name: &String| {
             self.seen.get(name).filter(|seen| !seen.text && seen.order.increases())?;
@@ -358,7 +419,18 @@ impl EncodingFit {
                  ignore it"
             ))
         };
-        self.order.iter().filter_map(strange).collect()
+        let mixed = |name: &String| {
+            let seen = self.seen.get(name)?;
+            let few = seen.texts as f64 <= Seen::FEW * seen.numbers.count;
+            let first = seen.first.as_ref().filter(|_| few)?;
+            let (texts, all) = (seen.texts, seen.texts + seen.numbers.count as usize);
+            Some(format!("{first}; {texts} of {all} values are not, so that all become categories"))
+        };
+        let absent = self.unmatched.iter().filter(|_| !self.candidates && !self.by_namespace);
+        let absent =
+            absent.map(|name| format!("no column {name}, which was given to be a feature, a category or ignored"));
+        let columns = || self.order.iter();
+        columns().filter_map(strange).chain(columns().filter_map(mixed)).chain(absent).collect()
     }
 
     /// Whether no column is a feature.
@@ -369,7 +441,17 @@ impl EncodingFit {
 
     /// The fitted encoding; `place` names the records in errors.
     pub fn finish(self, place: &str) -> Result<Encoding> {
-        let EncodingFit { settings, order, mut seen, lists, sparse, named, candidates, .. } = self;
+        // With candidates, a name may be that of a field of theirs or of the context.
+        if let Some(column) = self.unmatched.first().filter(|_| !self.ragged && !self.candidates && !self.by_namespace)
+        {
+            let (column, found) = (column.clone(), self.columns.join(", "));
+            return Err(Error::MissingColumn { place: place.into(), column, found });
+        }
+        if self.leaves_out && self.named.iter().any(|(_, named)| named.is_hashed()) {
+            let reason = "too many named features to leave some out: all are hashed together".into();
+            return Err(Error::Malformed { place: place.into(), reason });
+        }
+        let EncodingFit { settings, order, mut seen, lists, sparse, named, candidates, leaves_out, .. } = self;
         let mut fields = Vec::new();
         let ids = if candidates { seen.remove(ID).filter(|seen| !seen.categories.is_empty()) } else { None };
         for column in order {
@@ -388,7 +470,9 @@ impl EncodingFit {
         fields.extend(lists.into_iter().map(|(column, width)| Field::Vector { column, width }));
         let (indices, values) = (INDICES.into(), VALUES.to_owned());
         fields.extend(sparse.map(|width| Field::Sparse { indices, values, width }));
-        fields.extend(named.into_iter().map(|(namespace, named)| named.finish(&settings, namespace)));
+        // All names of a batch may have been left out.
+        let named = named.into_iter().filter(|(_, named)| !(leaves_out && named.is_empty()));
+        fields.extend(named.map(|(namespace, named)| named.finish(&settings, namespace)));
         fields.extend(ids.map(|Seen { categories, .. }| match categories.len() {
             ..=MOST_IDS => Field::OneHot { column: ID.into(), categories: categories.into_iter().collect() },
             _ => Field::Hashed { column: ID.into(), bits: settings.hash_bits.max(ID_BITS) },

@@ -298,6 +298,11 @@ impl ListedFit {
         self.full = self.order.len() > MOST_NAMED;
     }
 
+    /// Whether there are too many names for features of their own.
+    pub(super) fn is_hashed(&self) -> bool {
+        self.full
+    }
+
     /// Whether no record has a name.
     pub(super) fn is_empty(&self) -> bool {
         self.order.is_empty()

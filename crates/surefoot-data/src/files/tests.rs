@@ -151,6 +151,21 @@ fn content_that_fails_changes_nothing() {
 }
 
 #[test]
+fn what_is_read_is_not_written() {
+    let folder = TempDir::new().unwrap();
+    let (log, link) = (folder.path().join("log.csv"), folder.path().join("link.csv"));
+    fs::write(&log, "").unwrap();
+    std::os::unix::fs::symlink(&log, &link).unwrap();
+    let said = |path: &Path| check_not_read(path, [log.as_path()]).map_err(|error| error.to_string());
+    let refused = format!("{}: cannot be written: it is one of the files that are read", log.display());
+    assert_eq!(said(&log), Err(refused));
+    assert!(said(&link).is_err() && said(&folder.path().join("./log.csv")).is_err());
+    said(&folder.path().join("new.csv")).unwrap();
+    // Neither is a file whose content would be lost.
+    check_not_read(Path::new("/dev/null"), [Path::new("/dev/null/.."), Path::new("-")]).unwrap();
+}
+
+#[test]
 fn outputs_that_cannot_be_written_are_known_before() {
     let folder = TempDir::new().unwrap();
     let said = |path: &Path| check_output(path).unwrap_err().to_string();

@@ -234,6 +234,10 @@ impl Choices {
             );
             findings.push(Finding::new(Severity::Warning, "mixed-actions", message).counted(all));
         }
+        if all == 1 && !self.candidates {
+            let hint = "learning needs two or more: --actions says which others there are";
+            findings.push(Finding::new(Severity::Warning, "one-action", "there is one action").hint(hint));
+        }
         if let Some(highest) = self.counted_from_one() {
             let message =
                 format!("actions are numbers from 1 to {highest}, and 0 never occurs: are they counted from 1?");

@@ -43,7 +43,10 @@ struct Seen {
 fn seen(reader: &LogReader) -> Result<Seen> {
     let scan = Scan::of(reader, &Grouping::PolicyVersion)?;
     let mut check = Check::new(scan.actions.clone(), RewardRange::new(0.0, 1.0).unwrap());
-    let settings = EncodingSettings { categorical: vec!["code".into()], ..EncodingSettings::default() };
+    let has_code =
+        reader.batches().any(|batch| batch.is_ok_and(|batch| batch.table().column_by_name("code").is_some()));
+    let categorical = has_code.then(|| "code".into()).into_iter().collect();
+    let settings = EncodingSettings { categorical, ..EncodingSettings::default() };
     let mut fit = EncodingFit::new(settings).unwrap();
     let (mut action, mut propensity, mut cost, mut eligible) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for batch in reader.batches() {

@@ -1,6 +1,7 @@
 //! The rules of a loop: everything that it fixes before its first decision.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use surefoot::audit::Terms;
 use surefoot::logs::RewardRange;
 use surefoot::{FeatureMap, Fingerprint, Gate, Learner, LinearGaussian, Session};
@@ -275,11 +276,17 @@ impl Rules {
     /// The first setting in which two sets of rules differ: its name, the stored value and the given one.
     pub fn difference(&self, given: &Rules) -> Option<(String, String, String)> {
         let (stored, given) = (serde_json::to_value(self).ok()?, serde_json::to_value(given).ok()?);
-        let given = given.as_object()?;
-        let differs = |(name, value): (&String, &serde_json::Value)| {
-            let other = given.get(name)?;
-            (other != value).then(|| (name.clone(), value.to_string(), other.to_string()))
-        };
-        stored.as_object()?.iter().find_map(differs)
+        difference("", &stored, &given)
     }
+}
+
+/// The innermost setting in which two values differ, as `outer.inner`.
+fn difference(name: &str, stored: &Value, given: &Value) -> Option<(String, String, String)> {
+    if let (Value::Object(stored), Value::Object(given)) = (stored, given)
+        && stored.keys().eq(given.keys())
+    {
+        let inner = |inner: &String| if name.is_empty() { inner.clone() } else { format!("{name}.{inner}") };
+        return stored.iter().find_map(|(key, stored)| difference(&inner(key), stored, &given[key]));
+    }
+    (stored != given).then(|| (name.to_owned(), stored.to_string(), given.to_string()))
 }

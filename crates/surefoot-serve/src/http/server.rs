@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::middleware::from_fn_with_state;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -56,31 +55,26 @@ impl Default for Limits {
     }
 }
 
-/// A server that is listening.
+/// A server that is listening, before it has loops.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
-    router: Router,
+    keys: Vec<KeyConfig>,
     limits: Limits,
     tls: Option<Arc<rustls::ServerConfig>>,
+    telemetry: Option<Telemetry>,
 }
 
 impl Server {
     /// Listens on an address. Without keys, only this machine may reach it.
-    pub async fn bind(
-        listen: SocketAddr,
-        loops: impl IntoIterator<Item = Arc<Loop>>,
-        keys: Vec<KeyConfig>,
-        limits: Limits,
-    ) -> Result<Self> {
+    pub async fn bind(listen: SocketAddr, keys: Vec<KeyConfig>, limits: Limits) -> Result<Self> {
         if keys.is_empty() && !listen.ip().is_loopback() {
             let allowed = "an address of this machine only, such as 127.0.0.1, if there are no keys";
             return Err(Error::setting("the server", "listen", allowed, listen));
         }
         let failed = |reason| Error::System { place: format!("cannot listen on {listen}"), reason };
         let listener = TcpListener::bind(listen).await.map_err(failed)?;
-        let router = router(App::new(loops, Keys::new(keys), limits.clone()));
-        Ok(Server { listener, router, limits, tls: None })
+        Ok(Server { listener, keys, limits, tls: None, telemetry: None })
     }
 
     /// Speaks TLS with this certificate, if there is one.
@@ -92,7 +86,7 @@ impl Server {
     /// Gives every request an id, and tells what became of it.
     #[must_use]
     pub fn with_telemetry(mut self, telemetry: Telemetry) -> Self {
-        self.router = self.router.layer(from_fn_with_state(telemetry, telling::tell));
+        self.telemetry = Some(telemetry);
         self
     }
 
@@ -102,8 +96,12 @@ impl Server {
     }
 
     /// Answers for ever.
-    pub async fn run(self) {
-        let Server { listener, router, limits, tls } = self;
+    pub async fn run(self, loops: impl IntoIterator<Item = Arc<Loop>>) {
+        let Server { listener, keys, limits, tls, telemetry } = self;
+        let mut router = router(App::new(loops, Keys::new(keys), limits.clone()));
+        if let Some(telemetry) = telemetry {
+            router = router.layer(from_fn_with_state(telemetry, telling::tell));
+        }
         let tls = tls.map(TlsAcceptor::from);
         let open = Arc::new(Semaphore::new(limits.connections));
         loop {

@@ -215,7 +215,7 @@ fn init_writes_a_loop_over_the_candidates_of_a_log() {
     news.read(0, 40);
     let run = news.folder.path().join("run");
     export(&news.folder.path().join("shop"), &run).unwrap();
-    let text = init("shop", &logs(&run.join("logs.parquet")), &[]).unwrap();
+    let text = init("shop", &logs(&run.join("logs.parquet")), &[], "shop.toml").unwrap();
     let made = ServerConfig::parse("made.toml", &text).unwrap();
     let (rules, _) = made.loops[0].resolve("made.toml").unwrap();
     let names = rules.candidates.as_ref().unwrap().encoding.names();

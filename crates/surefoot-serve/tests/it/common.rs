@@ -47,10 +47,10 @@ pub(crate) fn serve_all(loops: Vec<Arc<Loop>>, config: &str, limits: Limits) -> 
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         runtime.block_on(async {
-            let server = Server::bind("127.0.0.1:0".parse().unwrap(), loops, keys, limits).await.unwrap();
+            let server = Server::bind("127.0.0.1:0".parse().unwrap(), keys, limits).await.unwrap();
             let server = server.with_tls(tls.as_ref()).unwrap();
             sender.send(server.address().unwrap()).unwrap();
-            server.run().await;
+            server.run(loops).await;
         });
     });
     address.recv().unwrap()

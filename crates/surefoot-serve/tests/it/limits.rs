@@ -152,7 +152,7 @@ fn a_certificate_that_is_none_is_told_with_its_file() {
         (TlsConfig { key: folder.path().join("absent.pem"), ..tls.clone() }, "absent.pem", "a private key in PEM"),
         (TlsConfig { key: foreign.key, ..tls.clone() }, "key.pem", "the private key of the certificate"),
     ] {
-        let bound = runtime.block_on(Server::bind("127.0.0.1:0".parse().unwrap(), [], Vec::new(), Limits::default()));
+        let bound = runtime.block_on(Server::bind("127.0.0.1:0".parse().unwrap(), Vec::new(), Limits::default()));
         let found = bound.unwrap().with_tls(Some(&config)).unwrap_err().to_string();
         assert!(found.contains(place) && found.contains(said), "{found}");
     }

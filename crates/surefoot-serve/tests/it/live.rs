@@ -204,7 +204,7 @@ fn an_apprentice_logs_what_was_shown_and_says_when_it_could_take_over() {
 fn a_file_of_loops_is_made_from_a_log_and_a_loop_without_rounds_can_be_exported() {
     let log = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/logs.csv");
     let reader = surefoot_data::LogReader::new(vec![log], None, surefoot_data::ColumnNames::default());
-    let text = surefoot_serve::init("shop", &reader, &["pi_*".into()]).unwrap();
+    let text = surefoot_serve::init("shop", &reader, &["pi_*".into()], "shop.toml").unwrap();
     let (rules, _) = rules(&text);
     assert!(rules.actions.len() >= 2 && rules.encoding.width() >= 2, "{text}");
     let folder = tempfile::tempdir().unwrap();

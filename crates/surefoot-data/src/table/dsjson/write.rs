@@ -17,13 +17,14 @@ use std::io::Write;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
+use super::super::ACTIONS;
 use super::super::candidates::Candidate;
 use super::super::cells::push_json_text;
 use super::super::decisions::{self, Decision, negated, write_lines};
 use crate::error::Result;
 
 /// Each line lists every action, so more actions would make a file of commas.
-const ACTIONS: u32 = 1 << 16;
+const MOST_ACTIONS: u32 = 1 << 16;
 
 pub(crate) fn write(
     place: &str,
@@ -31,19 +32,21 @@ pub(crate) fn write(
     schema: &SchemaRef,
     tables: &mut dyn Iterator<Item = Result<RecordBatch>>,
 ) -> Result<()> {
-    write_lines(place, out, schema, tables, line)
+    let actions = schema.metadata().get(ACTIONS).and_then(|actions| actions.parse().ok()).unwrap_or(2);
+    write_lines(place, out, schema, tables, |out, decision| line(out, decision, actions))
 }
 
 type Unfit = decisions::Unfit<String, String>;
 
-fn line(out: &mut String, decision: &Decision) -> std::result::Result<(), Unfit> {
+/// `actions` is the number of actions, if it is known, and otherwise the smallest that there can be.
+fn line(out: &mut String, decision: &Decision, actions: usize) -> std::result::Result<(), Unfit> {
     let chosen = distribution(decision)?;
     let candidates = decision.candidates.as_deref();
     let largest = chosen.iter().map(|&(action, _)| action).max().unwrap_or(decision.action);
-    if largest >= ACTIONS {
+    if largest >= MOST_ACTIONS {
         return Err((
             "action".into(),
-            format!("below {ACTIONS}, as every line lists all actions"),
+            format!("below {MOST_ACTIONS}, as every line lists all actions"),
             largest.to_string(),
         ));
     }
@@ -55,7 +58,7 @@ fn line(out: &mut String, decision: &Decision) -> std::result::Result<(), Unfit>
             return Err(("action".into(), allowed, largest.to_string()));
         }
         None if known => largest as usize + 1,
-        None => (largest as usize + 1).max(2),
+        None => (largest as usize + 1).max(actions),
     };
     if known && chosen.len() == 1 && all > 1 {
         let allowed = "more than one action, or action 0 alone, as the number of actions is not known otherwise".into();
