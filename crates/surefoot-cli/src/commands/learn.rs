@@ -187,9 +187,11 @@ impl Learn {
             ("--ignore", !self.ignore.is_empty()),
             ("--categorical", !self.categorical.is_empty()),
         ];
-        if !matches!(self.prior.as_str(), "uniform" | "estimated")
-            && let Some((flag, _)) = own.iter().find(|(_, given)| *given)
-        {
+        let from_file = !matches!(self.prior.as_str(), "uniform" | "estimated");
+        if self.prior_is_older && !from_file {
+            return Err(Failure::new("--prior-is-older is about a policy file, which --prior names"));
+        }
+        if from_file && let Some((flag, _)) = own.iter().find(|(_, given)| *given) {
             let reason = format!("{flag} cannot be used with --prior {}, which determines the features", self.prior);
             return Err(Failure::new(reason));
         }

@@ -452,6 +452,11 @@ fn names_of_columns_that_no_record_has_are_refused() {
     let said =
         failure(&run_in(&folder, "learn logs.csv --prior next.safetensors --ignore country --out a.safetensors"));
     assert!(said.contains("--ignore cannot be used with --prior next.safetensors"), "{said}");
+    // Nor is a flag that would do nothing.
+    let said = failure(&run_in(&folder, "learn logs.csv --algorithm thompson --members kernel --out a.safetensors"));
+    assert!(said.contains("members should be usual, as only a portfolio has members, but is kernel"), "{said}");
+    let said = failure(&run_in(&folder, "learn logs.csv --prior-is-older --out a.safetensors"));
+    assert!(said.contains("--prior-is-older is about a policy file"), "{said}");
     for name in ["a.safetensors", "b.csv", "shop.toml"] {
         assert!(!folder.join(name).exists(), "{name}");
     }

@@ -168,13 +168,15 @@ impl LearnerSettings {
             "auto" => None,
             v => Some(number("thompson-v", v, "auto or a number above 0")?),
         };
+        if self.algorithm != "portfolio" && self.members != "usual" {
+            return Err(Error::setting("members", "usual, as only a portfolio has members", &self.members));
+        }
         Ok(match self.algorithm.parse()? {
             Algorithm::Crm(_) => Algorithm::Crm(crm),
             Algorithm::Scrm(_) => Algorithm::Scrm(crm),
             Algorithm::Portfolio(portfolio) => {
                 let members = match self.members.as_str() {
-                    _ if self.algorithm != "portfolio" => portfolio.members,
-                    "usual" => None,
+                    "usual" => portfolio.members,
                     names => Some(names.parse()?),
                 };
                 let portfolio =

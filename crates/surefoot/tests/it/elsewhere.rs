@@ -67,7 +67,7 @@ fn rounds(sparse: bool) -> (LinearGaussian, Vec<Logs>) {
 fn settings(algorithm: &str) -> LearnerSettings {
     LearnerSettings {
         algorithm: algorithm.into(),
-        members: "linear,logistic,trees".into(),
+        members: if algorithm == "portfolio" { "linear,logistic,trees" } else { "usual" }.into(),
         lambda: "0.4".into(),
         optimiser: "lbfgs".into(),
         iterations: 4,
