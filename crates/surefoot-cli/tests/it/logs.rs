@@ -201,10 +201,12 @@ fn a_policy_decides_the_same_for_the_same_event_and_its_logs_can_be_learned_from
     }
     assert!(total / 1500.0 > 0.5, "chance has 0.4: {total}");
     fs::write(folder.join("second.csv"), csv).unwrap();
-    let found = json(&run_in(
+    let run = run_in(
         &folder,
-        "evaluate second.csv --policy next.safetensors --policy uniform --replicates 200 --json --figure forest",
-    ));
+        "evaluate second.csv --policy next.safetensors --policy uniform --replicates 200 --json --figure forest.svg",
+    );
+    assert_eq!(text(&run.stderr), "wrote forest.svg and forest.png\n");
+    let found = json(&run);
     let own = &found["policies"][0];
     let value = |policy: &Value, i: usize| policy["estimates"][i]["value"].as_f64().unwrap();
     assert!((value(own, 0) - total / 1500.0).abs() < 1e-6, "its own logs need no weights: {own}");
