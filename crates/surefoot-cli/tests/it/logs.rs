@@ -176,6 +176,11 @@ fn a_policy_decides_the_same_for_the_same_event_and_its_logs_can_be_learned_from
         fs::read_to_string(folder.join("decided.csv")).unwrap()
     };
     assert_ne!(fresh(), fresh());
+    fs::write(folder.join("none.csv"), "event_id,country,age\n").unwrap();
+    assert_eq!(
+        output(&run_in(&folder, "score next.safetensors none.csv --out decided.csv")),
+        "wrote 0 decisions to decided.csv\n"
+    );
 
     // A reader that has seen enough is not an error.
     let mut run = Command::new(env!("CARGO_BIN_EXE_surefoot"))
