@@ -1,6 +1,7 @@
 //! Shared by the commands on log files: their flags, and the policies that the user names.
 
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
@@ -171,7 +172,18 @@ pub(crate) fn policies(texts: &[String]) -> Result<(Vec<NamedPolicy>, Vec<String
 
 /// Opens the policy or the mixture that a text names.
 pub(crate) fn opened(what: &str, reader: &mut PolicyReader) -> Result<RecordPolicy> {
-    RecordPolicy::open(what, reader).map_err(|e| Failure::new(e).hint(format!("a policy is {POLICY}")))
+    let hint = format!("a policy is {POLICY}");
+    RecordPolicy::open(what, reader).map_err(|error| unopened(what.as_ref(), error, &hint))
+}
+
+/// The failure if a policy cannot be opened; `otherwise` is the hint unless it is a file beside the policy that is
+/// missing.
+pub(crate) fn unopened(policy: &Path, error: surefoot_data::Error, otherwise: &str) -> Failure {
+    let named = policy.display().to_string();
+    let beside = matches!(&error, surefoot_data::Error::Io { place, reason }
+        if *place != named && reason.kind() == ErrorKind::NotFound);
+    let hint = if beside { "a policy names files beside it: copy them along with it" } else { otherwise };
+    Failure::new(error).hint(hint)
 }
 
 /// The failure for an error in logs, with a hint to lint.

@@ -13,7 +13,7 @@ use crate::column::Column;
 use crate::error::{Error, Result};
 use crate::inputs::Inputs;
 use crate::logs::{Actions, LogBatch, Records};
-use crate::mixture_file::read_mixture;
+use crate::mixture_file::{is_mixture, read_mixture};
 use crate::policy_file::PolicyReader;
 
 /// A target policy for off-policy evaluation.
@@ -128,7 +128,7 @@ impl RecordPolicy {
 
     /// Opens a policy file, or a mixture file (ending in `.json`).
     pub fn open_file(path: &Path, reader: &mut PolicyReader) -> Result<Self> {
-        if path.extension().is_some_and(|end| end == "json") {
+        if is_mixture(path) {
             return read_mixture(path, reader);
         }
         let (policy, inputs) = reader.read_with(path)?;

@@ -314,6 +314,17 @@ fn bad_logs_and_bad_policies_give_clear_errors() {
          hint: surefoot lint lists all errors in logs at once\n"
     );
     assert!(!folder.join("policy.safetensors").exists());
+    // The files beside a policy are not copied.
+    output(&run_in(&folder, "learn logs.csv --epochs 1 --out next.safetensors"));
+    fs::create_dir(folder.join("elsewhere")).unwrap();
+    fs::copy(folder.join("next.safetensors"), folder.join("elsewhere/next.safetensors")).unwrap();
+    for command in
+        ["evaluate logs.csv --policy elsewhere/next.safetensors", "score elsewhere/next.safetensors logs.csv"]
+    {
+        let wrong = failure(&run_in(&folder, command));
+        assert!(wrong.contains("safetensors: cannot be read"), "{wrong}");
+        assert!(wrong.ends_with("hint: a policy names files beside it: copy them along with it\n"), "{wrong}");
+    }
     let wrong = failure(&run_in(&folder, "evaluate logs.csv --policy nothing.safetensors"));
     assert!(wrong.contains("nothing.safetensors: cannot be read"), "{wrong}");
     let wrong = failure(&run_in(&folder, "evaluate logs.csv --policy uniform --estimators dr"));
