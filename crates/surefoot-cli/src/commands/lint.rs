@@ -55,10 +55,7 @@ impl Lint {
         let bar = progress::records(self.running.quiet);
         let linted = lint(&self.logs.reader()?, settings, |records| bar.inc(records as u64));
         bar.finish_and_clear();
-        let linted = linted.map_err(|error| match logs::column_hint(&error) {
-            Some(hint) => Failure::new(error).hint(hint),
-            None => Failure::new(error),
-        })?;
+        let linted = linted.map_err(logs::columns_failure)?;
         self.running.answer(&Versioned::new(&linted), || linted.text())?;
         match (linted.errors, linted.warnings) {
             (1.., _) => Err(Failure::new("the logs have errors")),
