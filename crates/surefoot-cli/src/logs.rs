@@ -1,5 +1,6 @@
 //! Shared by the commands on log files: their flags, and the policies that the user names.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -176,7 +177,18 @@ pub(crate) fn policies(texts: &[String]) -> Result<(Vec<NamedPolicy>, Vec<String
 
 /// Opens the policy or the mixture that a text names.
 pub(crate) fn opened(what: &str, reader: &mut PolicyReader) -> Result<RecordPolicy> {
-    RecordPolicy::open(what, reader).map_err(|e| Failure::new(e).hint(format!("a policy is {POLICY}")))
+    let hint = format!("a policy is {POLICY}");
+    RecordPolicy::open(what, reader).map_err(|error| unopened(what.as_ref(), error, &hint))
+}
+
+/// The failure if a policy cannot be opened; `otherwise` is the hint unless it is a file beside the policy that is
+/// missing.
+pub(crate) fn unopened(policy: &Path, error: surefoot_data::Error, otherwise: &str) -> Failure {
+    let named = policy.display().to_string();
+    let beside = matches!(&error, surefoot_data::Error::Io { place, reason }
+        if *place != named && reason.kind() == ErrorKind::NotFound);
+    let hint = if beside { "a policy names files beside it: copy them along with it" } else { otherwise };
+    Failure::new(error).hint(hint)
 }
 
 /// The failure for an error in logs, with a hint to lint.
@@ -195,22 +207,38 @@ pub(crate) fn logs_failure(error: surefoot_data::Error) -> Failure {
         surefoot_data::Error::Io { .. } => Failure::new(error),
         error if error.to_string().contains("(option actions)") => Failure::new(error)
             .hint("--actions 10 (numbers from 0 to 9), --actions a,b,c (names) or --actions @FILE (a name per line)"),
-        error => {
-            let hint = column_hint(&error).unwrap_or("surefoot lint lists all errors in logs at once");
-            Failure::new(error).hint(hint)
+        // These are about records, one of perhaps many.
+        surefoot_data::Error::Field { .. } | surefoot_data::Error::Content { .. } => {
+            Failure::new(error).hint("surefoot lint lists all errors in logs at once")
         }
+        error => columns_failure(error),
     }
 }
 
+/// The failure for an error in logs, with a hint if a column is missing that every log needs.
+pub(crate) fn columns_failure(error: surefoot_data::Error) -> Failure {
+    let hint = column_hint(&error);
+    let failure = Failure::new(error);
+    if let Some(hint) = hint { failure.hint(hint) } else { failure }
+}
+
 /// What helps if a column is missing that every log needs.
-pub(crate) fn column_hint(error: &surefoot_data::Error) -> Option<&'static str> {
-    let surefoot_data::Error::MissingColumn { column, .. } = error else { return None };
-    match column.split(' ').next()? {
-        "action" => Some("--action COLUMN, if the column has another name"),
-        "pscore" => Some(
-            "--propensity COLUMN, if the column has another name: the probability with which the action was chosen",
-        ),
-        "reward" => Some("--reward COLUMN, if the column has another name"),
-        _ => None,
+fn column_hint(error: &surefoot_data::Error) -> Option<&'static str> {
+    let surefoot_data::Error::MissingColumn { column, found, .. } = error else { return None };
+    let hint = match column.split(' ').next()? {
+        "action" => "--action COLUMN, if the column has another name",
+        "pscore" => {
+            "--propensity COLUMN, if the column has another name: the probability with which the action was chosen"
+        }
+        "reward" => "--reward COLUMN, if the column has another name",
+        _ => return None,
+    };
+    let fraction = |name: &str| name.contains('.') && name.parse::<f64>().is_ok();
+    if !found.contains(", ") && found.contains([';', '\t', '|']) {
+        Some("there is only one column, and ; or | or a tab in its name: fields should be separated by commas")
+    } else if found.split(", ").any(fraction) {
+        Some("the first line looks like data: it should be a header, with the names of the columns")
+    } else {
+        Some(hint)
     }
 }

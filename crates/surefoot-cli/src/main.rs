@@ -4,9 +4,11 @@ mod commands;
 mod logs;
 mod storage;
 
+use std::error::Error;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// Requests are read on one thread and freed on another, which the system's allocator is slow at.
 #[global_allocator]
@@ -47,8 +49,37 @@ enum Command {
     Study(surefoot_lab::Study),
 }
 
+/// The command line, or its error and the end.
+fn parsed() -> Cli {
+    let parsed =
+        with_negative_numbers(Cli::command()).try_get_matches().and_then(|found| Cli::from_arg_matches(&found));
+    parsed.unwrap_or_else(|error| match plain(&error) {
+        Some(text) => {
+            surefoot_terminal::note(&text);
+            std::process::exit(error.exit_code())
+        }
+        None => error.exit(),
+    })
+}
+
+/// A value may be a negative number: then the error says what is allowed. Else `-1` would be an unknown flag.
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    command.allow_negative_numbers(true).mut_subcommands(with_negative_numbers)
+}
+
+/// The text of an error about a number, without the words of Rust's parsers.
+fn plain(error: &clap::Error) -> Option<String> {
+    let said = error.source().filter(|_| error.kind() == ErrorKind::ValueValidation)?.to_string();
+    let allowed = match said.as_str() {
+        "invalid float literal" | "cannot parse float from empty string" => "a number",
+        "invalid digit found in string" | "cannot parse integer from empty string" => "a whole number, at least 0",
+        _ => return None,
+    };
+    Some(error.render().to_string().replace(&format!(": {said}\n"), &format!(": should be {allowed}\n")))
+}
+
 fn main() -> ExitCode {
-    let command = Cli::parse().command;
+    let command = parsed().command;
     surefoot_terminal::clean_up_on_interrupt();
     let done = match command {
         Command::Demo(demo) => demo.run(),

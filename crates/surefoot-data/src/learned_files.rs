@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 use surefoot::{Logs, Policy};
 
 use crate::certificate_file::{Certificates, stage_certificates};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::files::{Together, check_output};
 use crate::inputs::Inputs;
 use crate::learn::Learned;
+use crate::mixture_file::is_mixture;
 use crate::policy_file::stage_policy;
 use crate::run_folder::{fill_learned, stage_folder};
+use crate::table::Format;
 
 /// The file of the certificates of a policy: for `next.safetensors`, it is `next.certificates.json`.
 pub fn certificates_path(policy: &Path) -> PathBuf {
@@ -24,8 +26,17 @@ pub fn certificates_path(policy: &Path) -> PathBuf {
     name.into()
 }
 
-/// Checks that the files of a learned policy can be written. Call it before the work.
+/// Checks that the files of a learned policy can be written. Call it before the work. A policy with the name of a log
+/// or of a mixture would be read as one.
 pub fn check_learned_to(policy: &Path) -> Result<()> {
+    let taken = match Format::of(policy) {
+        Ok(_) => Some("a log file"),
+        Err(_) => is_mixture(policy).then_some("a mixture"),
+    };
+    if let Some(other) = taken {
+        let reason = format!("the name of a policy should end in .safetensors, but ends as that of {other}");
+        return Err(Error::Malformed { place: policy.display().to_string(), reason });
+    }
     check_output(policy)?;
     check_output(&certificates_path(policy))
 }

@@ -89,7 +89,7 @@ pub use learn::{
 };
 pub use learned_files::{certificates_path, check_learned_to, write_certified, write_learned_to};
 pub use logs::{ActionIs, Actions, Batches, Catalogue, Check, ColumnNames, LogBatch, LogReader, Records};
-pub use mixture_file::{Part, read_mixture, write_mixture};
+pub use mixture_file::{Part, check_mixture_to, read_mixture, write_mixture};
 pub use npz::write_npz;
 pub use policy_file::{PolicyReader, files_beside, read_policy, write_policy, write_policy_with};
 pub use record_policy::{Cells, RecordPolicy};

@@ -112,9 +112,10 @@ pub struct Support {
     pub mean_weight: f64,
     /// Its standard error.
     pub standard_error: f64,
-    /// The deviation of the mean weight from 1 in standard errors, corrected for the skewness of the weights.
+    /// The deviation of the mean weight from 1 in standard errors, corrected for the skewness of the weights. Not a
+    /// number for one record.
     pub z: f64,
-    /// The probability of a `z` at least this extreme.
+    /// The probability of a `z` at least this extreme; 1 for one record.
     pub p: f64,
     /// The effective sample size, `(sum w)^2/sum w^2`.
     pub effective: f64,

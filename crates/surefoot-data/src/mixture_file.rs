@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use surefoot::Fingerprint;
 
 use crate::error::{Error, Result};
-use crate::files::{read, replace};
+use crate::files::{check_output, read, replace};
 use crate::policy_file::PolicyReader;
 use crate::record_policy::RecordPolicy;
 use crate::tensors::{check_fingerprint, json};
@@ -35,8 +35,23 @@ struct Document {
     policies: Vec<Part>,
 }
 
+/// Whether the name of a file is that of a mixture; others are read as policies.
+pub(crate) fn is_mixture(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == "json")
+}
+
+/// Checks that a mixture can be written, and then be found by its name. Call it before the work.
+pub fn check_mixture_to(path: &Path) -> Result<()> {
+    if !is_mixture(path) {
+        let reason = "the name of a mixture should end in .json, but does not".into();
+        return Err(Error::Malformed { place: path.display().to_string(), reason });
+    }
+    check_output(path)
+}
+
 /// Writes a mixture.
 pub fn write_mixture(path: &Path, policies: Vec<Part>) -> Result<()> {
+    check_mixture_to(path)?;
     let document = Document { format: FORMAT.into(), version: VERSION, policies };
     let text = serde_json::to_string_pretty(&document)
         .map_err(|reason| Error::Json { place: path.display().to_string(), reason })?;

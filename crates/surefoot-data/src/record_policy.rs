@@ -12,8 +12,8 @@ use surefoot::logs::Eligible;
 use crate::column::Column;
 use crate::error::{Error, Result};
 use crate::inputs::Inputs;
-use crate::logs::{Actions, LogBatch, Records};
-use crate::mixture_file::read_mixture;
+use crate::logs::{Actions, LogBatch, Records, Role};
+use crate::mixture_file::{is_mixture, read_mixture};
 use crate::policy_file::PolicyReader;
 
 /// A target policy for off-policy evaluation.
@@ -123,12 +123,17 @@ impl RecordPolicy {
         if let Ok(policy) = text.parse() {
             return Ok(policy);
         }
+        if let Some(kind @ ("columns" | "list")) = text.strip_suffix(':') {
+            let (what, example) = if kind == "list" { ("column", "list:pi") } else { ("prefix", "columns:pi_") };
+            let reason = format!("a {what} should follow the colon, as in {example}, but nothing does");
+            return Err(Error::Malformed { place: kind.into(), reason });
+        }
         Self::open_file(Path::new(text), reader)
     }
 
     /// Opens a policy file, or a mixture file (ending in `.json`).
     pub fn open_file(path: &Path, reader: &mut PolicyReader) -> Result<Self> {
-        if path.extension().is_some_and(|end| end == "json") {
+        if is_mixture(path) {
             return read_mixture(path, reader);
         }
         let (policy, inputs) = reader.read_with(path)?;
@@ -309,12 +314,19 @@ impl Cells {
         let names = schema.fields().iter().filter_map(|field| field.name().strip_prefix(prefix.as_str()));
         let names: Vec<String> = names.map(str::to_owned).collect();
         if names.is_empty() {
-            return Err(first.missing(&format!("{prefix}0, {prefix}1, ...")));
+            return Err(first.missing(&format!("{prefix}ACTION, one for each action")));
         }
         let mut numbers: Vec<usize> = names.iter().filter_map(|name| name.parse().ok()).collect();
         numbers.sort_unstable();
         let counted = numbers.len() == names.len() && numbers.iter().enumerate().all(|(i, &n)| i == n);
         Ok(Some(if counted { Actions::Count(names.len()) } else { Actions::Names(names) }))
+    }
+
+    /// The error about the first action in the logs that has no column, if there is one.
+    pub(crate) fn without_column(&self, batch: &LogBatch) -> Option<Error> {
+        let Cells::Columns(prefix) = self else { return None };
+        let texts = batch.required_role(Role::Action).ok()?.texts().ok()?;
+        texts.iter().flatten().find_map(|text| batch.required(&format!("{prefix}{text}")).err())
     }
 
     /// Fails for records with candidates if there is a column per action.

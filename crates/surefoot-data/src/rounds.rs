@@ -247,8 +247,7 @@ impl Rounds {
             }
             None => {
                 if !(0.0..1.0).contains(set_aside) {
-                    let (column, allowed) = ("the share that is set aside".into(), "in [0, 1)".into());
-                    return Err(Error::Field { place, column, allowed, found: set_aside.to_string() });
+                    return Err(Error::setting("the share that is set aside", "in [0, 1)", set_aside));
                 }
                 let aside = (set_aside * scan.groups[0].1 as f64).ceil() as usize;
                 let fitted_to = if aside > 0 { aside } else { scan.records };
@@ -564,14 +563,15 @@ impl Fitted {
     /// Fits the encodings to the first records.
     fn to(reader: &LogReader, settings: &EncodingSettings, records: usize, scan: &Scan) -> Result<Self> {
         let place = reader.place();
-        let malformed = |reason| Error::Malformed { place: place.clone(), reason };
+        // They are wrong for any logs.
+        let wrong = |reason| Error::Malformed { place: "the settings of features".into(), reason };
         let over_candidates = scan.candidates.is_some();
         let fit = match over_candidates {
             true => EncodingFit::of_namespaces(settings.for_contexts()),
             false => EncodingFit::new(settings.clone()),
         };
-        let mut fit = fit.map_err(malformed)?;
-        let mut candidates = EncodingFit::of_candidates(settings.for_candidates()).map_err(malformed)?;
+        let mut fit = fit.map_err(wrong)?;
+        let mut candidates = EncodingFit::of_candidates(settings.for_candidates()).map_err(wrong)?;
         for batch in reader.batches() {
             let batch = batch?;
             if batch.row() >= records {

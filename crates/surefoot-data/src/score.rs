@@ -119,7 +119,7 @@ impl Scorer {
 
     /// Whether [`score`](Scorer::score) draws ids for the records of a batch, because they have none.
     pub fn draws_ids(&self, batch: &LogBatch) -> Result<bool> {
-        has_ids(batch).map(|has_ids| !has_ids)
+        Ok(!batch.is_empty() && !has_ids(batch)?)
     }
 
     /// The columns of the output: `event_id`, `action`, `pscore`, `policy_version`, and `probabilities` if asked for.

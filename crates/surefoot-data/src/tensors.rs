@@ -214,6 +214,10 @@ impl Tensors {
         let Some((length, rest)) = bytes.split_first_chunk::<LENGTH>() else {
             return Err(bad(format!("it has {} bytes, and its header alone takes more", bytes.len())));
         };
+        // A length has zeros at its end.
+        if length.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace()) {
+            return Err(bad(format!("it begins like text, with \"{}\"", length.escape_ascii())));
+        }
         // `SafeTensors::deserialize` adds sizes unchecked, so lengths are compared here; the metadata checks the rest.
         let length = usize::try_from(u64::from_le_bytes(*length)).unwrap_or(usize::MAX);
         let Some((header, items)) = rest.split_at_checked(length) else {

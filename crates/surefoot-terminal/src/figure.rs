@@ -38,9 +38,12 @@ pub fn check(stem: &Path) -> Result<()> {
     }
 }
 
-/// The files of a figure.
+/// The files of a figure. A stem that ends as one of them means the name before that.
 fn paths(stem: &Path) -> [PathBuf; 2] {
-    ["svg", "png"].map(|end| with_suffix(stem, &format!(".{end}")))
+    const ENDS: [&str; 2] = ["svg", "png"];
+    let named = stem.extension().is_some_and(|end| ENDS.iter().any(|own| end.eq_ignore_ascii_case(own)));
+    let stem = if named { stem.with_extension("") } else { stem.to_owned() };
+    ENDS.map(|end| with_suffix(&stem, &format!(".{end}")))
 }
 
 /// One method, policy or bound.
@@ -393,6 +396,16 @@ mod tests {
         }
         assert!(svg.starts_with("<svg viewBox=") && svg.contains(">10<") && svg.contains(">\u{2212}0.5<"));
         assert_eq!(svg, sample().svg());
+    }
+
+    #[test]
+    fn the_ending_of_a_file_is_not_written_twice() {
+        let names = |stem: &str| paths(stem.as_ref()).map(|path| path.display().to_string());
+        for stem in ["a/risk", "a/risk.png", "a/risk.svg", "a/risk.PNG"] {
+            assert_eq!(names(stem), ["a/risk.svg", "a/risk.png"], "{stem}");
+        }
+        assert_eq!(names("v0.5"), ["v0.5.svg", "v0.5.png"]);
+        assert_eq!(names(".png"), [".png.svg", ".png.png"]);
     }
 
     #[test]

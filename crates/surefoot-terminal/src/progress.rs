@@ -1,10 +1,11 @@
 //! Progress on standard error: a bar in a terminal, nothing in a pipe.
 
+use std::fmt::Write;
 use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use surefoot::observer::Observer;
 
 /// A bar of `rounds` steps, with the time left.
@@ -24,7 +25,7 @@ pub fn share(work: u64, quiet: bool) -> ProgressBar {
 
 /// A counter of records that were read, for an unknown total.
 pub fn records(quiet: bool) -> ProgressBar {
-    drawn(None, "{spinner} {human_pos} records, {per_sec}", quiet)
+    drawn(None, "{spinner} {human_pos} records, {speed}", quiet)
 }
 
 /// The name of an activity and its time so far, for an unknown duration.
@@ -91,15 +92,30 @@ pub fn reading(bar: ProgressBar) -> impl Fn(usize, u64, Option<u64>) + Send + Sy
     }
 }
 
+/// A number per second. A fraction of a record says nothing.
+fn speed(per_second: f64) -> String {
+    format!("{}/s", HumanCount(per_second as u64))
+}
+
 fn drawn(length: Option<u64>, template: &str, quiet: bool) -> ProgressBar {
     let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
     let style = ProgressStyle::with_template(template).expect("the template is well-formed");
+    let style = style.with_key("speed", |state: &ProgressState, to: &mut dyn Write| {
+        // If that fails, there is nobody to tell.
+        let _ = to.write_str(&speed(state.per_sec()));
+    });
     ProgressBar::with_draw_target(length, target).with_style(style)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_speed_has_no_decimals() {
+        assert_eq!(speed(998_167.2), "998,167/s");
+        assert_eq!(speed(f64::NAN), "0/s");
+    }
 
     #[test]
     fn the_time_left_is_in_proportion() {

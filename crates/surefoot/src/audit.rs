@@ -422,7 +422,7 @@ fn unwitnessed(law: &Law<'_>, ledger: &Ledger, heads: &[Fingerprint]) -> Vec<Str
     } else if places.is_empty() && !open.is_empty() {
         trust.push("the ledger was written while the rounds were collected: no head is given".into());
     } else if !open.is_empty() {
-        let list: Vec<String> = open.iter().map(ToString::to_string).collect();
+        let list: Vec<String> = open.iter().map(|number| (number + 1).to_string()).collect();
         trust.push(format!("no head is from just before these rounds were collected: {}", list.join(", ")));
     }
     trust
@@ -590,7 +590,7 @@ fn timing(certificate: &Certificate, collected_by: &[Option<Fingerprint>], diffe
         if known.contains(&None) {
             on_trust = true;
         } else if !known.contains(&Some(*prior)) {
-            differences.push(format!("the prior {prior} was not deployed in round {round} or before"));
+            differences.push(format!("the prior {prior} was not deployed in round {} or before", round + 1));
         }
     }
     if matches!(certificate.theorem, Theorem::Fixed | Theorem::FixedAdjusted) {
@@ -604,7 +604,7 @@ fn timing(certificate: &Certificate, collected_by: &[Option<Fingerprint>], diffe
             let follows = collected_by.get(round.saturating_add(1)).filter(|_| i + 1 < certificate.policies.len());
             if follows.is_some_and(|by| by != policy) {
                 differences
-                    .push(format!("policies: the link of round {round} does not lead to the policy of the next"));
+                    .push(format!("policies: the link of round {} does not lead to the policy of the next", round + 1));
             }
         }
     }

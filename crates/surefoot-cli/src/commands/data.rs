@@ -233,7 +233,11 @@ impl Check {
             bar.set_message(entry.key);
             match entry.presence(folder) {
                 Presence::Missing if self.sets.is_empty() => CheckedSet::missing(entry),
-                _ => CheckedSet::new(entry, entry.check_with(folder, || bar.inc(1))),
+                found => {
+                    let checked = CheckedSet::new(entry, entry.check_with(folder, || bar.inc(1)));
+                    let verdict = if found == Presence::Missing { Verdict::Missing } else { checked.verdict };
+                    CheckedSet { verdict, ..checked }
+                }
             }
         };
         let sets: Vec<CheckedSet> = entries.iter().map(one).collect();

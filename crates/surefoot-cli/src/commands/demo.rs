@@ -4,12 +4,15 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
+use clap::builder::RangedU64ValueParser;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use surefoot::simulate::SimulatedRound;
 use surefoot_lab::{Beginning, Config, Options, Text, mean_and_deviation, over_seeds};
 use surefoot_terminal::figure::{self, Figure, Series};
 use surefoot_terminal::{Failure, Result, Running};
+
+use super::count;
 
 /// Learn from handwritten digits with five methods, and compare them in a table and a figure
 ///
@@ -23,7 +26,8 @@ pub(crate) struct Demo {
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
     /// Number of rounds of deploying, logging and learning, from 1 to 12 (the rounds of SCRM double in size)
-    #[arg(long, value_name = "K", default_value_t = 10)]
+    #[arg(long, value_name = "K", default_value_t = 10,
+          value_parser = RangedU64ValueParser::<usize>::new().range(1..=12))]
     rounds: usize,
     /// Write the figure to STEM.svg and STEM.png
     #[arg(long, value_name = "STEM", default_value = "surefoot-demo")]
@@ -125,12 +129,12 @@ impl Demo {
             Output { version: env!("CARGO_PKG_VERSION"), seeds: self.seeds, rounds: self.rounds, methods: &results };
         self.running.answer(&output, || {
             format!(
-                "Handwritten digits from bandit feedback: {} rounds, {} seeds, {:.0} s\n\n{}\n\n\
+                "Handwritten digits from bandit feedback: {}, {}, {:.0} s\n\n{}\n\n\
              Risk is the expected cost of the last policy, from -0.8 (always right) to -0.2 (always wrong).\n\
              Certified is a proven upper bound on the risk; it holds with probability 95 % in all rounds at once.\n\
              Figure: {} and {}",
-                self.rounds,
-                self.seeds,
+                count(self.rounds, "round"),
+                count(self.seeds as usize, "seed"),
                 clock.elapsed().as_secs_f64(),
                 table(&results),
                 paths[0].display(),
@@ -150,14 +154,17 @@ impl Demo {
             Series {
                 label: result.method.into(),
                 points: spread.iter().enumerate().map(|(k, s)| (k as f64, s.0)).collect(),
-                band: Some(spread.iter().map(|(mean, sd)| (mean - sd, mean + sd)).collect()),
+                band: (self.seeds > 1).then(|| spread.iter().map(|(mean, sd)| (mean - sd, mean + sd)).collect()),
                 ..Series::default()
             }
         });
         Figure {
             title: "Learning to recognise digits from bandit feedback".into(),
             x_label: "round".into(),
-            y_label: format!("true risk (lower is better), mean and deviation over {} seeds", self.seeds),
+            y_label: match self.seeds {
+                1 => "true risk (lower is better)".into(),
+                seeds => format!("true risk (lower is better), mean and deviation over {seeds} seeds"),
+            },
             series: series.collect(),
             ..Figure::default()
         }
@@ -182,7 +189,8 @@ fn table(results: &[MethodResult]) -> String {
         let (seconds, _) = mean_and_deviation(result.runs.iter().map(|r| r.seconds));
         table.add_row([
             result.method.to_string(),
-            format!("{risk:.4} ± {deviation:.4}"),
+            // One run has no deviation.
+            if result.runs.len() > 1 { format!("{risk:.4} ± {deviation:.4}") } else { format!("{risk:.4}") },
             format!("{certified:.4}"),
             format!("{accuracy:.3}"),
             format!("{reward:.3}"),

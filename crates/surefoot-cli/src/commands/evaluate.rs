@@ -88,7 +88,8 @@ impl Evaluate {
         bar.finish_and_clear();
         let evaluated = evaluated.map_err(logs_failure)?;
         if let Some(stem) = &self.figure {
-            forest(&evaluated).write(stem)?;
+            let paths = forest(&evaluated).write(stem)?;
+            surefoot_terminal::note(&format!("wrote {} and {}\n", paths[0].display(), paths[1].display()));
         }
         self.running.answer(&Versioned::new(&evaluated), || text(&evaluated))
     }

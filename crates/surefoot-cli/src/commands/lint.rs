@@ -55,10 +55,7 @@ impl Lint {
         let bar = progress::records(self.running.quiet);
         let linted = lint(&self.logs.reader()?, settings, |records| bar.inc(records as u64));
         bar.finish_and_clear();
-        let linted = linted.map_err(|error| match logs::column_hint(&error) {
-            Some(hint) => Failure::new(error).hint(hint),
-            None => Failure::new(error),
-        })?;
+        let linted = linted.map_err(logs::columns_failure)?;
         self.running.answer(&Versioned::new(&linted), || linted.text())?;
         match (linted.errors, linted.warnings) {
             (1.., _) => Err(Failure::new("the logs have errors")),
@@ -127,7 +124,7 @@ impl Text for Summary {
             table.add_row([name.into(), format!("{n}, {} chosen", self.chosen)]);
         }
         let reward = match (self.mean_reward, self.reward_error) {
-            (Some(mean), Some(error)) => format!("{mean:.4} +- {error:.4}"),
+            (Some(mean), Some(error)) => format!("{mean:.4} ± {error:.4}"),
             (Some(mean), None) => format!("{mean:.4}"),
             _ => "none".into(),
         };
@@ -139,11 +136,20 @@ impl Text for Summary {
             table.load_style(presets::NOTHING);
             table.set_header(["policy", "mean weight", "z", "effective sample size", "largest weight"]);
             for support in &self.policies {
+                let mean = fixed(support.mean_weight, 4);
+                let [mean, z] = match support.z {
+                    // One record has no standard error.
+                    z if z.is_nan() => [mean, "-".into()],
+                    // Adding 0 turns the -0 that rounding can give into 0.
+                    z => [
+                        format!("{mean} ± {}", fixed(support.standard_error, 4)),
+                        fixed((z * 10.0).round() / 10.0 + 0.0, 1),
+                    ],
+                };
                 table.add_row([
                     support.policy.clone(),
-                    format!("{} +- {}", fixed(support.mean_weight, 4), fixed(support.standard_error, 4)),
-                    // Adding 0 turns the -0 that rounding can give into 0.
-                    fixed((support.z * 10.0).round() / 10.0 + 0.0, 1),
+                    mean,
+                    z,
                     format!("{:.0}", support.effective),
                     fixed(support.largest, 1),
                 ]);

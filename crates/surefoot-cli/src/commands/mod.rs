@@ -53,3 +53,12 @@ fn on_trust<'a>(certificates: impl Iterator<Item = &'a Certificate>, rewards: Op
     }
     format!("\non trust: {}", all.join("; "))
 }
+
+/// A number with its noun, in the plural where needed.
+fn count(n: usize, noun: &str) -> String {
+    match (n, noun.strip_suffix('y')) {
+        (1, _) => format!("1 {noun}"),
+        (n, Some(stem)) => format!("{n} {stem}ies"),
+        (n, None) => format!("{n} {noun}s"),
+    }
+}

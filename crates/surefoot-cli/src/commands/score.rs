@@ -11,7 +11,7 @@ use surefoot_data::{
 };
 use surefoot_terminal::{Failure, Result, print};
 
-use crate::logs::{CandidateFlags, opened};
+use crate::logs::{CandidateFlags, unopened};
 
 /// Decide on raw records with a policy: write actions with their propensities
 ///
@@ -73,11 +73,10 @@ impl Score {
                 .map_err(Failure::new)?;
         }
         let mut files = PolicyReader::default();
-        let policy = match self.policy.to_str() {
-            Some(text) => opened(text, &mut files)?,
-            // Only a file can have a name that is not UTF-8.
-            None => RecordPolicy::open_file(&self.policy, &mut files).map_err(Failure::new)?,
-        };
+        let policy = RecordPolicy::open_file(&self.policy, &mut files).map_err(|error| {
+            let what = "a policy that decides is a file written by learn, or a mixture written by select";
+            unopened(&self.policy, error, what)
+        })?;
         let scorer = Scorer::new(policy, self.seed, self.probabilities).map_err(Failure::new)?;
         let columns = self.candidates.columns(ColumnNames { event_id: self.event_id, ..ColumnNames::default() });
         let reader = LogReader::new(self.contexts, self.format, columns)

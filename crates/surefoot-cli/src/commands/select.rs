@@ -6,7 +6,7 @@ use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use surefoot::Policy;
 use surefoot_data::{
-    NamedPolicy, Part, ProvenReward, RecordPolicy, SelectRequest, Selected, check_not_read, check_output, select,
+    NamedPolicy, Part, ProvenReward, RecordPolicy, SelectRequest, Selected, check_mixture_to, check_not_read, select,
     write_mixture,
 };
 use surefoot_terminal::{Failure, Result, Running, percent, progress};
@@ -39,8 +39,8 @@ pub(crate) struct Select {
     /// Failure probability of all proven rewards together, in (0, 1)
     #[arg(long, default_value_t = 0.05)]
     delta: f64,
-    /// Write the mixture to a file that other commands accept as a policy; all candidates must be policy files in the
-    /// same folder
+    /// Write the mixture to a file that other commands accept as a policy; its name ends in .json, and all candidates
+    /// must be policy files in the same folder
     #[arg(long, value_name = "FILE")]
     mixture: Option<PathBuf>,
     #[command(flatten)]
@@ -51,7 +51,7 @@ impl Select {
     pub(crate) fn run(self) -> Result<()> {
         self.running.start()?;
         if let Some(path) = &self.mixture {
-            check_output(path).map_err(Failure::new)?;
+            check_mixture_to(path).map_err(Failure::new)?;
         }
         let (policies, files) = policies(&self.policy)?;
         if let Some(path) = &self.mixture {

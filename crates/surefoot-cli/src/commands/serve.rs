@@ -10,7 +10,7 @@ use surefoot_serve::config::{LISTEN, ServerConfig};
 use surefoot_serve::{Limits, LogStyle, Loop, OtlpConfig, Telemetry, demo};
 use surefoot_terminal::{Failure, Result, Running, note, print};
 
-use crate::logs::{LogFlags, column_hint};
+use crate::logs::{LogFlags, columns_failure};
 
 /// Run loops live: decide over HTTP, log, join rewards, learn and redeploy
 ///
@@ -209,14 +209,7 @@ impl Serve {
 /// The failure of a log that a loop cannot be made of.
 fn init_failure(error: surefoot_serve::Error) -> Failure {
     match error {
-        surefoot_serve::Error::Data(error) => {
-            let hint = column_hint(&error);
-            let failure = Failure::new(error);
-            match hint {
-                Some(hint) => failure.hint(hint),
-                None => failure,
-            }
-        }
+        surefoot_serve::Error::Data(error) => columns_failure(error),
         error => Failure::new(error),
     }
 }

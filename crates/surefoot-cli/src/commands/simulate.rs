@@ -25,14 +25,11 @@ use super::folder_failure;
 /// With --certify it also prints the certified risk, and with --gate whether the learned policy replaces the running
 /// one. The same seed gives the same result for any number of threads.
 #[derive(Debug, Args)]
-#[command(
-    allow_negative_numbers = true,
-    after_help = "Examples:\n  \
+#[command(after_help = "Examples:\n  \
     surefoot simulate --dataset digits --algorithm seq-adj-ls --rounds 10 --seed 1\n  \
     surefoot simulate --dataset path/to/mnist --posterior shaped --features kernel:500 --json\n  \
     surefoot simulate --posterior shaped --certify --gate improvement --plot gate\n  \
-    surefoot simulate --config settings.toml --plot risk"
-)]
+    surefoot simulate --config settings.toml --plot risk")]
 pub(crate) struct Simulate {
     #[command(flatten)]
     options: Options,

@@ -10,7 +10,7 @@ use surefoot::certificate::Quantity;
 use surefoot_data::RunFiles;
 use surefoot_terminal::{Failure, Result, Running, percent, progress};
 
-use super::Versioned;
+use super::{Versioned, count};
 
 /// Recompute every certificate of a saved run from its logs and policies alone
 ///
@@ -179,13 +179,4 @@ fn closing(report: &Report) -> String {
         }
     }
     lines.join("\n")
-}
-
-/// A number with its noun, in the plural where needed.
-fn count(n: usize, noun: &str) -> String {
-    match (n, noun.strip_suffix('y')) {
-        (1, _) => format!("1 {noun}"),
-        (n, Some(stem)) => format!("{n} {stem}ies"),
-        (n, None) => format!("{n} {noun}s"),
-    }
 }

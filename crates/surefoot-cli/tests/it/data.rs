@@ -112,7 +112,9 @@ fn a_check_names_what_is_wrong_and_minds_the_missing_only_if_named() {
     let folder = folder("check");
     let missing = output(&run_in(&folder, "data check"));
     assert_eq!(missing.matches("missing").count(), 6, "{missing}");
-    let named = failure(&run_in(&folder, "data check mnist --quiet"));
+    let run = run_in(&folder, "data check mnist --quiet");
+    assert!(text(&run.stdout).contains(" missing") && !text(&run.stdout).contains("WRONG"), "{}", text(&run.stdout));
+    let named = failure(&run);
     assert!(named.starts_with("error: mnist: not there: data should have mnist/train-images-idx3-ubyte, "), "{named}");
 
     fs::create_dir_all(folder.join("data/cifar-100")).unwrap();

@@ -176,6 +176,11 @@ fn a_policy_decides_the_same_for_the_same_event_and_its_logs_can_be_learned_from
         fs::read_to_string(folder.join("decided.csv")).unwrap()
     };
     assert_ne!(fresh(), fresh());
+    fs::write(folder.join("none.csv"), "event_id,country,age\n").unwrap();
+    assert_eq!(
+        output(&run_in(&folder, "score next.safetensors none.csv --out decided.csv")),
+        "wrote 0 decisions to decided.csv\n"
+    );
 
     // A reader that has seen enough is not an error.
     let mut run = Command::new(env!("CARGO_BIN_EXE_surefoot"))
@@ -201,10 +206,12 @@ fn a_policy_decides_the_same_for_the_same_event_and_its_logs_can_be_learned_from
     }
     assert!(total / 1500.0 > 0.5, "chance has 0.4: {total}");
     fs::write(folder.join("second.csv"), csv).unwrap();
-    let found = json(&run_in(
+    let run = run_in(
         &folder,
-        "evaluate second.csv --policy next.safetensors --policy uniform --replicates 200 --json --figure forest",
-    ));
+        "evaluate second.csv --policy next.safetensors --policy uniform --replicates 200 --json --figure forest.svg",
+    );
+    assert_eq!(text(&run.stderr), "wrote forest.svg and forest.png\n");
+    let found = json(&run);
     let own = &found["policies"][0];
     let value = |policy: &Value, i: usize| policy["estimates"][i]["value"].as_f64().unwrap();
     assert!((value(own, 0) - total / 1500.0).abs() < 1e-6, "its own logs need no weights: {own}");
@@ -307,6 +314,17 @@ fn bad_logs_and_bad_policies_give_clear_errors() {
          hint: surefoot lint lists all errors in logs at once\n"
     );
     assert!(!folder.join("policy.safetensors").exists());
+    // The files beside a policy are not copied.
+    output(&run_in(&folder, "learn logs.csv --epochs 1 --out next.safetensors"));
+    fs::create_dir(folder.join("elsewhere")).unwrap();
+    fs::copy(folder.join("next.safetensors"), folder.join("elsewhere/next.safetensors")).unwrap();
+    for command in
+        ["evaluate logs.csv --policy elsewhere/next.safetensors", "score elsewhere/next.safetensors logs.csv"]
+    {
+        let wrong = failure(&run_in(&folder, command));
+        assert!(wrong.contains("safetensors: cannot be read"), "{wrong}");
+        assert!(wrong.ends_with("hint: a policy names files beside it: copy them along with it\n"), "{wrong}");
+    }
     let wrong = failure(&run_in(&folder, "evaluate logs.csv --policy nothing.safetensors"));
     assert!(wrong.contains("nothing.safetensors: cannot be read"), "{wrong}");
     let wrong = failure(&run_in(&folder, "evaluate logs.csv --policy uniform --estimators dr"));

@@ -234,6 +234,11 @@ fn the_demonstration_compares_its_methods_and_draws_them() {
         assert!((0.0..=1.0).contains(&number(&run["mean_reward"])), "{result}");
     }
     check_figure(&folder, "methods");
+    // Of one seed there is no deviation.
+    let table = output(&run_in(&folder, "demo --seeds 1 --rounds 1 --output one.png"));
+    assert!(table.contains("bandit feedback: 1 round, 1 seed, ") && !table.contains('±'), "{table}");
+    assert!(table.contains("Figure: one.svg and one.png\n"), "{table}");
+    assert!(!fs::read_to_string(folder.join("one.svg")).unwrap().contains("deviation"));
 }
 
 #[test]

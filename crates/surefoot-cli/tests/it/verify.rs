@@ -134,7 +134,7 @@ fn parts_that_lie_elsewhere_are_verified_together() {
     let logs = "--logs run/rounds/001.safetensors run/rounds/000.safetensors run/rounds/002.safetensors";
     let run = run_in(&folder, &format!("verify --certificates c.json {logs} {policies}"));
     assert_eq!(run.status.code(), Some(1));
-    assert!(text(&run.stderr).contains("the logs of round 0: the certificate says "), "{}", text(&run.stderr));
+    assert!(text(&run.stderr).contains("the logs of round 1: the certificate says "), "{}", text(&run.stderr));
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn costs_that_were_forged_with_their_fingerprint_change_every_certificate_on_the
     assert!(rows.iter().any(|row| row.first() == Some(&"1") && row.contains(&"verified")), "{table}");
     assert!(rows.iter().all(|row| row.first() != Some(&"2") || row.contains(&"DIFFERS")), "{table}");
     assert!(error.contains("round 2, certificate: upper: the certificate says -"), "{error}");
-    assert!(error.contains("round 2, certificate: the logs of round 1: the certificate says "), "{error}");
+    assert!(error.contains("round 2, certificate: the logs of round 2: the certificate says "), "{error}");
     assert!(table.contains("NOT verified: "), "{table}");
 }
 
@@ -288,7 +288,7 @@ fn a_prior_that_came_after_the_records_is_refused_though_all_numbers_agree() {
     let error = failure(&folder);
     let print = posterior.fingerprint();
     for said in [
-        format!("round 3, certificate: the prior {print} was not deployed in round 0 or before"),
+        format!("round 3, certificate: the prior {print} was not deployed in round 1 or before"),
         "round 3, certificate: ledger: its certificate of 3 rounds is another one".into(),
         "round 3, certificate: priors: should be [".into(),
     ] {

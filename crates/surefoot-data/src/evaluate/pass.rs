@@ -73,6 +73,16 @@ pub(crate) fn actions_of(policies: &[NamedPolicy], reader: &LogReader) -> Result
     }
 }
 
+/// The error about the missing column of an action, if the columns of a policy say which actions there are: the action
+/// is not wrong, the columns are incomplete.
+fn unknown_action(policies: &[NamedPolicy], reader: &LogReader, actions: &Actions, batch: &LogBatch) -> Option<Error> {
+    let (Actions::Names(_), None) = (actions, reader.given_actions()) else { return None };
+    policies.iter().find_map(|named| match &named.policy {
+        RecordPolicy::Given(cells) => cells.without_column(batch),
+        _ => None,
+    })
+}
+
 /// The actions of a batch whose records have candidates: their places.
 fn places(batch: &LogBatch) -> Result<Actions> {
     Ok(Actions::Count(batch.candidates()?.map_or(2, |candidates| candidates.most.max(2))))
@@ -102,13 +112,15 @@ pub(crate) fn observe(
     let range = RewardRange::new(reward_range[0], reward_range[1])?;
     let mut elsewhere = Elsewhere::new(policies, reader, actions, reward_range)?;
     let mut evaluators: Vec<Evaluator> =
-        policies.iter().map(|_| at(&place, Evaluator::new(settings))).collect::<Result<_>>()?;
+        policies.iter().map(|_| Evaluator::new(settings)).collect::<surefoot::Result<_>>()?;
     let mut check = Check::new(actions.clone(), range);
     let mut screen = Screen::default();
     let mut batches = reader.batches();
     for batch in batches.by_ref() {
         let batch = batch?;
-        let records = check.records(&batch)?;
+        let records = check
+            .records(&batch)
+            .map_err(|error| unknown_action(policies, reader, actions, &batch).unwrap_or(error))?;
         screen.add(&batch, &records)?;
         let actions = match batch.has_candidates() {
             true => &places(&batch)?,

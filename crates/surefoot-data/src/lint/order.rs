@@ -89,7 +89,8 @@ impl Versions {
         if self.groups.len() > SHOWN {
             rounds.push("...".into());
         }
-        let message = format!("learn would see {} of {} records", of(self.groups.len(), "round"), rounds.join(", "));
+        let records = if matches!(self.groups[..], [(_, 1)]) { "record" } else { "records" };
+        let message = format!("learn would see {} of {} {records}", of(self.groups.len(), "round"), rounds.join(", "));
         findings.push(Finding::new(Severity::Note, CHECK, message).counted(self.groups.len()));
     }
 }

@@ -23,14 +23,15 @@ pub(super) struct About {
 
 /// The statistics of a policy's weights.
 fn support(policy: &str, weights: &WeightSums) -> Support {
-    let z = weights.z();
+    // One weight has no standard error, so nothing is known of its distance.
+    let z = if weights.count < 2.0 { f64::NAN } else { weights.z() };
     Support {
         policy: policy.into(),
         records: weights.count as usize,
         mean_weight: weights.mean(),
         standard_error: weights.standard_error(),
         z,
-        p: normal::beyond(z),
+        p: if z.is_nan() { 1.0 } else { normal::beyond(z) },
         effective: weights.effective(),
         largest: weights.largest,
     }
@@ -40,7 +41,7 @@ fn support(policy: &str, weights: &WeightSums) -> Support {
 fn judge(check: &'static str, support: &Support, verdict: WeightVerdict, cannot_tell: Severity) -> Option<Finding> {
     let Support { policy, mean_weight, standard_error, z, effective, .. } = support;
     let mean = format!(
-        "the mean weight of the {policy} policy is {} +- {} (z {}), and should be 1",
+        "the mean weight of the {policy} policy is {} ± {} (z {}), and should be 1",
         short(*mean_weight),
         short(*standard_error),
         short(*z)
@@ -51,7 +52,8 @@ fn judge(check: &'static str, support: &Support, verdict: WeightVerdict, cannot_
             let message = format!(
                 "the {policy} policy cannot test the propensities: the effective sample size is {} of {}, and the \
                  test needs {ENOUGH}",
-                short(effective.floor()),
+                // As the table rounds it, but never as many as the test needs.
+                short(effective.round_ties_even().min(ENOUGH - 1.0)),
                 of(support.records, "record")
             );
             return Some(Finding::new(cannot_tell, check, message).counted(support.records));

@@ -30,6 +30,8 @@ pub(crate) fn read(place: &str, input: impl BufRead + Send + 'static) -> Result<
     }
     let width = record.ends.len();
     let (skipped, schema) = header(&place, &record)?;
+    // A name may have such a character, so that it says nothing until a record does not fit.
+    let separator = record.text.chars().find(|c| matches!(c, ';' | '\t' | '|')).filter(|_| width == 1);
     let mut first = true;
     Ok(tables(move || {
         // Without capacity at first: with many columns, room for a thousand rows in each would exceed the file.
@@ -38,7 +40,14 @@ pub(crate) fn read(place: &str, input: impl BufRead + Send + 'static) -> Result<
         let (mut rows, mut bytes) = (0, 0);
         while rows < ROWS && bytes < BATCH && record.read(&place, &mut lines)? {
             if record.ends.len() != width {
-                let reason = format!("should have {width} fields, as the header has, but has {}", record.ends.len());
+                let reason = match (separator, record.ends.len()) {
+                    // Numbers with decimal commas.
+                    (Some(other), found) => format!(
+                        "should have 1 field, as the header has, but has {found}: fields should be separated by \
+                         commas, not by {other:?}"
+                    ),
+                    (None, found) => format!("should have {width} fields, as the header has, but has {found}"),
+                };
                 return Err(malformed(&place, record.line, reason));
             }
             for (builder, field) in builders.iter_mut().zip(record.fields().skip(skipped)) {
@@ -69,6 +78,12 @@ fn header(place: &str, record: &Record) -> Result<(usize, SchemaRef)> {
             return Err(malformed(place, record.line, reason));
         }
         if !names.insert(name) {
+            if name.parse::<f64>().is_ok() {
+                let reason = format!(
+                    "should be a header with the names of the columns, but looks like data: {name} is in it twice"
+                );
+                return Err(malformed(place, record.line, reason));
+            }
             return Err(twice(&super::lines::at(place, record.line), name));
         }
         fields.push(Field::new(name, DataType::Utf8, true));

@@ -335,7 +335,9 @@ fn probabilities_in_the_logs_are_those_of_a_policy() {
     let said = RecordPolicy::Logged.distribution(&batch, None, &actions).unwrap_err().to_string();
     assert!(said.contains("no column probabilities; it has action, pscore"), "{said}");
     let absent: RecordPolicy = "columns:q_".parse().unwrap();
-    assert!(absent.actions(&batch).unwrap_err().to_string().contains("no column q_0, q_1, ...; it has"));
+    assert!(
+        absent.actions(&batch).unwrap_err().to_string().contains("no column q_ACTION, one for each action; it has")
+    );
     assert!("nothing".parse::<RecordPolicy>().is_err() && "list:".parse::<RecordPolicy>().is_err());
 }
 

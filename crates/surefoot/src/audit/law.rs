@@ -464,7 +464,10 @@ impl<'a> Law<'a> {
             Theorem::Adjusted => {
                 let since = certificate.since.round;
                 if since >= rounds || since < started {
-                    return Err(format!("since: the running policy has not collected all rounds from {since} on"));
+                    return Err(format!(
+                        "since: the running policy has not collected all rounds from {} on",
+                        since + 1
+                    ));
                 }
                 expect("share", &Share::of_round(since, Parts::POSTERIOR), &certificate.share)?;
                 expect("since", &Since::round(since), &certificate.since)?;
@@ -553,7 +556,8 @@ impl<'a> Law<'a> {
             let since = part.since;
             let unknown = self.rounds.iter().skip(since.round).take(part.logs.len()).filter(|r| r.by.is_none()).count();
             if unknown > 0 {
-                trust.push(format!("the propensities of {unknown} rounds whose logging policy is not given"));
+                let rounds = counted(unknown, "round");
+                trust.push(format!("the propensities of {rounds} whose logging policy is not given"));
             }
             let end = since.round.saturating_add(part.logs.len());
             let erased: usize = self.erased.range(..end).map(|(_, records)| records).sum();
@@ -576,8 +580,8 @@ impl<'a> Law<'a> {
             match part.theorem {
                 Theorem::Fixed | Theorem::FixedAdjusted if policies.clone().any(|p| !known(p, since.round)) => {
                     trust.push(format!(
-                        "the policy was learned without the records from {since} on, and from at most {} candidates",
-                        part.size
+                        "the policy was learned without the records from {since} on, and from at most {}",
+                        counted(part.size, "candidate")
                     ));
                 }
                 Theorem::Chain | Theorem::HandOver
@@ -594,6 +598,11 @@ impl<'a> Law<'a> {
         trust.dedup();
         trust
     }
+}
+
+/// A number with its noun, in the plural where needed.
+fn counted(n: usize, noun: &str) -> String {
+    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
 fn named(policy: Option<Fingerprint>) -> String {

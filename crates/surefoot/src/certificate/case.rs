@@ -23,7 +23,8 @@ pub struct Since {
 
 impl Display for Since {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "record {} of round {}", self.record, self.round)
+        // Rounds are counted from 1 where people read them.
+        write!(f, "record {} of round {}", self.record, self.round + 1)
     }
 }
 

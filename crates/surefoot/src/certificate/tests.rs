@@ -15,6 +15,11 @@ use proptest::prelude::*;
 use rand::RngExt;
 use std::sync::Arc;
 
+#[test]
+fn rounds_are_counted_from_1_in_texts() {
+    assert_eq!(Since { round: 1, record: 1860 }.to_string(), "record 1860 of round 2");
+}
+
 /// In the world of these tests, the best of 3 actions is the one with the largest of 3 features. A policy of strength
 /// above 0 prefers it.
 fn policy(strength: f64) -> LinearGaussian {

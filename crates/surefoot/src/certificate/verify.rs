@@ -130,7 +130,7 @@ fn compare(claimed: &Certificate, found: &Certificate, name: &str, differences: 
     shown("size", &claimed.size, &found.size);
     shown("share", &claimed.share, &found.share);
     shown("the number of rounds", &claimed.logs.len(), &found.logs.len());
-    for (round, (a, b)) in (found.since.round..).zip(claimed.logs.iter().zip(&found.logs)) {
+    for (round, (a, b)) in (found.since.round + 1..).zip(claimed.logs.iter().zip(&found.logs)) {
         shown(&format!("the logs of round {round}"), a, b);
     }
     shown("policies", &claimed.policies, &found.policies);

@@ -135,7 +135,7 @@ impl Evaluation {
             ),
             (
                 Estimator::SelfNormalised,
-                "its bias vanishes with the number of records, and it varies less than the unbiased ips",
+                "its bias vanishes with the number of records, and it varies less than the unbiased IPS",
             ),
             (Estimator::SelfNormalisedDoublyRobust, "its bias vanishes with the number of records"),
             (Estimator::Weighted(Regularizer::Ips), "unbiased"),

@@ -63,7 +63,7 @@ impl Selection {
             return Err(Error::size("the prior", expected, prior.len()));
         }
         if let Some(row) = prior.iter().position(|w| !(*w > 0.0 && w.is_finite())) {
-            return Err(Error::value(row, "prior weight", "above 0", prior[row]));
+            return Err(Error::setting(format!("weight {} of the prior", row + 1), "above 0", prior[row]));
         }
         // In units of the largest weight, so that the sum cannot overflow.
         let unit = prior.iter().copied().fold(0.0, f64::max);
@@ -243,7 +243,7 @@ mod tests {
             text(select(&all, Some(&[1.0]))),
             "the prior should have 2 weights, one for each candidate, but has 1"
         );
-        assert_eq!(text(select(&all, Some(&[1.0, 0.0]))), "row 1: prior weight should be above 0, but is 0");
+        assert_eq!(text(select(&all, Some(&[1.0, 0.0]))), "weight 2 of the prior should be above 0, but is 0");
         let other = evaluators(60, 0.6, &[0.5], 1);
         assert_eq!(
             text(Selection::of(&[&all[0], &other[0]], None)),

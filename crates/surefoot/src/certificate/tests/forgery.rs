@@ -130,7 +130,7 @@ fn no_logged_number_can_be_changed() {
     for column in ["action", "propensity", "cost", "context"] {
         for certificate in &certificates {
             let found = verify(certificate, &policies, &forged(column)).unwrap();
-            assert!(found.iter().any(|d| d.what == "the logs of round 1"), "{:?}: {column}", certificate.theorem);
+            assert!(found.iter().any(|d| d.what == "the logs of round 2"), "{:?}: {column}", certificate.theorem);
         }
     }
     let swapped = [rounds[1].clone(), rounds[0].clone()];
