@@ -35,14 +35,14 @@ pub fn run(
     ready: impl FnOnce(SocketAddr),
 ) -> Result<()> {
     let telemetry = Telemetry::new(LogStyle::None, None)?;
-    run_with(None, telemetry, keys, listen, limits, || Ok(loops), |address, _| ready(address))
+    run_with(None, &telemetry, keys, listen, limits, || Ok(loops), |address, _| ready(address))
 }
 
 /// The same, with TLS if there is a certificate, and with what is told about requests. `open` opens the loops when the server
 /// listens: a loop that is new keeps its rules for ever, so nothing may fail after it but the loops.
 pub fn run_with(
     tls: Option<&TlsConfig>,
-    telemetry: Telemetry,
+    telemetry: &Telemetry,
     keys: Vec<KeyConfig>,
     listen: SocketAddr,
     limits: Limits,

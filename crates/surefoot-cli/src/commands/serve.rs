@@ -193,7 +193,7 @@ impl Serve {
             }
         };
         let (tls, keys) = (config.tls.as_ref(), config.keys.clone());
-        surefoot_serve::run_with(tls, telemetry, keys, listen, Limits::default(), open, ready).map_err(|error| {
+        surefoot_serve::run_with(tls, &telemetry, keys, listen, Limits::default(), open, ready).map_err(|error| {
             let rules = matches!(error, surefoot_serve::Error::Begun { .. });
             let failure = Failure::new(error);
             match rules {
