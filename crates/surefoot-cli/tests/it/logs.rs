@@ -435,10 +435,11 @@ fn logs_that_refute_themselves_are_an_error_and_flawed_ones_are_not_certified() 
 fn a_file_that_is_read_is_never_written() {
     let folder = folder("read-and-written", 300);
     output(&run_in(&folder, "learn logs.csv --epochs 1 --algorithm thompson --out next.safetensors"));
-    let before = |name: &str| std::fs::read(folder.join(name)).unwrap();
+    let before = |name: &str| fs::read(folder.join(name)).unwrap();
     let (log, policy) = (before("logs.csv"), before("next.safetensors"));
+    fs::copy(folder.join("logs.csv"), folder.join("week")).unwrap();
     for command in [
-        "learn logs.csv --out logs.csv",
+        "learn week --format csv --out week",
         "convert logs.csv --out ./logs.csv",
         "score next.safetensors logs.csv --out logs.csv",
         "serve init logs.csv --force --out logs.csv",
@@ -449,7 +450,7 @@ fn a_file_that_is_read_is_never_written() {
         // A mixture may not have this ending at all.
         assert!(told || said.contains(".json"), "{command}: {said}");
     }
-    assert!(before("logs.csv") == log && before("next.safetensors") == policy);
+    assert!(before("logs.csv") == log && before("week") == log && before("next.safetensors") == policy);
 }
 
 #[test]

@@ -234,7 +234,7 @@ impl Choices {
             );
             findings.push(Finding::new(Severity::Warning, "mixed-actions", message).counted(all));
         }
-        if all == 1 && !self.candidates {
+        if self.count() == 1 && !self.candidates {
             let hint = "learning needs two or more: --actions says which others there are";
             findings.push(Finding::new(Severity::Warning, "one-action", "there is one action").hint(hint));
         }
