@@ -53,15 +53,16 @@ pub fn run_with(
         .enable_all()
         .build()
         .map_err(|reason| Error::System { place: "the threads of the server".into(), reason })?;
+    let server = runtime.block_on(Server::bind(listen, keys, limits))?.with_tls(tls)?.with_telemetry(telemetry.clone());
+    let address = server.address()?;
+    // Not inside the runtime: a store may have one of its own.
+    let loops = open()?;
     runtime.block_on(async {
-        let server = Server::bind(listen, keys, limits).await?.with_tls(tls)?.with_telemetry(telemetry.clone());
-        let address = server.address()?;
-        let loops = open()?;
         for lp in &loops {
             tokio::spawn(telemetry.clone().follow(Arc::clone(lp)));
         }
         ready(address, &loops);
         server.run(loops).await;
-        Ok(())
-    })
+    });
+    Ok(())
 }
